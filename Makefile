@@ -1,0 +1,109 @@
+# One entry point for people and for CI. Targets with a "##" are shown by a bare `make`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIPELINE_STAMP := $(VENV)/.installed-pipeline
+# The build backend warns about every editable installation; nothing can be done about it here.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# The first interpreter that is new enough and can make a virtual environment. The versions the
+# drivers ship compiled wheels for come first.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	"$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo "$$name"; break; }; done)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: venv
+venv: $(STAMP) ## Create .venv with Hourhand and the tools to work on it
+
+$(STAMP): pyproject.toml setup.cfg
+	@[[ -n "$(PYTHON)" ]] || { echo "Python 3.11 or newer with its venv module is needed: install it (Debian: python3 python3-venv), or name one: make PYTHON=…" >&2; exit 2; }
+	@echo "Installing into $(VENV) (a minute the first time) …"
+	@[[ -x $(BIN)/python ]] || $(PYTHON) -m venv $(VENV)
+	@# Dependency groups are read by pip 25.1 and newer; Python 3.11 brings an older one.
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group dev --editable .
+	@touch $@
+
+$(PIPELINE_STAMP): $(STAMP)
+	@echo "Installing Spark into $(VENV) …"
+	@$(PIP) install --editable '.[pipeline]'
+	@touch $@
+
+.PHONY: venv-pipeline
+venv-pipeline: $(PIPELINE_STAMP) ## Add Spark to .venv, for the data pipeline
+
+.PHONY: demo
+demo: venv ## See a node run tasks on time, with no server
+	@$(BIN)/hourhand demo
+
+.PHONY: demo-cluster
+demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
+	@$(BIN)/python -m examples.demo_cluster
+
+.PHONY: up
+up: need-java need-mvn venv ## Start Kafka and Cassandra on this machine and wait until they answer
+	@$(BIN)/python -m tests.servers up
+
+.PHONY: down
+down: venv ## Stop exactly the servers that `make up` started
+	@$(BIN)/python -m tests.servers down
+
+.PHONY: test
+test: need-java need-mvn venv ## All tests: style, types, contracts, unit, simulation, real servers
+	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
+	@$(BIN)/python -m pytest -m "not cluster" $(if $(CI),--reruns 1)
+
+.PHONY: test-cluster
+test-cluster: need-java need-mvn venv ## The tests that need three Cassandra nodes (6 minutes)
+	@$(BIN)/python -m pytest -m cluster
+
+.PHONY: test-fast
+test-fast: venv ## The tests that need no server
+	@$(BIN)/python -m pytest -m "not integration"
+
+.PHONY: sim
+sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SEED=7 [SCENARIO=name]
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+.PHONY: check
+check: test ## What CI runs
+
+.PHONY: lint
+lint: venv ## Style, types and import contracts alone
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --quiet --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --config setup.cfg
+
+.PHONY: format
+format: venv ## Let ruff rewrite what it can
+	@$(BIN)/ruff check --fix --quiet
+	@$(BIN)/ruff format --quiet
+
+.PHONY: docs
+docs: venv ## Write the generated pages of docs/ anew
+	@$(BIN)/python -m tests.tidy.generated_docs
+
+.PHONY: clean
+clean: ## Remove .venv and everything built; data and server downloads stay
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+.PHONY: need-java
+need-java:
+	@version="$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' || true)"; \
+	[[ "$${version:-0}" -ge 17 ]] || { echo "Java 17 or newer is needed to run Kafka and Cassandra: install it (Debian: default-jre-headless); make test-fast does without" >&2; exit 2; }
+
+.PHONY: need-mvn
+need-mvn:
+	@command -v mvn >/dev/null || { echo "Maven is needed to fetch Kafka and Cassandra: install it (Debian: maven); make test-fast does without" >&2; exit 2; }
