@@ -1,0 +1,300 @@
+"""CompletionTracker: the only reader and writer of a partition's completions and attempts.
+
+Decides whether a key is closed.  As long as the partition is owned nobody else writes
+completions, so all of them are known from memory back to a bound, which is raised to keep
+within the memory limit; only older keys cost a read.  Writes are group-committed: what
+arrives while a write is under way goes with the next one.  Never runs anything.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.futures import gather
+from actors.messages import (
+    AttemptRecorded,
+    CheckTask,
+    CompletionRecorded,
+    FindStatuses,
+    LoadStatuses,
+    MeetSiblings,
+    RecordAttempt,
+    RecordCompletion,
+    RecordStart,
+    Siblings,
+    StatusesFound,
+    StatusesLoaded,
+    TaskChecked,
+)
+from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state
+from actors.model.key import TaskKey
+from actors.model.ownership import Ownership
+from actors.model.status import AttemptRecord, Completion, CompletionResult
+from actors.ports.effects import Effects
+
+WRITES_IN_FLIGHT_MAX = 2
+"""One write under way and one behind it: more would make smaller groups, not faster ones."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """What the next write makes durable, and who is told afterwards."""
+
+    completions: dict[TaskKey, Completion] = field(default_factory=dict)
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    replies: list[Callable[[], None]] = field(default_factory=list)
+    starts: list["Future[None]"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _AttemptsWritten:
+    group: _Group
+    completions_write_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupWritten:
+    group: _Group
+
+
+@dataclass(frozen=True, slots=True)
+class _StatusesRead:
+    answer: StatusesLoaded | StatusesFound
+    keys: Iterable[TaskKey]
+    """The keys asked for by name; a load asks for a range and names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ChecksRead:
+    checks: tuple[CheckTask, ...]
+    completions: Mapping[TaskKey, Completion]
+
+
+Message = (
+    CheckTask
+    | RecordCompletion
+    | RecordAttempt
+    | RecordStart
+    | _AttemptsWritten
+    | _GroupWritten
+    | LoadStatuses
+    | FindStatuses
+    | _StatusesRead
+    | _ChecksRead
+    | MeetSiblings
+)
+"""All that this role is told."""
+
+
+class CompletionTracker(Actor):
+    """Owner of the known completions, the group being collected, and the writes in flight."""
+
+    def __init__(self, effects: Effects, ownership: Ownership, bound_ms: int) -> None:
+        self._store = effects.stores.status
+        self._completions_max = effects.settings.window.completions_max
+        self._ownership = ownership
+        self._siblings: Siblings
+        self._known: dict[TaskKey, Completion] = {}
+        self._bound_ms = bound_ms
+        """Every completion of a loaded key at or after this time is in ``_known``."""
+        self._group = _Group()
+        self._in_flight: dict[int, _Group] = {}
+        self._checks: list[CheckTask] = []
+        self._checking = False
+
+    def on_receive(self, message: Message) -> None:
+        match message:
+            case CheckTask():
+                self._check(message)
+            case RecordCompletion():
+                self._record_completion(message)
+            case RecordAttempt(record=record, reply_to=reply_to):
+                self._group.attempts.append(record)
+                self._group.replies.append(lambda: reply_to.tell(AttemptRecorded(record.key)))
+                self._write_group()
+            case RecordStart(record=record, recorded=recorded):
+                self._group.attempts.append(record)
+                self._group.starts.append(recorded)
+                self._write_group()
+            case _AttemptsWritten(group=group, completions_write_time=write_time):
+                self._write_completions(group, write_time)
+            case _GroupWritten(group=group):
+                self._finish_group(group)
+            case LoadStatuses(after=after, up_to=up_to):
+                self._load(after, up_to)
+            case FindStatuses(keys=keys):
+                self._find(keys)
+            case _StatusesRead(answer=answer, keys=keys):
+                self._answer(answer, keys)
+            case _ChecksRead(checks=checks, completions=completions):
+                self._answer_checks(checks, completions)
+            case MeetSiblings(siblings=siblings):
+                self._siblings = siblings
+            case _:
+                assert_never(message)
+
+    def on_stop(self) -> None:
+        """Release the workers that wait for a start to become durable."""
+        for group in (self._group, *self._in_flight.values()):
+            for recorded in group.starts:
+                recorded.cancel()
+
+    # Is a key closed?
+
+    def _check(self, check: CheckTask) -> None:
+        task = check.task
+        completion = self._known.get(task.key)
+        if completion is not None:
+            closed = completion.closes(task.offset)
+            check.reply_to.tell(TaskChecked(task.key, closed, task.offset))
+        elif check.loaded and task.key.scheduled_ms >= self._bound_ms:
+            check.reply_to.tell(TaskChecked(task.key, closed=False, offset=task.offset))
+        else:
+            self._checks.append(check)
+            self._read_checks()
+
+    def _read_checks(self) -> None:
+        """Read the completions of old keys, all that gathered during the last read at once."""
+        if self._checking or not self._checks:
+            return
+        self._checking = True
+        checks, self._checks = tuple(self._checks), []
+        keys = [check.task.key for check in checks]
+        future = self._store.find_completions(self._ownership.partition, keys)
+        self._context.pipe(future, lambda completions: _ChecksRead(checks, completions))
+
+    def _answer_checks(
+        self, checks: tuple[CheckTask, ...], completions: Mapping[TaskKey, Completion]
+    ) -> None:
+        self._checking = False
+        for check in checks:
+            key = check.task.key
+            # What was closed while the read was under way is known here only.
+            completion = self._known.get(key) or completions.get(key)
+            closed = completion is not None and completion.closes(check.task.offset)
+            check.reply_to.tell(TaskChecked(key, closed, check.task.offset))
+        self._read_checks()
+
+    # Make outcomes durable.
+
+    def _record_completion(self, message: RecordCompletion) -> None:
+        completion, reply_to = self._unless_done(message.completion), message.reply_to
+        self._remember(completion)
+        self._group.completions[completion.key] = completion
+        if message.record is not None:
+            self._group.attempts.append(message.record)
+        recorded = CompletionRecorded(completion.key, completion.result)
+        self._group.replies.append(lambda: reply_to.tell(recorded))
+        self._write_group()
+
+    def _unless_done(self, completion: Completion) -> Completion:
+        """Return what closes the key: an attempt may have ended while a cancel of it was
+        being decided, and done stays done (P5).
+        """
+        known = self._known.get(completion.key)
+        withdraws = completion.result in {CompletionResult.CANCELLED, CompletionResult.MOVED}
+        return known if known is not None and known.result.is_done and withdraws else completion
+
+    def _write_group(self) -> None:
+        group = self._group
+        empty = not (group.completions or group.attempts)
+        if empty or len(self._in_flight) >= WRITES_IN_FLIGHT_MAX:
+            return
+        self._group = _Group()
+        self._in_flight[id(group)] = group
+        # Both times are taken now: of two groups under way, the later one must win.
+        attempts_write_time = self._ownership.next_write_time()
+        completions_write_time = self._ownership.next_write_time()
+        if not group.attempts:
+            self._write_completions(group, completions_write_time)
+            return
+        # Attempts first: a completion whose last attempt is missing would lose history.
+        written = self._store.insert_attempts(
+            self._ownership.partition, group.attempts, attempts_write_time
+        )
+        self._context.pipe(written, lambda _none: _AttemptsWritten(group, completions_write_time))
+
+    def _write_completions(self, group: _Group, write_time: int) -> None:
+        if not group.completions:
+            self._finish_group(group)
+            return
+        written = self._store.insert_completions(
+            self._ownership.partition, tuple(group.completions.values()), write_time
+        )
+        self._context.pipe(written, lambda _none: _GroupWritten(group))
+
+    def _finish_group(self, group: _Group) -> None:
+        del self._in_flight[id(group)]
+        for recorded in group.starts:
+            # The worker may have stopped waiting; its attempt then counts as not started.
+            if recorded.set_running_or_notify_cancel():
+                recorded.set_result(None)
+        for reply in group.replies:
+            reply()
+        self._write_group()
+
+    # What is known, and what the store knows.
+
+    def _remember(self, completion: Completion) -> None:
+        self._known[completion.key] = completion
+        if len(self._known) > self._completions_max:
+            self._raise_bound()
+
+    def _raise_bound(self) -> None:
+        """Forget the older half; what is not durable yet is known here only, so it stays."""
+        times = sorted(key.scheduled_ms for key in self._known)
+        self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
+        groups = (self._group, *self._in_flight.values())
+        undurable = set(chain.from_iterable(group.completions for group in groups))
+        self._known = {
+            key: completion
+            for key, completion in self._known.items()
+            if key.scheduled_ms >= self._bound_ms or key in undurable
+        }
+
+    def _load(self, after: TaskKey, up_to: TaskKey) -> None:
+        partition = self._ownership.partition
+        read = gather(
+            (
+                self._store.load_completions(partition, after, up_to),
+                self._store.load_attempts(partition, after, up_to),
+            )
+        )
+        self._context.pipe(read, lambda rows: _StatusesRead(StatusesLoaded(_joined(*rows)), ()))
+
+    def _find(self, keys: tuple[TaskKey, ...]) -> None:
+        partition = self._ownership.partition
+        read = gather(
+            (
+                self._store.find_completions(partition, keys),
+                self._store.find_attempts(partition, keys),
+            )
+        )
+        self._context.pipe(read, lambda rows: _StatusesRead(StatusesFound(_joined(*rows)), keys))
+
+    def _answer(self, answer: StatusesLoaded | StatusesFound, keys: Iterable[TaskKey]) -> None:
+        """Remember what the read taught, and prefer what was closed while it was under way."""
+        statuses = dict(answer.statuses)
+        for key in {*keys, *statuses}:
+            status = statuses.get(key, NO_STATUS)
+            if known := self._known.get(key):
+                statuses[key] = replace(status, completion=known)
+            elif status.completion is not None and key.scheduled_ms >= self._bound_ms:
+                self._remember(status.completion)
+        self._siblings.task_persistence.tell(replace(answer, statuses=statuses))
+
+
+def _joined(
+    completions: Mapping[TaskKey, Completion] | Sequence[Completion],
+    attempts: Sequence[AttemptRecord],
+) -> Mapping[TaskKey, KeyStatus]:
+    """Bring the completion and the attempt rows of each key together."""
+    found = completions if isinstance(completions, Mapping) else {c.key: c for c in completions}
+    rows_of = {key: tuple(rows) for key, rows in groupby(attempts, lambda row: row.key)}
+    return {
+        key: KeyStatus(found.get(key), attempt_state(rows_of.get(key, ()), found.get(key)))
+        for key in {**found, **rows_of}
+    }

@@ -1,0 +1,1 @@
+"""Actors on one shared dispatcher: mailboxes, parents, timers, escalation."""

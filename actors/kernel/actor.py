@@ -1,0 +1,89 @@
+"""The base of every role: pykka's actor without a thread of its own.
+
+pykka gives the vocabulary (actor, ref, tell, ask) and its extension points; this class
+fills them so that all actors share one dispatcher.  ``__init__`` of a subclass need not
+call this one's: all the kernel keeps is the context that ``spawn`` sets.
+"""
+
+from abc import abstractmethod
+from typing import Any, NoReturn, Protocol
+
+import pykka
+
+from actors.kernel.context import ActorContext
+from actors.kernel.ref import Ref
+from actors.kernel.supervision import stop_tree
+
+
+class Actor(pykka.Actor):
+    """One owner of one piece of state; handles one message at a time."""
+
+    _context: ActorContext
+
+    def __init__(self) -> None:
+        """Keep nothing: pykka's own state (uuid, event, inbox) is not needed here."""
+
+    @abstractmethod
+    def on_receive(self, message: Any) -> None:
+        """Handle one message; whatever it raises tears the tree down."""
+
+    def on_start(self) -> None:
+        """Begin; runs once, before the first message."""
+
+    def on_stop(self) -> None:
+        """Let go of what would outlive the actor; no message follows."""
+
+    def spawn(self, child: "Actor") -> Ref:
+        """Make ``child`` a child of this actor and start it."""
+        return start_actor(child, self._context.adopt_child(child))
+
+    def stop_child(self, child: Ref) -> None:
+        """Stop a child and everything below it at once; its messages are dropped."""
+        stop_tree(child._context)  # noqa: SLF001 - ref and actor are one kernel
+
+    @property
+    def actor_ref(self) -> Any:
+        """The actor's own address."""
+        return Ref(self._context)
+
+    @classmethod
+    def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refuse: an actor belongs to a parent or to a system."""
+        raise TypeError(f"{cls.__name__} is started by its parent's spawn, not by itself")
+
+    def _bind_context(self, context: ActorContext) -> None:
+        self._context = context
+
+    def _start_actor_loop(self) -> None:
+        type(self).on_start(self)
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("the system's dispatcher holds the messages of all its actors")
+
+    @staticmethod
+    def _create_future() -> pykka.ThreadingFuture[Any]:
+        return pykka.ThreadingFuture()
+
+
+def bind_actor(actor: Actor, context: ActorContext) -> None:
+    """Give an actor its place in its tree."""
+    type(actor)._bind_context(actor, context)  # noqa: SLF001 - ref and actor are one kernel
+
+
+def start_actor(actor: Actor, context: ActorContext) -> Ref:
+    """Bind an actor to its context and run its ``on_start`` at once."""
+    bind_actor(actor, context)
+    ref = Ref(context)
+    actor._start_actor_loop()  # noqa: SLF001
+    return ref
+
+
+class System(Protocol):
+    """What the owner of a tree needs of an actor system, real or simulated."""
+
+    def spawn_root(self, actor: Actor) -> Ref:
+        """Start a tree."""
+
+    def stop_tree(self, root: Ref) -> None:
+        """Stop a tree."""

@@ -1,0 +1,173 @@
+"""What the kernel keeps for each actor, and the services it gives it.
+
+One small object an actor: no uuid, no lock, no registry entry, because an ordering id that
+is busy for a millisecond gets two actors of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Any, Protocol
+
+from actors.ports.clock import Clock
+
+
+class Receiver(Protocol):
+    """What the kernel calls on an actor."""
+
+    def on_receive(self, message: Any) -> None:
+        """Handle one message."""
+
+    def on_start(self) -> None:
+        """Begin; runs before the first message."""
+
+    def on_stop(self) -> None:
+        """Let go of what would outlive the actor; no message follows."""
+
+
+class Timer:
+    """One message to an actor at a monotonic time; ``cancel`` keeps it from being sent."""
+
+    __slots__ = ("cancelled", "context", "message")
+
+    def __init__(self, context: ActorContext, message: object) -> None:
+        self.context = context
+        self.message = message
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Do not send the message; harmless when it was sent already."""
+        self.cancelled = True
+
+
+class Services(Protocol):
+    """What an actor system does for the contexts of its actors."""
+
+    clock: Clock
+    rng: random.Random
+
+    def post(self, context: ActorContext, message: object) -> None:
+        """Put a message in an actor's mailbox, from any thread."""
+
+    def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
+        """Post a message after a monotonic delay."""
+
+
+class Start:
+    """First message of a root: begin."""
+
+
+class Stop:
+    """Told to a root from outside its system's thread: stop the tree."""
+
+
+class Failure:
+    """Told to an actor instead of an answer: what it waited for failed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Retired:
+    """Stands where a stopped actor was."""
+
+    def on_receive(self, message: Any) -> None:
+        """Drop the message."""
+
+    def on_start(self) -> None:
+        """Do nothing."""
+
+    def on_stop(self) -> None:
+        """Do nothing."""
+
+
+_RETIRED = _Retired()
+
+
+class ActorContext:
+    """One actor's place in its tree."""
+
+    __slots__ = (
+        "_services",
+        "actor",
+        "alive",
+        "children",
+        "condemned",
+        "mailbox",
+        "parent",
+        "post",
+        "receive",
+        "role",
+    )
+
+    def __init__(
+        self, services: Services, actor: Receiver, parent: ActorContext | None = None
+    ) -> None:
+        self._services = services
+        self.post = services.post
+        self.actor = actor
+        self.role = type(actor)
+        # Looked up on the class: user code may give its executor any instance attribute.
+        self.receive = type(actor).on_receive.__get__(actor)
+        self.parent = parent
+        self.children: dict[ActorContext, None] | None = None
+        self.alive = True
+        self.condemned = False
+        """Of a root: its owner has asked for its end, and wants to hear no more of it."""
+        self.mailbox: Any = None
+        """Used by the simulated system only, which picks the next actor by seed."""
+
+    @property
+    def path(self) -> str:
+        """Names from the root to this actor."""
+        name = self.role.__name__
+        return f"{self.parent.path}/{name}" if self.parent else name
+
+    @property
+    def clock(self) -> Clock:
+        """The system's clock."""
+        return self._services.clock
+
+    @property
+    def rng(self) -> random.Random:
+        """The system's random numbers, seeded in a simulation."""
+        return self._services.rng
+
+    def tell_self(self, message: object) -> None:
+        """Put a message behind those already waiting for this actor."""
+        self.post(self, message)
+
+    def after(self, delay_ms: float, message: object) -> Timer:
+        """Receive ``message`` after a monotonic delay, unless the timer is cancelled."""
+        return self._services.set_timer(delay_ms, self, message)
+
+    def pipe(self, future: Future[Any], message_of: Callable[[Any], object]) -> None:
+        """Receive ``message_of(result)`` when the future resolves; fail when it fails."""
+
+        def post_result(done: Future[Any]) -> None:
+            # Whatever goes wrong here must reach the actor: a future's callbacks swallow it,
+            # and the actor would wait for ever.
+            try:
+                message = message_of(done.result())
+            except (Exception, CancelledError) as error:  # noqa: BLE001
+                message = Failure(error)
+            self.post(self, message)
+
+        future.add_done_callback(post_result)
+
+    def retire(self) -> None:
+        """Let go of the actor, so that both are freed at once and not by the collector."""
+        self.actor = _RETIRED
+        self.receive = _RETIRED.on_receive
+
+    def adopt_child(self, actor: Receiver) -> ActorContext:
+        """Return the context of a new child actor."""
+        child = ActorContext(self._services, actor, self)
+        if self.children is None:
+            self.children = {}
+        self.children[child] = None
+        return child

@@ -1,0 +1,34 @@
+"""Waiting for several futures without a thread that waits."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+
+def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
+    """Return a future of all results, in order; it fails with the first failure."""
+    gathered: Future[tuple[Any, ...]] = Future()
+    if not futures:
+        gathered.set_result(())
+        return gathered
+    lock = threading.Lock()
+    waiting = len(futures)
+
+    def finish_one(_done: Future[Any]) -> None:
+        nonlocal waiting
+        with lock:
+            waiting -= 1
+            if waiting:
+                return
+        # Only when all have ended: a retry must not overlap what is still under way.
+        try:
+            results = tuple(future.result() for future in futures)
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to the caller
+            gathered.set_exception(error)
+        else:
+            gathered.set_result(results)
+
+    for future in futures:
+        future.add_done_callback(finish_one)
+    return gathered

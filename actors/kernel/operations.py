@@ -1,0 +1,68 @@
+"""Work of one actor that takes several answers, one piece after another.
+
+An operation is a generator: it yields a future or a question to another actor, and is
+resumed with the answer, so it reads from top to bottom and no two of them overlap.
+"""
+
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from actors.kernel.context import ActorContext
+from actors.kernel.ref import Recipient
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to another actor; its answer resumes the operation."""
+
+    recipient: Recipient
+    question: object
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Told to the actor: the future its operation waits for has resolved."""
+
+    value: Any
+
+
+Operation = Generator[Ask | Future[Any], Any, None]
+
+
+class Operations:
+    """The operations of one actor: at most one under way, the others in order behind it."""
+
+    def __init__(self, context: ActorContext) -> None:
+        self._context = context
+        self._waiting: deque[Operation] = deque()
+        self._current: Operation | None = None
+
+    def begin(self, operation: Operation) -> None:
+        """Run an operation behind those already begun."""
+        self._waiting.append(operation)
+        self._run_next()
+
+    def resume(self, answer: object) -> None:
+        """Run the current operation up to what it waits for next."""
+        self._step(answer)
+        self._run_next()
+
+    def _step(self, answer: object) -> None:
+        assert self._current is not None, "an answer came to nobody's question"
+        try:
+            waited_for = self._current.send(answer)
+        except StopIteration:
+            self._current = None
+            return
+        if isinstance(waited_for, Ask):
+            waited_for.recipient.tell(waited_for.question)
+        else:
+            self._context.pipe(waited_for, Resolved)
+
+    def _run_next(self) -> None:
+        while self._current is None and self._waiting:
+            self._current = self._waiting.popleft()
+            self._step(None)

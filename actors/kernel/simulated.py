@@ -1,0 +1,115 @@
+"""The simulated actor system: the same actors in the caller's thread, under a virtual clock.
+
+It decides which actor runs next: the one with the oldest message, or, given random numbers,
+any that has one.  Messages of one mailbox keep their order either way, which is all the real
+dispatcher promises too.  It never waits.
+"""
+
+import random
+from collections import deque
+
+from actors.kernel.actor import Actor, bind_actor
+from actors.kernel.context import ActorContext, Start, Timer
+from actors.kernel.ref import Ref
+from actors.kernel.supervision import FailureListener, deliver, stop_tree
+from actors.kernel.timers import Timers
+from actors.ports.clock import Clock
+
+
+class VirtualClock:
+    """A clock that moves only when told to; its wall part can also be set apart."""
+
+    def __init__(self, now_ms: int = 1_767_225_600_000) -> None:
+        self._wall_at_start_ms = now_ms
+        self._elapsed_ms = 0.0
+
+    def now_ms(self) -> int:
+        """Return the virtual wall time."""
+        return int(self._wall_at_start_ms + self._elapsed_ms)
+
+    def monotonic_ms(self) -> float:
+        """Return the virtual time passed since the start."""
+        return self._elapsed_ms
+
+    def advance(self, delta_ms: float) -> None:
+        """Let time pass on both clocks."""
+        if delta_ms < 0:
+            raise ValueError(f"time cannot pass backward, by {delta_ms} ms; step_wall can")
+        self._elapsed_ms += delta_ms
+
+    def step_wall(self, delta_ms: int) -> None:
+        """Set the wall clock forward or back while no time passes."""
+        self._wall_at_start_ms += delta_ms
+
+
+class SimulatedSystem:
+    """Actors run one message at a time by ``run_one``; implements ``context.Services``."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        on_failure: FailureListener,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.clock = clock
+        self.rng = rng or random.Random(0)  # noqa: S311 - spreads load, guards no secret
+        self._picks_at_random = rng is not None
+        self._on_failure = on_failure
+        self._ready: deque[ActorContext] = deque()
+        self._timers = Timers()
+        self._closed = False
+
+    def spawn_root(self, actor: Actor) -> Ref:
+        """Start a tree; its root begins when it is first picked."""
+        context = ActorContext(self, actor)
+        bind_actor(actor, context)
+        self.post(context, Start())
+        return Ref(context)
+
+    def stop_tree(self, root: Ref) -> None:
+        """Stop a tree at once."""
+        stop_tree(root._context)  # noqa: SLF001
+
+    def post(self, context: ActorContext, message: object) -> None:
+        """Put a message in an actor's mailbox."""
+        if self._closed:
+            return
+        if context.mailbox is None:
+            context.mailbox = deque()
+        if not self._picks_at_random or not context.mailbox:
+            self._ready.append(context)
+        context.mailbox.append(message)
+
+    def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
+        """Post a message after a virtual delay."""
+        return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
+
+    def run_one(self) -> bool:
+        """Deliver one message; return False where no mailbox has any and no timer is due."""
+        while timer := self._timers.pop_due(self.clock.monotonic_ms()):
+            self.post(timer.context, timer)
+        if not self._ready:
+            return False
+        if self._picks_at_random:
+            self._ready.rotate(-self.rng.randrange(len(self._ready)))
+        context = self._ready.popleft()
+        message = context.mailbox.popleft()
+        if self._picks_at_random and context.mailbox:
+            self._ready.append(context)
+        if isinstance(message, Timer):
+            # It may have been cancelled since it fell due, by what was delivered before it.
+            if message.cancelled:
+                return True
+            message = message.message
+        deliver(context, message, self._on_failure)
+        return True
+
+    def next_timer_ms(self) -> float | None:
+        """Return the monotonic time of the earliest timer; None without timers."""
+        return self._timers.next_due_ms()
+
+    def close(self) -> None:
+        """Forget all messages and timers; nothing runs any more."""
+        self._closed = True
+        self._ready.clear()
+        self._timers = Timers()

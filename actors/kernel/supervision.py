@@ -1,0 +1,62 @@
+"""One rule of supervision: whatever fails, the whole tree goes, and its owner is told.
+
+Restarting one actor would leave the others with assumptions about state that is gone.  The
+store is the only truth, so the tree is thrown away and rebuilt from it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from actors.kernel.context import ActorContext, Failure, Start, Stop
+
+logger = logging.getLogger("hourhand.kernel")
+
+FailureListener = Callable[[BaseException], None]
+
+
+def deliver(context: ActorContext, message: object, on_failure: FailureListener) -> None:
+    """Let an actor handle one message; tear its tree down where that raises."""
+    if not context.alive:
+        return
+    try:
+        match message:
+            case Start():
+                type(context.actor).on_start(context.actor)
+            case Stop():
+                stop_tree(context)
+            case Failure(error=error):
+                raise error
+            case _:
+                context.receive(message)
+    except Exception as error:
+        logger.exception("%s failed on %s", context.path, type(message).__name__)
+        root = root_of(context)
+        stop_tree(root)
+        if not root.condemned:
+            on_failure(error)
+
+
+def root_of(context: ActorContext) -> ActorContext:
+    """Return the context at the top of an actor's tree."""
+    while context.parent is not None:
+        context = context.parent
+    return context
+
+
+def stop_tree(context: ActorContext) -> None:
+    """Stop an actor and all below it, children first; later messages to them are dropped."""
+    if not context.alive:
+        return
+    context.alive = False
+    for child in tuple(context.children or ()):
+        stop_tree(child)
+    context.children = None
+    if context.parent is not None and context.parent.children is not None:
+        context.parent.children.pop(context, None)
+    try:
+        type(context.actor).on_stop(context.actor)
+    except Exception:
+        # A tree that is going away must go away; what one actor could not let go of is
+        # reported and dies with the node at the latest.
+        logger.exception("%s failed to stop", context.path)
+    context.retire()

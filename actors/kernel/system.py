@@ -1,0 +1,93 @@
+"""The real actor system: one thread runs every actor of a node.
+
+The only module in ``actors`` that starts a thread.  One dispatcher means no locks and no
+handover between actors; blocking work never happens here, it comes back as a message.
+"""
+
+import queue
+import random
+import threading
+
+from actors.kernel.actor import Actor, bind_actor
+from actors.kernel.context import ActorContext, Start, Stop, Timer
+from actors.kernel.ref import Ref
+from actors.kernel.supervision import FailureListener, deliver
+from actors.kernel.timers import Timers
+from actors.ports.clock import Clock
+
+MESSAGES_BETWEEN_TIMERS = 64
+"""A flood of messages may delay a due timer by this many."""
+SLEEP_S_MAX = 3_600.0
+"""Waits of centuries, which a retry may ask for, are more than a queue can be told."""
+
+
+class ThreadedSystem:
+    """Actors on one dispatcher thread; implements ``context.Services``."""
+
+    def __init__(self, clock: Clock, on_failure: FailureListener, name: str = "hourhand") -> None:
+        self.clock = clock
+        self.rng = random.Random()  # noqa: S311 - spreads load, guards no secret
+        self._on_failure = on_failure
+        self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
+        self._timers = Timers()
+        self._thread = threading.Thread(target=self._run, name=f"{name}-dispatcher", daemon=True)
+        self._thread.start()
+
+    def spawn_root(self, actor: Actor) -> Ref:
+        """Start a tree; its root begins on the dispatcher."""
+        context = ActorContext(self, actor)
+        bind_actor(actor, context)
+        self.post(context, Start())
+        return Ref(context)
+
+    def stop_tree(self, root: Ref) -> None:
+        """Stop a tree from outside, behind the messages already queued to it.
+
+        Its failures are nobody's business any more: reported, they would be taken for those
+        of the tree that follows.
+        """
+        root._context.condemned = True  # noqa: SLF001
+        self.post(root._context, Stop())  # noqa: SLF001
+
+    def post(self, context: ActorContext, message: object) -> None:
+        """Put a message in an actor's mailbox, from any thread."""
+        self._queue.put((context, message))
+
+    def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
+        """Post a message after a monotonic delay; called by actors only."""
+        return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
+
+    def close(self, timeout_ms: float = 5_000) -> None:
+        """End the dispatcher after the messages already queued."""
+        self._queue.put(None)
+        self._thread.join(timeout_ms / 1000)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                item = self._queue.get(timeout=self._sleep_s())
+                for _ in range(MESSAGES_BETWEEN_TIMERS):
+                    if item is None:
+                        return
+                    self._handle(*item)
+                    item = self._queue.get_nowait()
+                if item is None:
+                    return
+                self._handle(*item)
+            except queue.Empty:
+                pass
+            self._fire_due()
+
+    def _sleep_s(self) -> float | None:
+        due_ms = self._timers.next_due_ms()
+        if due_ms is None:
+            return None
+        return min(max(0.0, due_ms - self.clock.monotonic_ms()) / 1000, SLEEP_S_MAX)
+
+    def _fire_due(self) -> None:
+        now_ms = self.clock.monotonic_ms()
+        while timer := self._timers.pop_due(now_ms):
+            self._handle(timer.context, timer.message)
+
+    def _handle(self, context: ActorContext, message: object) -> None:
+        deliver(context, message, self._on_failure)

@@ -1,0 +1,161 @@
+"""One attempt, how it ended, what is recorded of it, and what that says about the next."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import StrEnum
+
+from actors.model.events import AttemptFinished
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.task import FRESH, AttemptState, StoredTask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """One attempt of one task, by the owner of its partition."""
+
+    task: StoredTask
+    partition: int
+    epoch: int
+    number: int
+    suspect: bool = False
+    """Runs alone among the suspects of this node."""
+    timeout_ms: int | None = None
+    record_start: "Callable[[], Future[None]] | None" = None
+    """Called on the worker just before user code; user code waits for the future."""
+
+
+class Ending(StrEnum):
+    """How an attempt ended, as the runner sees it."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RETRY = "retry"
+    DROPPED = "dropped"
+    TIMED_OUT = "timed_out"
+    NOT_STARTED = "not_started"
+    """User code was not called: no lease, or the clock was set back before the due time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The end of an attempt; sent exactly once for each that was started."""
+
+    attempt: Attempt
+    ending: Ending
+    started_ms: int
+    finished_ms: int
+    retry_after_ms: int | None = None
+    reason: str | None = None
+    error_class: str | None = None
+    error_message: str | None = None
+    error_stack: str | None = None
+
+    @property
+    def result(self) -> AttemptResult:
+        """What history calls this ending; an attempt that did not start has none."""
+        return _RESULTS[self.ending]
+
+
+_RESULTS = {
+    Ending.DONE: AttemptResult.SUCCESS,
+    Ending.FAILED: AttemptResult.FAILURE,
+    Ending.RETRY: AttemptResult.RETRY,
+    Ending.DROPPED: AttemptResult.DROPPED,
+    Ending.TIMED_OUT: AttemptResult.TIMEOUT,
+}
+
+
+def finished_event(ended: AttemptEnded) -> AttemptFinished:
+    """Return what operators are told of an attempt's end."""
+    return AttemptFinished(
+        ended.attempt.partition,
+        ended.attempt.task.key,
+        ended.attempt.number,
+        ended.result,
+        ended.finished_ms - ended.started_ms,
+        ended.finished_ms,
+        ended.error_class,
+    )
+
+
+def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
+    """Return what is made durable just before the user code of an overdue task.
+
+    Only a suspect's start counts: bystanders of a dying process keep their attempts.
+    """
+    return AttemptRecord(
+        key=attempt.task.key,
+        attempt=attempt.number,
+        result=AttemptResult.STARTED,
+        started_ms=now_ms,
+        used=attempt.task.attempts.used + int(attempt.suspect),
+        suspect=attempt.suspect,
+        fence=attempt.epoch,
+    )
+
+
+def failed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRecord:
+    """Return what is made durable of a failed attempt before anything follows from it."""
+    return AttemptRecord(
+        key=ended.attempt.task.key,
+        attempt=ended.attempt.number,
+        result=ended.result,
+        started_ms=ended.started_ms,
+        finished_ms=ended.finished_ms,
+        next_attempt_ms=next_attempt_ms,
+        used=ended.attempt.task.attempts.used + 1,
+        error_class=ended.error_class,
+        error_message=ended.error_message,
+        error_stack=ended.error_stack,
+        fence=ended.attempt.epoch,
+    )
+
+
+def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) -> AttemptState:
+    """Return the state a key's attempt rows, in order of their numbers, leave it in.
+
+    A row without an end is a suspect: the process may have died of it.  Attempts before an
+    operator's retry keep their numbers but no longer count.
+    """
+    if completion is not None and completion.result is CompletionResult.REOPENED:
+        # An attempt that ended well has no row, so only the completion knows its number.
+        reopened_last = completion.attempts
+        if not rows or rows[-1].attempt <= reopened_last:
+            return AttemptState(last=reopened_last)
+    if not rows:
+        return FRESH
+    row = rows[-1]
+    return AttemptState(
+        used=row.used,
+        last=row.attempt,
+        next_attempt_ms=row.next_attempt_ms or 0,
+        suspect=row.finished_ms is None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatus:
+    """What the completions and attempts of a key say."""
+
+    completion: Completion | None
+    attempts: AttemptState
+
+
+NO_STATUS = KeyStatus(None, FRESH)
+"""The status of a key without completion and attempts."""
+
+
+def closing_completion(
+    task: StoredTask, result: CompletionResult, reason: str | None, ended: AttemptEnded | None
+) -> Completion:
+    """Return the completion of a task whose last attempt, if known, ended as given."""
+    return Completion(
+        key=task.key,
+        result=result,
+        offset=task.offset,
+        attempts=ended.attempt.number if ended else task.attempts.last,
+        started_ms=ended.started_ms if ended else None,
+        finished_ms=ended.finished_ms if ended else 0,
+        reason=reason,
+    )

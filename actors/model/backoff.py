@@ -1,0 +1,82 @@
+"""When a failed attempt is tried again, and what happens when attempts are used up.
+
+The default wait is PagerDuty scheduler's: before attempt n (2 or more) half of
+``min(cap, base * 2^(n-2))`` for sure, the other half at random.  Waits are tenacity's
+strategies, so users pass their own.
+"""
+
+import logging
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+import tenacity
+from tenacity.wait import wait_base
+
+from actors.model.instant import INSTANT_MAX_MS
+
+logger = logging.getLogger("hourhand.retry")
+
+OnExhausted = Literal["skip", "block", "dead_letter"]
+
+
+class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategies so
+    """Between 50 % and 100 % of another strategy's wait."""
+
+    def __init__(self, strategy: wait_base, rng: random.Random | None = None) -> None:
+        self.strategy = strategy
+        self.rng = rng or random.Random()  # noqa: S311 - spreads load, guards no secret
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
+        """Return the wait in seconds."""
+        return self.strategy(retry_state) * self.rng.uniform(0.5, 1.0)
+
+
+def default_wait(
+    base_s: float = 20.0, cap_s: float = 120.0, rng: random.Random | None = None
+) -> wait_base:
+    """Return the default wait: exponential from ``base_s``, capped, half jittered.
+
+    With ``rng`` the jitter can be replayed from a seed.
+    """
+    return wait_half_jittered(tenacity.wait_exponential(multiplier=base_s, max=cap_s), rng)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how soon a failed task is tried again.
+
+    ``attempts_max`` counts the first attempt.  ``on_exhausted``: ``skip`` marks the key
+    failed and lets the next task of its ordering id run; ``block`` holds the ordering id
+    until an operator retries, drops or cancels; ``dead_letter`` sends the task to the
+    dead-letter topic, then marks it failed.
+    """
+
+    attempts_max: int = 101
+    wait: wait_base = field(default_factory=default_wait)
+    on_exhausted: OnExhausted = "skip"
+
+    def __post_init__(self) -> None:
+        if self.attempts_max < 1:
+            raise ValueError(f"attempts_max is {self.attempts_max}, at least 1 is needed")
+
+    def delay_ms(self, failed_attempts: int) -> int:
+        """Return the wait before the next attempt, after that many failed ones."""
+        state = tenacity.RetryCallState(_RETRYING, None, (), {})
+        state.attempt_number = failed_attempts
+        return max(0, round(self.wait(state) * 1000))
+
+    def next_attempt_ms(self, ended_ms: int, failed_attempts: int, after_ms: int | None) -> int:
+        """Return when the next attempt may start: ``after_ms`` from the end where given."""
+        delay_ms = after_ms
+        if delay_ms is None:
+            try:
+                delay_ms = self.delay_ms(failed_attempts)
+            except Exception:
+                # A wait strategy is user code; raising here would take the tree down with it.
+                logger.exception("the wait strategy failed; the default one is used instead")
+                delay_ms = RetryPolicy().delay_ms(failed_attempts)
+        return min(ended_ms + delay_ms, INSTANT_MAX_MS)
+
+
+_RETRYING = tenacity.Retrying()

@@ -1,0 +1,21 @@
+"""Hour-wide buckets: which row of the store a scheduled time falls into.
+
+A bucket is named by the UTC millisecond its hour begins at, so buckets sort like times
+and cover years 1 to 9999 without a calendar.
+"""
+
+from collections.abc import Iterator
+
+HOUR_MS = 3_600_000
+
+
+def hour_of(time_ms: int) -> int:
+    """Return the start, in UTC milliseconds, of the hour that contains ``time_ms``."""
+    return time_ms - time_ms % HOUR_MS
+
+
+def hours_between(start_ms: int, end_ms: int) -> Iterator[int]:
+    """Yield the start of every hour that shares a millisecond with [start_ms, end_ms)."""
+    if start_ms >= end_ms:
+        return iter(())
+    return iter(range(hour_of(start_ms), end_ms, HOUR_MS))

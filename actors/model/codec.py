@@ -1,0 +1,193 @@
+"""The record format of the log, version 1: JSON, one object a record.
+
+Any producer may write it; this module decides what is read and what is poison.  A command
+is the same object with ``"command"`` and, for a reschedule, ``"to"``.  Fields this version
+does not know are ignored; an unknown version or command is poison, because guessing what a
+newer producer meant would run the wrong thing.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from actors.model.errors import InvalidTask, PoisonRecord
+from actors.model.instant import format_instant, parse_instant
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX, StoredTask, Task
+
+RECORD_VERSION = 1
+
+REASON_CHARS_MAX = 500
+"""Longest reason a poison record is given."""
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class CommandKind(StrEnum):
+    """What a command asks for."""
+
+    CANCEL = "cancel"
+    RESCHEDULE = "reschedule"
+    RUN_NOW = "run_now"
+    DROP = "drop"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A change to one key, in the log between that key's other records (P12)."""
+
+    kind: CommandKind
+    key: TaskKey
+    offset: int = -1
+    """Position in the log; -1 before it was appended."""
+    recorded_ms: int = 0
+    """The record's own time: when a run-now is due."""
+    to_ms: int | None = None
+    """The new time of a reschedule."""
+
+    @property
+    def new_key(self) -> TaskKey | None:
+        """The key a reschedule or run-now moves the task to."""
+        match self.kind:
+            case CommandKind.RESCHEDULE:
+                assert self.to_ms is not None, "a reschedule names its new time"
+                return self.key._replace(scheduled_ms=self.to_ms)
+            case CommandKind.RUN_NOW:
+                return self.key._replace(scheduled_ms=self.recorded_ms)
+            case CommandKind.CANCEL | CommandKind.DROP | CommandKind.RETRY:
+                return None
+            case _:
+                assert_never(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record as the log delivered it."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class _Record(msgspec.Struct, rename="camel"):
+    ordering_id: str
+    scheduled_time: str
+    uniqueness_key: str
+    task_data: msgspec.Raw = msgspec.Raw(b"{}")
+    version: int = RECORD_VERSION
+    command: str | None = None
+    to: str | None = None
+
+
+_decoder = msgspec.json.Decoder(_Record)
+_object_decoder = msgspec.json.Decoder(dict[str, object])
+_encoder = msgspec.json.Encoder()
+
+
+def encode_data(task: Task) -> bytes:
+    """Return the task's data as compact JSON; raises InvalidTask where it is not JSON."""
+    try:
+        encoded = _encoder.encode(task.data)
+        if b"null" in encoded:
+            # msgspec writes NaN and infinities as null; JSON has none of them, and a value
+            # that silently changes would be worse than a refusal.
+            json.dumps(task.data, allow_nan=False)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise InvalidTask(f"invalid task: data is not JSON: {error}") from error
+    return encoded
+
+
+def encode_task(task: Task) -> bytes:
+    """Return the log record's value for ``task``; raises InvalidTask."""
+    return b'{%b,"taskData":%b,"version":%d}' % (
+        _encoded_key(task.key),
+        encode_data(task),
+        RECORD_VERSION,
+    )
+
+
+def encode_command(command: Command) -> bytes:
+    """Return the log record's value for ``command``."""
+    record = b'{%b,"taskData":{},"version":%d,"command":"%b"' % (
+        _encoded_key(command.key),
+        RECORD_VERSION,
+        command.kind.value.encode(),
+    )
+    if command.to_ms is not None:
+        record += b',"to":"%b"' % format_instant(command.to_ms).encode()
+    return record + b"}"
+
+
+def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
+    """Return a stored task as the record that goes to the dead-letter topic."""
+    value = b'{%b,"taskData":%b,"version":%d}' % (
+        _encoded_key(task.key),
+        task.data,
+        RECORD_VERSION,
+    )
+    return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value)
+
+
+def _encoded_key(key: TaskKey) -> bytes:
+    return b'"orderingId":%b,"scheduledTime":"%b","uniquenessKey":%b' % (
+        _encoder.encode(key.ordering_id),
+        format_instant(key.scheduled_ms).encode(),
+        _encoder.encode(key.uniqueness_key),
+    )
+
+
+def decode_record(record: LogRecord) -> StoredTask | Command:
+    """Read a record of the log; raises PoisonRecord with the reason where it cannot be."""
+    if record.value is None:
+        raise PoisonRecord("the record has no value")
+    try:
+        fields = _decoder.decode(record.value)
+        key = _checked_key(fields)
+        if fields.command is None:
+            return StoredTask(key, _checked_data(fields.task_data), record.offset)
+        return _command(fields.command, fields.to, key, record)
+    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
+        # The reason travels in a header beside the record; it may quote the record, and
+        # must not make it too large for the dead-letter topic.
+        raise PoisonRecord(str(error)[:REASON_CHARS_MAX]) from error
+
+
+def _checked_key(fields: _Record) -> TaskKey:
+    if fields.version != RECORD_VERSION:
+        raise ValueError(f"version {fields.version} is unknown, this node reads {RECORD_VERSION}")
+    if not fields.ordering_id:
+        raise ValueError("orderingId is empty")
+    for name, text in (
+        ("orderingId", fields.ordering_id),
+        ("uniquenessKey", fields.uniqueness_key),
+    ):
+        # A character takes up to four bytes, so short ids need no count.
+        if len(text) * 4 > ID_BYTES_MAX and len(text.encode()) > ID_BYTES_MAX:
+            raise ValueError(f"{name} is longer than the {ID_BYTES_MAX} bytes a row can hold")
+    return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
+
+
+def _checked_data(raw: msgspec.Raw) -> bytes:
+    """Decode once and throw the result away: what user code could not read is poison."""
+    _object_decoder.decode(raw)
+    return bytes(raw)
+
+
+def _command(name: str, to: str | None, key: TaskKey, record: LogRecord) -> Command:
+    try:
+        kind = CommandKind(name)
+    except ValueError:
+        known = ", ".join(CommandKind)
+        raise ValueError(f"command {name!r} is unknown; known are {known}") from None
+    if (to is not None) != (kind is CommandKind.RESCHEDULE):
+        raise ValueError('"to" belongs to a reschedule, and to nothing else')
+    to_ms = None if to is None else parse_instant(to)
+    return Command(kind, key, record.offset, record.timestamp_ms, to_ms)

@@ -1,0 +1,217 @@
+"""What a command does to a key, decided from what is known of it; nothing is written here.
+
+One rule holds for all: a record never undoes what a later record of the key made, so reading
+a command again changes nothing (P12).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from actors.model.codec import Command, CommandKind
+from actors.model.key import TaskKey
+from actors.model.status import CommandOutcome, Completion, CompletionResult
+from actors.model.task import AttemptState, StoredTask
+
+
+class Holding(StrEnum):
+    """Where a withdrawn key was found."""
+
+    ABSENT = "absent"
+    """Not in memory: the store alone knows it."""
+    WITHDRAWN = "withdrawn"
+    """It waited and is removed from memory."""
+    RUNNING = "running"
+    """An attempt runs; it may end, and no further one starts where the key is closed."""
+    RAN = "ran"
+    """Attempts ran already, and the command is only for tasks that never did."""
+
+
+class Withdrawal(StrEnum):
+    """Why a key is withdrawn."""
+
+    CLOSE = "close"
+    MOVE = "move"
+    RETRY = "retry"
+
+    @classmethod
+    def by(cls, kind: CommandKind) -> "Withdrawal":
+        """Return why a command of this kind withdraws its key."""
+        return _WITHDRAWALS[kind]
+
+
+_WITHDRAWALS = {
+    CommandKind.CANCEL: Withdrawal.CLOSE,
+    CommandKind.DROP: Withdrawal.CLOSE,
+    CommandKind.RESCHEDULE: Withdrawal.MOVE,
+    CommandKind.RUN_NOW: Withdrawal.MOVE,
+    CommandKind.RETRY: Withdrawal.RETRY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """Everything known of a key when a command for it is decided."""
+
+    row: StoredTask | None
+    completion: Completion | None
+    attempts: AttemptState
+    running: bool
+    """An attempt runs on this node."""
+
+    @property
+    def closing(self) -> Completion | None:
+        """The completion that closes the key; None where it is open or unknown."""
+        if self.completion is None:
+            return None
+        offset = self.row.offset if self.row else -1
+        return self.completion if self.completion.closes(offset) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be made durable, in this order: completion, row, outcome."""
+
+    outcome: CommandOutcome
+    completion: Completion | None = None
+    row: StoredTask | None = None
+    """A row to write."""
+    resumed: StoredTask | None = None
+    """A row that stays as it is stored and goes on waiting in memory."""
+    new_key: TaskKey | None = None
+
+    def leaves_open(self, known: KnownTask) -> bool:
+        """Whether the key is as open as it was, and goes on waiting where it waited."""
+        return self.completion is None and known.closing is None and known.row is not None
+
+
+def decide(
+    command: Command, known: KnownTask, new_key_completion: Completion | None, now_ms: int
+) -> Decision:
+    """Return what ``command`` does; ``new_key_completion`` is that of the key it moves to."""
+    closing = known.closing
+    if command.new_key is not None and _is_replayed_move(command, known):
+        return _finish_move(command, known)
+    if closing is not None:
+        if closing.offset == command.offset:
+            # Closed by this very command, before a crash kept its outcome from being written.
+            return Decision(CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED)
+        if command.kind is CommandKind.RETRY and closing.result.is_done and known.row:
+            return _reopen(command, known, known.row, now_ms)
+        return Decision(CommandOutcome.ALREADY_CLOSED)
+    if known.row is None:
+        return Decision(CommandOutcome.UNKNOWN_KEY)
+    match command.kind:
+        case CommandKind.CANCEL:
+            return _close(command, known, CompletionResult.CANCELLED, now_ms)
+        case CommandKind.DROP:
+            return _close(command, known, CompletionResult.DROPPED, now_ms)
+        case CommandKind.RETRY:
+            if known.running:
+                return Decision(CommandOutcome.RUNNING)
+            return _reopen(command, known, known.row, now_ms)
+        case CommandKind.RESCHEDULE | CommandKind.RUN_NOW:
+            return _move(command, known, known.row, new_key_completion, now_ms)
+        case _:
+            assert_never(command.kind)
+
+
+def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms: int) -> Decision:
+    outcome = CommandOutcome.RUNNING if known.running else CommandOutcome.APPLIED
+    completion = Completion(
+        command.key,
+        result,
+        command.offset,
+        attempts=known.attempts.last,
+        finished_ms=now_ms,
+        reason="by command",
+    )
+    return Decision(outcome, completion)
+
+
+def _reopen(command: Command, known: KnownTask, row: StoredTask, now_ms: int) -> Decision:
+    """Let the key run again with all its attempts; their numbers go on."""
+    last = known.attempts.last
+    if known.completion is not None:
+        last = max(last, known.completion.attempts)
+    completion = Completion(
+        command.key,
+        CompletionResult.REOPENED,
+        command.offset,
+        attempts=last,
+        finished_ms=now_ms,
+        reason="by command",
+    )
+    resumed = replace(row, attempts=AttemptState(last=last))
+    return Decision(CommandOutcome.APPLIED, completion, resumed=resumed)
+
+
+def _move(
+    command: Command,
+    known: KnownTask,
+    row: StoredTask,
+    new_key_completion: Completion | None,
+    now_ms: int,
+) -> Decision:
+    new_key = command.new_key
+    assert new_key is not None, "only a move has a new key"
+    if known.running or known.attempts.last:
+        return Decision(CommandOutcome.TOO_LATE)
+    if new_key == command.key:
+        return Decision(CommandOutcome.APPLIED, resumed=row, new_key=new_key)
+    if new_key_completion is not None and new_key_completion.closes(command.offset):
+        # Moving there would make the task vanish: that key never runs again.
+        return Decision(CommandOutcome.ALREADY_CLOSED, resumed=row, new_key=new_key)
+    completion = Completion(
+        command.key,
+        CompletionResult.MOVED,
+        command.offset,
+        finished_ms=now_ms,
+        moved_to_ms=new_key.scheduled_ms,
+        for_good=command.kind is CommandKind.RUN_NOW,
+    )
+    moved = StoredTask(new_key, row.data, command.offset)
+    return Decision(CommandOutcome.APPLIED, completion, row=moved, new_key=new_key)
+
+
+def _is_replayed_move(command: Command, known: KnownTask) -> bool:
+    completion = known.completion
+    return (
+        completion is not None
+        and completion.result is CompletionResult.MOVED
+        and completion.offset == command.offset
+    )
+
+
+def _finish_move(command: Command, known: KnownTask) -> Decision:
+    """The old key was closed before a crash; whether the new row was written is unknown.
+
+    A row that a later record made is another task: by then the new row had been written.
+    """
+    new_key, row = command.new_key, known.row
+    assert new_key is not None, "only a move is finished"
+    moved = None
+    if row is not None and row.offset < command.offset:
+        moved = StoredTask(new_key, row.data, command.offset)
+    return Decision(CommandOutcome.APPLIED, row=moved, new_key=new_key)
+
+
+def split_runs(
+    entries: Iterable[StoredTask | Command],
+) -> Iterator[tuple[StoredTask, ...] | Command]:
+    """Split entries, in log order, into runs of tasks and single commands.
+
+    Of several records of one key in a run only the last is written: it wins anyway (P6).
+    """
+    run: dict[TaskKey, StoredTask] = {}
+    for entry in entries:
+        if isinstance(entry, Command):
+            if run:
+                yield tuple(run.values())
+                run = {}
+            yield entry
+        else:
+            run[entry.key] = entry
+    if run:
+        yield tuple(run.values())

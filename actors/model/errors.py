@@ -1,0 +1,154 @@
+"""Every error Hourhand raises on purpose, sorted by whose fault it is.
+
+::
+
+    HourhandError
+    ├── CallerError                   the caller passed something that cannot be done
+    │   ├── InvalidTask               a task or a command that breaks the format
+    │   ├── TaskTooLarge              a record above the size the log accepts
+    │   ├── TaskInThePast             older than the grace window
+    │   ├── InvalidKey                text that is no task key
+    │   └── InvalidExecutor           no TaskExecutor at the path given
+    ├── OperatorError                 the installation is not as it must be
+    │   ├── SettingsInvalid           a setting out of its range, or unknown
+    │   ├── LogUnavailable            the broker does not answer
+    │   ├── TopicMissing              the topic is not there
+    │   ├── StoreUnavailable          the store does not answer
+    │   ├── SchemaMissing             keyspace or tables are missing or too old
+    │   ├── PartitionCountChanged     the topic has another number of partitions
+    │   ├── FolderLocked              another node holds the embedded folder
+    │   └── NodeStopped               the node or client was closed meanwhile
+    └── InternalError                 a bug, or state only a rebuild can mend
+        ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
+        └── OwnershipLost             a newer owner of the partition exists
+
+Each class has a stable ``code`` that logs, the command line and the documents share.
+The message says what was wrong with which value, and what to do next.
+"""
+
+from typing import ClassVar
+
+
+class HourhandError(Exception):
+    """Base of all errors raised on purpose; never raised itself."""
+
+    code: ClassVar[str] = "hourhand"
+
+
+class CallerError(HourhandError):
+    """The caller asked for something that cannot be done; asking again changes nothing."""
+
+    code = "caller"
+
+
+class InvalidTask(CallerError, ValueError):
+    """A task or command breaks the format: naive time, empty ordering id, data not JSON."""
+
+    code = "invalid-task"
+
+
+class TaskTooLarge(CallerError, ValueError):
+    """The encoded record is larger than the log accepts."""
+
+    code = "task-too-large"
+
+
+class TaskInThePast(CallerError, ValueError):
+    """The scheduled time is further in the past than the grace window."""
+
+    code = "task-in-the-past"
+
+
+class InvalidKey(CallerError, ValueError):
+    """The text is not the text form of a task key."""
+
+    code = "invalid-key"
+
+
+class InvalidExecutor(CallerError, ValueError):
+    """The executor path cannot be imported, or names no ``TaskExecutor``."""
+
+    code = "invalid-executor"
+
+
+class OperatorError(HourhandError):
+    """The installation is not as it must be; the message says what to change."""
+
+    code = "operator"
+
+
+class SettingsInvalid(OperatorError, ValueError):
+    """A setting is unknown, has the wrong type, or lies outside its range."""
+
+    code = "settings-invalid"
+
+
+class LogUnavailable(OperatorError):
+    """No broker answered within the time allowed."""
+
+    code = "log-unavailable"
+
+
+class TopicMissing(OperatorError):
+    """The topic does not exist on the broker."""
+
+    code = "topic-missing"
+
+
+class StoreUnavailable(OperatorError):
+    """The store did not answer, or answered with a failure that may pass."""
+
+    code = "store-unavailable"
+
+
+class SchemaMissing(OperatorError):
+    """Keyspace or tables are missing or older than this version needs."""
+
+    code = "schema-missing"
+
+
+class PartitionCountChanged(OperatorError):
+    """The topic's number of partitions differs from the one the store was begun with."""
+
+    code = "partition-count-changed"
+
+
+class FolderLocked(OperatorError):
+    """Another node holds the lock of the embedded folder."""
+
+    code = "folder-locked"
+
+
+class NodeStopped(OperatorError):
+    """The node or client was closed before the request could be answered."""
+
+    code = "node-stopped"
+
+
+class InternalError(HourhandError):
+    """Not the user's fault: handled by the node, or a bug worth reporting."""
+
+    code = "internal"
+
+
+class PoisonRecord(InternalError, ValueError):
+    """A record of the log that cannot be decoded or can never be stored."""
+
+    code = "poison-record"
+
+
+class OwnershipLost(InternalError):
+    """The store holds a newer owner epoch of this partition than this node's."""
+
+    code = "ownership-lost"
+
+    def __init__(self, partition: int, epoch: int) -> None:
+        super().__init__(
+            f"partition {partition} has an owner newer than epoch {epoch};"
+            " this node gives it up until it is assigned again"
+        )
+        self.partition = partition
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[type["OwnershipLost"], tuple[int, int]]:
+        return type(self), (self.partition, self.epoch)

@@ -1,0 +1,97 @@
+"""Instants as whole UTC milliseconds, and the two text forms they are read from.
+
+Nothing here reads a clock.  Sub-millisecond digits are cut, towards the past, so an instant
+is never later than it was written, and less than a millisecond earlier.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MILLIS_TEXT_LENGTH = len("2026-02-09T01:41:12.959Z")
+
+INSTANT_MIN_MS = -62_135_596_800_000
+"""Year 1, the first instant a ``datetime`` holds."""
+INSTANT_MAX_MS = 253_402_300_799_999
+"""The last millisecond of year 9999."""
+
+
+_SURPLUS_DIGITS = re.compile(r"(?<=\.\d{3})\d+", re.ASCII)
+_LEAP_SECOND = re.compile(r"(?<=:\d\d:)60", re.ASCII)
+
+
+def to_millis(instant: datetime) -> int:
+    """Return ``instant`` as UTC milliseconds.
+
+    Raises ValueError where it has no zone, or where its zone carries it out of the years 1
+    to 9999 in UTC, where nothing could be written of it.
+    """
+    if instant.utcoffset() is None:
+        raise ValueError(f"{instant.isoformat()} has no time zone")
+    time_ms = (instant - _EPOCH) // _MILLISECOND
+    if not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        raise ValueError(f"{instant.isoformat()} is not within the years 1 to 9999 in UTC")
+    return time_ms
+
+
+def from_millis(time_ms: int) -> datetime:
+    """Return UTC milliseconds as an aware ``datetime`` in UTC."""
+    return _EPOCH + timedelta(milliseconds=time_ms)
+
+
+@lru_cache(maxsize=4096)
+def _second_text(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("T%H:%M:%S")
+
+
+@lru_cache(maxsize=4096)
+def _day_text(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).date().isoformat()
+
+
+def format_instant(time_ms: int) -> str:
+    """Write ``yyyy-mm-ddThh:mm:ss.mmmZ``, always with three millisecond digits."""
+    second, millis = divmod(time_ms, 1000)
+    return f"{_day_text(second // 86_400)}{_second_text(second % 86_400)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _whole_second(text: str) -> int:
+    return to_millis(msgspec.convert(text + "Z", datetime))
+
+
+def parse_instant(text: str) -> int:
+    """Read any RFC 3339 instant with a zone; raises ValueError where it is none."""
+    if len(text) == _MILLIS_TEXT_LENGTH and text[19] == "." and text[23] == "Z":
+        millis = text[20:23]
+        if millis.isascii() and millis.isdigit() and text[17:19] != "60":
+            try:
+                return _whole_second(text[:19]) + int(millis)
+            except msgspec.ValidationError as error:
+                raise _no_instant(text) from error
+    return _parse_any(text)
+
+
+def _parse_any(text: str) -> int:
+    # msgspec rounds what follows the sixth digit, which could make an instant later than it
+    # was written, so the digits that are cut anyway are cut before it sees them.
+    shortened = _SURPLUS_DIGITS.sub("", text)
+    # Unix time has no leap seconds: 23:59:60 is the same number as the next day's 00:00:00.
+    without_leap, leap_seconds = _LEAP_SECOND.subn("59", shortened)
+    try:
+        time_ms = to_millis(msgspec.convert(without_leap, datetime)) + 1000 * leap_seconds
+    except (msgspec.ValidationError, ValueError) as error:
+        raise _no_instant(text) from error
+    if leap_seconds and (time_ms // 1000 % 86_400 or time_ms > INSTANT_MAX_MS):
+        raise _no_instant(text)
+    return time_ms
+
+
+def _no_instant(text: str) -> ValueError:
+    return ValueError(
+        f"{text[:80]!r} is no RFC 3339 instant with a time zone, in the years 1 to 9999"
+    )

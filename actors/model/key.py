@@ -1,0 +1,68 @@
+"""The identity of a task, its order, and its one reversible text form.
+
+The text form is ``<instant>,<ordering id>,<uniqueness key>`` with both ids percent-encoded
+(RFC 3986, everything but unreserved characters), so it needs no quoting in a shell or in a
+URL path and every string survives it, the empty one included.
+"""
+
+import re
+from datetime import datetime
+from typing import NamedTuple, Self
+from urllib.parse import quote, unquote_to_bytes
+
+from actors.model.errors import InvalidKey
+from actors.model.instant import format_instant, from_millis, parse_instant
+
+_LEGACY = re.compile(r"TaskKey\(([^,]*),([^,]*),([^,]*)\)", re.DOTALL)
+
+
+class TaskKey(NamedTuple):
+    """Identity of a task; sorts by time, then ordering id, then uniqueness key."""
+
+    scheduled_ms: int
+    """When it is due, in UTC milliseconds."""
+    ordering_id: str
+    uniqueness_key: str
+
+    @property
+    def scheduled_time(self) -> datetime:
+        """When it is due, as an aware ``datetime`` in UTC."""
+        return from_millis(self.scheduled_ms)
+
+    def __str__(self) -> str:
+        ids = (_quoted(self.ordering_id), _quoted(self.uniqueness_key))
+        return f"{format_instant(self.scheduled_ms)},{ids[0]},{ids[1]}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form, or PagerDuty's ``TaskKey(time,orderingId,uniquenessKey)``.
+
+        The latter is not encoded, so it is read only where neither id holds a comma.
+        Raises InvalidKey for everything else.
+        """
+        legacy = _LEGACY.fullmatch(text)
+        parts = list(legacy.groups()) if legacy else text.split(",")
+        if len(parts) != 3:
+            raise InvalidKey(
+                f"{text!r} is no task key: expected <instant>,<ordering id>,<uniqueness key>,"
+                " with commas inside the ids written as %2C"
+            )
+        try:
+            scheduled_ms = parse_instant(parts[0])
+            ids = parts[1:] if legacy else [_unquoted(part) for part in parts[1:]]
+        except ValueError as error:
+            raise InvalidKey(f"{text!r} is no task key: {error}") from error
+        return cls(scheduled_ms, ids[0], ids[1])
+
+
+def first_key_at(time_ms: int) -> TaskKey:
+    """Return the lowest possible key of a millisecond: before every real task of it."""
+    return TaskKey(time_ms, "", "")
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="", errors="surrogatepass")
+
+
+def _unquoted(part: str) -> str:
+    return unquote_to_bytes(part).decode(errors="surrogatepass")

@@ -1,0 +1,147 @@
+"""Who owns a partition, how far its work is done, and what its writes are stamped with."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from actors.model.bucket import HOUR_MS, hour_of
+
+EPOCH_SHIFT = 40
+"""A write time is ``epoch << 40 | counter``, so a new owner's writes beat an old one's.
+64 signed bits leave 2^23 epochs of 2^40 writes each."""
+
+
+SWEEP_HOURS_MAX = 1_000
+"""Hours deleted in one go: a task of long ago may lower the mark by decades of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """An ordering id whose incomplete tasks the watermark has passed."""
+
+    ordering_id: str
+    first_ms: int
+    """Scheduled time of its first incomplete task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The durable state of one partition."""
+
+    watermark_ms: int
+    """Every task scheduled before this is closed, or belongs to a straggler."""
+    loaded_until_ms: int
+    """The owner may hold in memory what is scheduled before this; only ever raised."""
+    next_offset: int | None = None
+    """Every record below this offset has had its durable effect."""
+    stragglers: tuple[Straggler, ...] = ()
+    tasks_swept_until_ms: int = 0
+    """Schedule rows of hours before this one are deleted."""
+    statuses_swept_until_ms: int = 0
+    """Completions and attempts of hours before this one are deleted."""
+    statuses_due_until_ms: int = 0
+    """Those of hours before this one may be deleted next, once their retention is over."""
+    statuses_due_at_ms: int = 0
+    """Wall time at which it is: counted from the deletion of the schedule rows, because a
+    task may be closed long after it was scheduled."""
+    write_time: int = 0
+    """Orders saves of one owner: one that a failed tree left in flight must not undo its
+    successor's."""
+
+    def __post_init__(self) -> None:
+        if self.statuses_swept_until_ms > self.tasks_swept_until_ms:
+            raise ValueError("completions may not be deleted before their schedule rows")
+
+    def lowered_to(self, time_ms: int) -> "Watermark":
+        """Return the mark for a partition with an open task at ``time_ms``, before this one."""
+        hour_ms = hour_of(time_ms)
+        return replace(
+            self,
+            watermark_ms=time_ms,
+            tasks_swept_until_ms=min(self.tasks_swept_until_ms, hour_ms),
+            statuses_swept_until_ms=min(self.statuses_swept_until_ms, hour_ms),
+            statuses_due_until_ms=min(self.statuses_due_until_ms, hour_ms),
+        )
+
+    def with_retention_begun(self, now_ms: int, retention_ms: int) -> "Watermark":
+        """Return the mark with the deleted schedule rows' completions due after a retention.
+
+        One range waits at a time, so a completion is kept for one to two retentions.
+        """
+        waiting = self.statuses_due_until_ms > self.statuses_swept_until_ms
+        if waiting or self.tasks_swept_until_ms <= self.statuses_swept_until_ms:
+            return self
+        return replace(
+            self,
+            statuses_due_until_ms=self.tasks_swept_until_ms,
+            statuses_due_at_ms=now_ms + retention_ms,
+        )
+
+    def advanced_to(
+        self, floor_ms: int, held: Sequence[Straggler], stragglers_max: int
+    ) -> "Watermark":
+        """Return the mark moved to ``floor_ms``, or to where more than ``stragglers_max`` of
+        the held ordering ids, earliest first, would have to be passed.
+        """
+        passed = [straggler for straggler in held if straggler.first_ms < floor_ms]
+        if len(passed) > stragglers_max:
+            floor_ms = passed[stragglers_max].first_ms
+        stragglers = tuple(s for s in passed[:stragglers_max] if s.first_ms < floor_ms)
+        return replace(self, watermark_ms=floor_ms, stragglers=stragglers)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a new owner finds: its epoch, and the partition's durable state."""
+
+    epoch: int
+    watermark: Watermark
+
+
+class Ownership:
+    """One node's hold on one partition: its epoch and the counter of its writes.
+
+    It belongs to the node, not to the tree, so the counter outlives every rebuild and a
+    rebuilt tree's writes still beat those its predecessor left in flight.
+    """
+
+    __slots__ = ("_counter", "epoch", "partition")
+
+    def __init__(self, partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self._counter = itertools.count(1)
+
+    def next_write_time(self) -> int:
+        """Return a write time above all that this and every older owner ever used."""
+        return (self.epoch << EPOCH_SHIFT) | next(self._counter)
+
+
+def initial_watermark(time_ms: int) -> Watermark:
+    """Return the state of a partition that never had an owner: nothing before ``time_ms``."""
+    hour_ms = hour_of(time_ms)
+    return Watermark(
+        watermark_ms=time_ms,
+        loaded_until_ms=time_ms,
+        tasks_swept_until_ms=hour_ms,
+        statuses_swept_until_ms=hour_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A partition this node owns, and where its log stood when it was assigned."""
+
+    ownership: Ownership
+    watermark: Watermark
+    catch_up_offset: int
+    """Nothing starts before the records below this offset are durable (P4)."""
+    next_offset: int
+    """Where reading begins."""
+    resumed: bool = False
+    """An earlier tree of this node worked on the partition under the same epoch."""
+
+
+def sweep_end(swept_ms: int, done_ms: int) -> int:
+    """Return up to where hours are deleted in one go, of those done and not yet deleted."""
+    return min(done_ms, swept_ms + SWEEP_HOURS_MAX * HOUR_MS)

@@ -1,0 +1,90 @@
+"""The limits and windows the tree works within, frozen and ranged.
+
+Each group is one concern; every name carries its unit.  What only an adapter needs is in
+``scheduler.settings``.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Group(BaseModel):
+    """Base of the groups: frozen, no unknown names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WindowSettings(Group):
+    """How much of the schedule a partition keeps in memory."""
+
+    look_ahead_ms: int = Field(300_000, ge=1_000, le=3_600_000)
+    """Tasks due within this time are loaded."""
+    prefetch_ms: int = Field(60_000, ge=100, le=3_600_000)
+    """The next load starts this long before the window's end falls due."""
+    tick_ms: int = Field(200, ge=1, le=60_000)
+    """Shortest pause between two looks at the load of a partition."""
+    page_tasks: int = Field(1_000, ge=1, le=100_000)
+    """Rows of one load."""
+    tasks_max: int = Field(5_000, ge=10, le=1_000_000)
+    """Tasks of a partition in memory, waiting and running."""
+    executing_tasks_max: int = Field(2_000, ge=1, le=1_000_000)
+    """Due tasks of a partition handed to its ordering executors at a time."""
+    ordering_queue_tasks_max: int = Field(100, ge=1, le=100_000)
+    """Tasks one ordering id keeps in memory behind the running one; the rest stay stored."""
+    slow_attempt_ms: int = Field(1_000, ge=1, le=3_600_000)
+    """An attempt that runs longer leaves the queue behind it to the store."""
+    completions_max: int = Field(100_000, ge=100, le=100_000_000)
+    """Completions a partition knows from memory; older ones are read when asked for."""
+    clock_check_ms: int = Field(1_000, ge=1, le=60_000)
+    """Longest sleep of the due timer, so a stepped wall clock is noticed."""
+
+
+class WatermarkSettings(Group):
+    """How the durable watermark moves and what it leaves behind."""
+
+    interval_ms: int = Field(5_000, ge=1, le=3_600_000)
+    """Pause between two advances."""
+    lag_ms: int = Field(60_000, ge=0, le=86_400_000)
+    """The watermark stays this far behind the wall clock, so tasks for now need not lower it."""
+    stragglers_max: int = Field(100, ge=0, le=10_000)
+    """Blocked ordering ids the watermark may pass; with more it waits."""
+    completion_retention_ms: int = Field(14 * 86_400_000, ge=0)
+    """How long a done key stays done after its hour was deleted (P5)."""
+
+
+class ExecutionSettings(Group):
+    """How user code runs on a node."""
+
+    workers: int = Field(32, ge=1, le=10_000)
+    """Threads for blocking ``execute``."""
+    async_attempts_max: int = Field(1_000, ge=1, le=1_000_000)
+    """``async def execute`` in flight."""
+    timeout_ms: int | None = Field(None, ge=1)
+    """Longest attempt, where the executor class names none."""
+    row_bytes_max: int = Field(8_388_608, ge=1_024, le=15_000_000)
+    """A longer record can never be stored and goes to the dead-letter topic (P10)."""
+    lease_retry_ms: int = Field(200, ge=1, le=60_000)
+    """Pause before an attempt refused for want of a lease asks again."""
+
+
+class RecoverySettings(Group):
+    """How a node meets failures and changes of ownership."""
+
+    catch_up_deadline_ms: int = Field(30_000, ge=0, le=3_600_000)
+    """Longest wait for the log's end before a new partition starts tasks (P4)."""
+    drain_deadline_ms: int = Field(10_000, ge=0, le=3_600_000)
+    """How long running attempts may finish on revocation or stop."""
+    persist_deadline_ms: int = Field(30_000, ge=1, le=3_600_000)
+    """A tree that has not answered a batch for so long is rebuilt."""
+    rebuild_pause_min_ms: int = Field(100, ge=1, le=3_600_000)
+    """First pause before a failed tree is rebuilt; doubles, half jittered."""
+    rebuild_pause_max_ms: int = Field(30_000, ge=1, le=3_600_000)
+    """Longest such pause."""
+
+
+class TreeSettings(Group):
+    """Everything the actor tree is told."""
+
+    window: WindowSettings = WindowSettings()
+    watermark: WatermarkSettings = WatermarkSettings()
+    execution: ExecutionSettings = ExecutionSettings()
+    recovery: RecoverySettings = RecoverySettings()

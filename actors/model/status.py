@@ -1,0 +1,110 @@
+"""How a key ends, what one attempt leaves behind, and what a command achieved.
+
+The rule of promises P5 and P6 lives here: which completion closes which row.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from actors.model.key import TaskKey
+
+
+class CompletionResult(StrEnum):
+    """Why a key is closed."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    DROPPED = "dropped"
+    CANCELLED = "cancelled"
+    MOVED = "moved"
+    REOPENED = "reopened"
+    """An operator's retry: the key is open again although it was done."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the key never runs again, whatever the log says later (P5)."""
+        return self in _DONE
+
+
+_DONE = frozenset({CompletionResult.SUCCESS, CompletionResult.FAILURE, CompletionResult.DROPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One row of ``task_status``."""
+
+    key: TaskKey
+    result: CompletionResult
+    offset: int
+    """Offset of the record that was run, or of the command that closed the key."""
+    attempts: int = 0
+    """Highest attempt number given out before the key was closed."""
+    started_ms: int | None = None
+    finished_ms: int = 0
+    moved_to_ms: int | None = None
+    """Scheduled time of the key that replaced this one, for ``moved`` only."""
+    for_good: bool = False
+    """A move that no later schedule record reopens (run-now)."""
+    reason: str | None = None
+
+    def closes(self, offset: int) -> bool:
+        """Whether a row made by the record at ``offset`` is closed by this completion."""
+        if self.result.is_done or self.for_good:
+            return True
+        if self.result is CompletionResult.REOPENED:
+            return False
+        return offset <= self.offset
+
+
+class AttemptResult(StrEnum):
+    """How one attempt ended."""
+
+    STARTED = "started"
+    """Its start is durable, its end is not: still running, or its process died."""
+    SUCCESS = "success"
+    FAILURE = "failure"
+    RETRY = "retry"
+    DROPPED = "dropped"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One row of ``attempt_history``."""
+
+    key: TaskKey
+    attempt: int
+    """1 for the first."""
+    result: AttemptResult
+    started_ms: int
+    finished_ms: int | None = None
+    next_attempt_ms: int | None = None
+    used: int = 0
+    """Attempts counted against the policy's maximum, this one included where it counts."""
+    suspect: bool = False
+    error_class: str | None = None
+    error_message: str | None = None
+    error_stack: str | None = None
+    fence: int = 0
+    """Owner epoch of the node that ran it."""
+
+
+class CommandOutcome(StrEnum):
+    """What a command achieved."""
+
+    APPLIED = "applied"
+    RUNNING = "running"
+    """An attempt was running: it may end, and no further one starts."""
+    TOO_LATE = "too_late"
+    ALREADY_CLOSED = "already_closed"
+    UNKNOWN_KEY = "unknown_key"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOutcome:
+    """One row of ``command_outcome``."""
+
+    outcome: CommandOutcome
+    key: TaskKey
+    new_key: TaskKey | None = None
+    """The key the task has now, where the command gave it another."""

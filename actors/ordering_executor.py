@@ -1,0 +1,323 @@
+"""OrderingExecutor: strictly one task at a time of one ordering id, in key order (P3, P4).
+
+Decides which task of its id is next; the next starts when the previous completion is
+durable.  Keeps a bounded queue: what does not fit, and all that waits behind a slow, failing
+or blocked task, stays in the store and is read when it may run (P7, P13).  Never reads the
+store itself.
+"""
+
+import heapq
+from collections.abc import Awaitable
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.ref import Recipient, Ref
+from actors.messages import (
+    AdoptAttempt,
+    AttemptTask,
+    DrainTasks,
+    ExecuteTask,
+    HoldOrdering,
+    LoadOrdering,
+    OrderingDrained,
+    OrderingLoaded,
+    Siblings,
+    SpillQueue,
+    TaskExecuted,
+    TaskPostponed,
+    TasksReleased,
+    TaskWithdrawn,
+    UpdateTask,
+    WithdrawTask,
+)
+from actors.model.attempts import Attempt
+from actors.model.commands import Holding, Withdrawal
+from actors.model.key import TaskKey, first_key_at
+from actors.model.outcome import Outcome
+from actors.model.ownership import Ownership
+from actors.model.task import StoredTask, Task
+from actors.ports.effects import Effects
+from actors.task_executor import TaskExecutor
+
+Message = (
+    ExecuteTask
+    | TaskExecuted
+    | TaskPostponed
+    | OrderingLoaded
+    | SpillQueue
+    | AdoptAttempt
+    | HoldOrdering
+    | WithdrawTask
+    | DrainTasks
+)
+"""All that this role is told."""
+
+
+class OrderingExecutor(Actor):
+    """States: idle, busy (a task is at hand), held (the task at hand takes long), loading."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        ownership: Ownership,
+        ordering_id: str,
+        *,
+        partition_executor: Recipient,
+        siblings: Siblings,
+    ) -> None:
+        self._effects = effects
+        self._ownership = ownership
+        self._ordering_id = ordering_id
+        self._partition_executor = partition_executor
+        self._siblings = siblings
+        self._executor: Ref | None = None
+        self._tasks: dict[TaskKey, StoredTask] = {}
+        self._order: list[TaskKey] = []
+        """A heap of the keys, some of them no longer in ``_tasks``."""
+        self._current: TaskKey | None = None
+        self._update: StoredTask | None = None
+        """A later record of the task at hand, until its executor is known to have seen it."""
+        self._busy_since_ms: int | None = None
+        """Scheduled time of the task at hand; None where there is none."""
+        self._held = False
+        self._retried: TaskKey | None = None
+        """The task at hand, where an operator's retry withdrew it to open it again."""
+        self._seen_slow: TaskKey | None = None
+        self._spilled: tuple[TaskKey, TaskKey] | None = None
+        """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
+        self._loading: tuple[TaskKey, TaskKey] | None = None
+        self._draining = False
+        self._received = 0
+
+    def on_receive(self, message: Message) -> None:
+        match message:
+            case ExecuteTask(task=task):
+                self._accept(task)
+            case TaskExecuted(offset=offset):
+                self._finish(offset)
+            case TaskPostponed():
+                self._hold()
+            case OrderingLoaded():
+                self._take_loaded(message)
+            case SpillQueue():
+                self._check_slow()
+            case AdoptAttempt(attempt=attempt):
+                self._adopt(attempt)
+            case HoldOrdering(after=after, up_to=up_to):
+                self._received += 1
+                self._spill(after, up_to)
+                self._go_on()
+            case WithdrawTask():
+                self._withdraw(message)
+            case DrainTasks():
+                self._drain()
+            case _:
+                assert_never(message)
+
+    # A task arrives.
+
+    def _accept(self, task: StoredTask) -> None:
+        self._received += 1
+        key = task.key
+        if key == self._current:
+            self._update = task
+            self._task_executor().tell(UpdateTask(task))
+            self._report(released=1)
+        elif key in self._tasks:
+            self._tasks[key] = self._tasks[key].merged_with(task)
+            self._report(released=1)
+        elif self._must_spill():
+            self._spill(first_key_at(key.scheduled_ms), key)
+            self._report(released=1)
+        else:
+            self._enqueue(task)
+            self._go_on()
+
+    def _must_spill(self) -> bool:
+        """Once tasks are in the store, later ones join them there, or they would overtake."""
+        limit = self._effects.settings.window.ordering_queue_tasks_max
+        return (
+            self._held
+            or self._spilled is not None
+            or self._loading is not None
+            or len(self._tasks) >= limit
+        )
+
+    def _enqueue(self, task: StoredTask) -> None:
+        heapq.heappush(self._order, task.key)
+        self._tasks[task.key] = task
+
+    def _spill(self, after: TaskKey, up_to: TaskKey) -> None:
+        if self._spilled is not None:
+            after, up_to = min(after, self._spilled[0]), max(up_to, self._spilled[1])
+        self._spilled = (after, up_to)
+
+    def _spill_queue(self) -> int:
+        """Forget the queue, which the store holds too; return how many tasks it had."""
+        count = len(self._tasks)
+        if count:
+            self._spill(first_key_at(min(self._tasks).scheduled_ms), max(self._tasks))
+            self._tasks.clear()
+            self._order.clear()
+        return count
+
+    # The next task, when there is none at hand.
+
+    def _go_on(self) -> None:
+        """Start the next task, or read on, or say that there is nothing to do."""
+        if self._busy_since_ms is not None or self._loading is not None:
+            return
+        if self._draining:
+            self._partition_executor.tell(OrderingDrained(self._ordering_id))
+            return
+        while self._order:
+            task = self._tasks.pop(heapq.heappop(self._order), None)
+            if task is not None:
+                self._current = task.key
+                self._busy_since_ms = task.key.scheduled_ms
+                self._task_executor().tell(AttemptTask(task))
+                return
+        if self._spilled is not None:
+            after, up_to = self._loading = self._spilled
+            self._spilled = None
+            limit = self._effects.settings.window.ordering_queue_tasks_max
+            request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
+            self._siblings.task_persistence.tell(request)
+
+    def _take_loaded(self, message: OrderingLoaded) -> None:
+        if self._draining:
+            return
+        assert self._loading is not None, "nobody asked for these tasks"
+        if message.next_after is not None:
+            self._spill(message.next_after, self._loading[1])
+        self._loading = None
+        fresh = [task for task in message.tasks if task.key not in self._tasks]
+        for task in fresh:
+            self._enqueue(task)
+        self._go_on()
+        self._report(released=-len(fresh))
+
+    def _finish(self, offset: int) -> None:
+        update, self._update = self._update, None
+        self._current = None
+        self._busy_since_ms = None
+        self._held = False
+        missed = update is not None and update.offset > offset
+        if update is not None and missed:
+            # The task ended before it heard of this record, which may open the key again.
+            self._enqueue(update)
+        released = 0 if missed else 1
+        retried, self._retried = self._retried, None
+        if retried is not None:
+            # Read again once its command is done, and before all that waits behind it (P4).
+            released += self._spill_queue()
+            self._spill(first_key_at(retried.scheduled_ms), retried)
+        self._go_on()
+        self._report(released)
+
+    def _task_executor(self) -> Ref:
+        if self._executor is None:
+            self._executor = _start_task_executor(
+                self, self._effects, self._ownership, self._siblings.completion_tracker
+            )
+        return self._executor
+
+    # The task at hand takes long.
+
+    def _hold(self) -> None:
+        if not self._held:
+            self._held = True
+            self._report(released=self._spill_queue())
+
+    def _check_slow(self) -> None:
+        """Ask about a task that was at hand at the last check already."""
+        if self._current is None or self._held:
+            return
+        if self._seen_slow == self._current:
+            self._task_executor().tell(SpillQueue())
+        self._seen_slow = self._current
+
+    # An earlier tree, commands, and letting go.
+
+    def _adopt(self, attempt: Attempt) -> None:
+        """Wait for an old attempt; where the owner is another now, its key runs again."""
+        self._received += 1
+        assert self._busy_since_ms is None, "an old attempt is adopted before any task"
+        key = attempt.task.key
+        self._busy_since_ms = key.scheduled_ms
+        if attempt.epoch == self._ownership.epoch:
+            self._current = key
+        self._task_executor().tell(AdoptAttempt(attempt))
+        self._report(released=-1)
+
+    def _withdraw(self, message: WithdrawTask) -> None:
+        self._received += 1
+        key = message.key
+        if key == self._current:
+            if message.withdrawal is Withdrawal.RETRY:
+                self._retried = key
+            self._task_executor().tell(message)
+            self._report(released=0)
+            return
+        task = self._tasks.get(key)
+        holding = Holding.ABSENT
+        if task is not None:
+            ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
+            holding = Holding.RAN if ran else Holding.WITHDRAWN
+        if holding is Holding.WITHDRAWN:
+            del self._tasks[key]
+        message.reply_to.tell(TaskWithdrawn(key, holding))
+        self._report(released=int(holding is Holding.WITHDRAWN))
+
+    def _drain(self) -> None:
+        self._draining = True
+        self._loading = None
+        if self._busy_since_ms is not None:
+            self._task_executor().tell(DrainTasks())
+        self._go_on()
+
+    def _report(self, released: int) -> None:
+        self._partition_executor.tell(
+            TasksReleased(self._ordering_id, released, self._received, self._first_ms(), self._held)
+        )
+
+    def _first_ms(self) -> int | None:
+        """Scheduled time of the first open task, in memory or left to the store."""
+        times = [key.scheduled_ms for key in self._order[:1]]
+        if self._busy_since_ms is not None:
+            times.append(self._busy_since_ms)
+        for left in (self._spilled, self._loading):
+            if left is not None:
+                times.append(left[0].scheduled_ms)
+        return min(times, default=None)
+
+
+class _BrokenExecutor(TaskExecutor):
+    """Stands in where the user's constructor raised: each attempt calls it once more."""
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Construct the user's executor again and run the task with it."""
+        executor = self._effects.make_executor()
+        executor.attempt, executor.fence = self.attempt, self.fence
+        return executor.execute(task)
+
+
+def _start_task_executor(
+    parent: Actor, effects: Effects, ownership: Ownership, tracker: Recipient
+) -> Ref:
+    """Make one instance of the user's executor and spawn it below ``parent``.
+
+    A constructor that raises is a failed attempt of each task, not a failure of the tree.
+    """
+    try:
+        executor = effects.make_executor()
+        if not isinstance(executor, TaskExecutor):
+            kind = type(executor).__name__
+            raise TypeError(f"the executor factory returned a {kind}, no TaskExecutor")
+    except Exception:  # noqa: BLE001 - user code may raise anything
+        executor = _BrokenExecutor(effects)
+    executor.bind_role(effects, ownership, parent.actor_ref, tracker)
+    return parent.spawn(executor)

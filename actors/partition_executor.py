@@ -1,0 +1,213 @@
+"""PartitionExecutor: one OrderingExecutor for each busy ordering id of a partition.
+
+Decides when an ordering id becomes busy and when it is idle again, and counts the slots its
+tasks occupy.  Never looks inside a task, and never makes one ordering id wait for another
+(P7).
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.ref import Ref
+from actors.messages import (
+    AdoptAttempt,
+    DrainTasks,
+    ExecuteTask,
+    ExecuteTasks,
+    HoldOrdering,
+    HoldOrderings,
+    MeasureProgress,
+    MeetSiblings,
+    OrderingDrained,
+    ProgressMeasured,
+    Siblings,
+    SlotsReleased,
+    SpillQueue,
+    TasksDrained,
+    TasksReleased,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from actors.model.commands import Holding
+from actors.model.key import first_key_at
+from actors.model.ownership import Ownership, Straggler
+from actors.ordering_executor import OrderingExecutor
+from actors.ports.effects import Effects
+
+
+@dataclass(slots=True)
+class _Ordering:
+    """What is known of a busy ordering id from outside."""
+
+    ref: Ref
+    sent: int = 0
+    first_ms: int | None = None
+    """At most the scheduled time of its first open task."""
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseSlots:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _SlowCheckDue:
+    pass
+
+
+Message = (
+    ExecuteTasks
+    | TasksReleased
+    | _ReleaseSlots
+    | _SlowCheckDue
+    | WithdrawTask
+    | MeasureProgress
+    | HoldOrderings
+    | OrderingDrained
+    | DrainTasks
+    | MeetSiblings
+)
+"""All that this role is told."""
+
+
+class PartitionExecutor(Actor):
+    """States: running, draining."""
+
+    def __init__(self, effects: Effects, ownership: Ownership) -> None:
+        self._effects = effects
+        self._ownership = ownership
+        self._siblings: Siblings
+        self._orderings: dict[str, _Ordering] = {}
+        self._released = 0
+        self._release_pending = False
+        self._draining = False
+
+    def on_receive(self, message: Message) -> None:
+        match message:
+            case ExecuteTasks(tasks=tasks):
+                for task in tasks:
+                    self._send(task.key.ordering_id, task.key.scheduled_ms, ExecuteTask(task))
+            case TasksReleased():
+                self._release(message)
+            case _ReleaseSlots():
+                self._siblings.partition_scheduler.tell(SlotsReleased(self._released))
+                self._released = 0
+                self._release_pending = False
+            case _SlowCheckDue():
+                self._check_slow()
+            case WithdrawTask():
+                self._withdraw(message)
+            case MeasureProgress():
+                self._measure_progress(message)
+            case HoldOrderings():
+                for straggler in message.stragglers:
+                    self._hold(straggler, message.watermark_ms)
+            case OrderingDrained(ordering_id=ordering_id):
+                self._end_ordering(ordering_id)
+            case DrainTasks():
+                self._drain()
+            case MeetSiblings(siblings=siblings):
+                self._meet(siblings)
+            case _:
+                assert_never(message)
+
+    def _meet(self, siblings: Siblings) -> None:
+        """Begin by taking over what an earlier tree left running on this node (P16)."""
+        self._siblings = siblings
+        for attempt in self._effects.runner.unsettled(self._ownership.partition):
+            key = attempt.task.key
+            self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
+        self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+
+    def _ordering(self, ordering_id: str) -> _Ordering:
+        ordering = self._orderings.get(ordering_id)
+        if ordering is None:
+            child = OrderingExecutor(
+                self._effects,
+                self._ownership,
+                ordering_id,
+                partition_executor=self.actor_ref,
+                siblings=self._siblings,
+            )
+            ordering = self._orderings[ordering_id] = _Ordering(self.spawn(child))
+        return ordering
+
+    def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
+        ordering = self._ordering(ordering_id)
+        ordering.sent += 1
+        if ordering.first_ms is None or first_ms < ordering.first_ms:
+            ordering.first_ms = first_ms
+        ordering.ref.tell(message)
+
+    def _hold(self, straggler: Straggler, watermark_ms: int) -> None:
+        """Let an id read what the watermark left behind it before it runs anything else."""
+        if straggler.first_ms >= watermark_ms:
+            # The watermark was lowered below it since; the ordinary load comes by.
+            return
+        hold = HoldOrdering(first_key_at(straggler.first_ms), first_key_at(watermark_ms))
+        self._send(straggler.ordering_id, straggler.first_ms, hold)
+
+    def _release(self, message: TasksReleased) -> None:
+        ordering = self._orderings.get(message.ordering_id)
+        if ordering is not None:
+            self._note_progress(ordering, message)
+        self._released += message.released
+        if message.released and not self._release_pending:
+            # One message to the scheduler for all that is released until it is handled.
+            self._release_pending = True
+            self._context.tell_self(_ReleaseSlots())
+
+    def _note_progress(self, ordering: _Ordering, message: TasksReleased) -> None:
+        ordering.held = message.held
+        if message.received == ordering.sent:
+            ordering.first_ms = message.first_ms
+            if message.first_ms is None:
+                # It is idle and has seen everything sent to it, so nothing can be lost.
+                self._end_ordering(message.ordering_id)
+
+    def _check_slow(self) -> None:
+        for ordering in self._orderings.values():
+            if not ordering.held:
+                ordering.ref.tell(SpillQueue())
+        self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+
+    def _withdraw(self, message: WithdrawTask) -> None:
+        ordering = self._orderings.get(message.key.ordering_id)
+        if ordering is None:
+            message.reply_to.tell(TaskWithdrawn(message.key, Holding.ABSENT))
+        else:
+            # Counted like a task, or the child could be stopped before it answers.
+            ordering.sent += 1
+            ordering.ref.tell(message)
+
+    def _measure_progress(self, message: MeasureProgress) -> None:
+        earliest_ms = message.earliest_ms
+        held = list(message.held)
+        for ordering_id, ordering in self._orderings.items():
+            if ordering.first_ms is None:
+                continue
+            if ordering.held or ordering.first_ms < message.watermark_ms:
+                held.append(Straggler(ordering_id, ordering.first_ms))
+            elif earliest_ms is None or ordering.first_ms < earliest_ms:
+                earliest_ms = ordering.first_ms
+        held.sort(key=lambda straggler: straggler.first_ms)
+        message.reply_to.tell(ProgressMeasured(earliest_ms, tuple(held), self._draining))
+
+    def _drain(self) -> None:
+        self._draining = True
+        for ordering in self._orderings.values():
+            ordering.ref.tell(DrainTasks())
+        self._report_drained()
+
+    def _end_ordering(self, ordering_id: str) -> None:
+        """Stop a child; it may have said twice that it is done, once by being idle."""
+        ordering = self._orderings.pop(ordering_id, None)
+        if ordering is not None:
+            self.stop_child(ordering.ref)
+            self._report_drained()
+
+    def _report_drained(self) -> None:
+        if self._draining and not self._orderings:
+            self._siblings.supervisor.tell(TasksDrained())

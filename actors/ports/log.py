@@ -1,0 +1,122 @@
+"""The log of accepted records: reading it as a member of a group, and appending to it.
+
+Every record of a partition has an offset, growing, not necessarily dense.  "Next offset"
+always means the offset of the next record to read.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from actors.model.codec import Headers, LogRecord
+
+
+class Position(NamedTuple):
+    """Where an appended record stands."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where reading of an assigned partition begins, and where its log ended just then."""
+
+    next_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll brought."""
+
+    records: Sequence[LogRecord] = ()
+    reached: Mapping[int, int] = field(default_factory=dict)
+    """Partition to next offset, for every partition that advanced: past its last record,
+    or past control records up to the end of the log, where there is no record to tell."""
+
+
+class AssignmentListener(Protocol):
+    """Told of changes of ownership, always on the thread that polls."""
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """These partitions are this member's; nothing of them is delivered before ``start``."""
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        """These partitions are about to go to another member.
+
+        The log waits for the future (bounded), commits the next offsets it resolves to, and
+        only then lets go.  The listener may not wait for the polling thread.
+        """
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """These partitions went to another member already: nothing may be committed."""
+
+
+class TaskLog(Protocol):
+    """The reading side, used from one thread.
+
+    ``poll`` returns records of started partitions, each partition's in order.  ``commit``
+    only asks: that it was accepted shows in the lease.  Errors: LogUnavailable.
+    """
+
+    def subscribe(self, listener: AssignmentListener) -> None:
+        """Join the group; partitions arrive through ``listener`` during later polls."""
+
+    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+        """Begin to deliver an assigned partition.
+
+        From the higher of the group's committed offset and ``stored_next_offset``; without
+        either, or where the log no longer holds it, from the earliest record.
+        """
+
+    def seek(self, partition: int, next_offset: int) -> None:
+        """Deliver a started partition once more, from ``next_offset``."""
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Return up to ``records_max`` records, waiting at most ``timeout_ms`` for the first.
+
+        With 0 records only membership is served.  Listener methods run inside.
+        """
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Ask to store these next offsets, changed or not; one request in flight at a time."""
+
+    def lease_ends_ms(self) -> float:
+        """Return the monotonic time until which no other member can own what this one owns.
+
+        Read by worker threads too.  ``-inf`` without membership, ``inf`` where a lock
+        guards ownership.
+        """
+
+    def close(self) -> None:
+        """Leave the group, revoking what is still assigned."""
+
+
+class LogWriter(Protocol):
+    """The appending side, used from any thread.
+
+    Futures resolve when all in-sync replicas hold the record, and fail with LogUnavailable
+    within a bounded time.  Appends of one partition keep their order.
+    """
+
+    def partition_count(self) -> int:
+        """Return the topic's number of partitions; bounded wait, LogUnavailable, TopicMissing."""
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record to the task topic; TaskTooLarge where the log refuses its size."""
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Append a record to the dead-letter topic, unchanged.
+
+        Headers are added for the reason and for the topic, partition and offset it stood at.
+        """
+
+    def flush(self, timeout_ms: int) -> int:
+        """Wait for what was appended; return how many records are still unacknowledged."""
+
+    def close(self) -> None:
+        """Flush within a bounded time and let go of connections."""

@@ -1,0 +1,57 @@
+"""Running user code outside the tree.
+
+Running attempts belong to the node: a tree that is torn down leaves them running, and its
+successor adopts them (P16).
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
+
+from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+
+
+class Executable(Protocol):
+    """What the runner needs of a user's executor."""
+
+    attempt: int
+    fence: int
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once."""
+
+
+AttemptListener = Callable[[AttemptEnded], None]
+
+
+class Runner(Protocol):
+    """Runs attempts, at most one for each (partition, ordering id) at a time.
+
+    The last thing before user code is the gate: the node holds the partition under the
+    attempt's epoch, the lease has not ended, and the task is due by the wall clock.
+    Listeners are called from any thread.  An ended attempt is remembered until it is
+    settled, so that an outcome reached while no tree was listening is not lost.
+    """
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Run the attempt as soon as a worker is free."""
+
+    def running_ms(self, attempt: Attempt) -> float:
+        """Return for how long user code has been running; 0 before it was called."""
+
+    def unsettled(self, partition: int) -> Sequence[Attempt]:
+        """Return the attempts of a partition that run or whose outcome is not settled."""
+
+    def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
+        """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
+
+    def settle(self, attempt: Attempt) -> None:
+        """Forget an ended attempt: its outcome is durable, or of no use any more."""
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Give up what still runs of these partitions.
+
+        Async attempts are cancelled; blocking ones are reported and run on.  Nobody is told
+        how they end unless somebody adopts them.
+        """

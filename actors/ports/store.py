@@ -1,0 +1,142 @@
+"""What waits, what ended, and who owns it: three narrow stores.
+
+Common contract.  Every method returns at once with a ``concurrent.futures.Future``.  A
+future that resolves means durable (a write) or complete (a read); one that fails with
+StoreUnavailable leaves open whether the write happened.  All writes are idempotent.
+``write_time`` orders writes of one cell: the higher one wins, whichever arrives first; on
+equal ones a delete wins.  A delete with write time w removes nothing written above w.
+Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 bytes (which is
+the order of Python strings).  Ranges of keys are open below and closed above unless said.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.model.key import TaskKey
+from actors.model.ownership import Claim, Watermark
+from actors.model.status import AttemptRecord, Completion, RecordedOutcome
+from actors.model.task import StoredTask
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Rows in key order; ``complete`` where the range holds no further row."""
+
+    tasks: Sequence[StoredTask]
+    complete: bool
+
+
+class ScheduleStore(Protocol):
+    """Rows of ``task_schedule``."""
+
+    def insert_tasks(
+        self, partition: int, tasks: Sequence[StoredTask], write_time: int
+    ) -> "Future[None]":
+        """Write rows, replacing what their keys held below ``write_time``."""
+
+    def load_tasks(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[TaskPage]":
+        """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
+
+    def find_tasks(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, StoredTask]]":
+        """Read single rows; a key without a row is absent from the answer."""
+
+    def load_ordering(
+        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+    ) -> "Future[TaskPage]":
+        """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``."""
+
+    def delete_tasks(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours, [first, end), both starts of an hour."""
+
+
+class StatusStore(Protocol):
+    """Rows of ``task_status`` (completions) and ``attempt_history``."""
+
+    def insert_completions(
+        self, partition: int, completions: Sequence[Completion], write_time: int
+    ) -> "Future[None]":
+        """Write completions, replacing what their keys held below ``write_time``."""
+
+    def load_completions(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[Completion]]":
+        """Read all completions with ``after`` < key <= ``up_to``, in key order."""
+
+    def find_completions(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, Completion]]":
+        """Read single completions; an open key is absent from the answer."""
+
+    def insert_attempts(
+        self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
+    ) -> "Future[None]":
+        """Write attempts; one row for each key and attempt number."""
+
+    def load_attempts(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read all attempts with ``after`` < key <= ``up_to``, by key, then number."""
+
+    def find_attempts(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read all attempts of single keys, by key, then number."""
+
+    def delete_statuses(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours of completions and attempts, [first, end)."""
+
+
+class OwnershipStore(Protocol):
+    """Rows of ``partition_watermark``, ``command_outcome`` and ``schedule_meta``.
+
+    ``claim`` and ``save_watermark`` are compare-and-set on the owner epoch (a lightweight
+    transaction in Cassandra), so an owner that was replaced fails with OwnershipLost.
+    """
+
+    def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
+        """Raise the owner epoch by one and return it with the row as it was.
+
+        A partition without a row begins at ``initial_watermark_ms`` and epoch 1.
+        """
+
+    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
+        """Replace the row; OwnershipLost where the stored epoch is not ``epoch``.
+
+        A save whose ``watermark.write_time`` is below the stored one changes nothing: it was
+        overtaken by a later one of the same owner.
+        """
+
+    def read_watermark(self, partition: int) -> "Future[Claim | None]":
+        """Read the row without changing it; None where the partition never had an owner."""
+
+    def insert_outcome(
+        self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
+    ) -> "Future[None]":
+        """Record what the command at ``offset`` achieved; kept as long as completions."""
+
+    def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
+        """Read what the command at ``offset`` achieved."""
+
+    def agree_partition_count(self, count: int) -> "Future[int]":
+        """Store ``count`` where none is stored yet; return what is stored (one winner)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The three stores of one installation, opened together."""
+
+    schedule: ScheduleStore
+    status: StatusStore
+    ownership: OwnershipStore
+    close: Callable[[], None]
+    """Wait (bounded) for writes in flight, then let go of connections or files."""

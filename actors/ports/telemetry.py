@@ -1,0 +1,12 @@
+"""The one way out for everything worth knowing."""
+
+from typing import Protocol
+
+from actors.model.events import Event
+
+
+class Telemetry(Protocol):
+    """Takes events; never raises, never blocks, may be called from any thread."""
+
+    def emit(self, event: Event) -> None:
+        """Take note of something that happened."""

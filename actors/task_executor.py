@@ -1,0 +1,455 @@
+"""TaskExecutor: a role of the tree, and the class that users subclass.
+
+As a role it decides what follows from one attempt: done, tried again, dropped, or given up.
+It checks that the task is not closed already, has it run, makes the outcome durable, and
+only then lets the ordering id go on.  As a base class it is what user code sees: ``execute``,
+``attempt`` and ``fence``.  Never touches the store itself.
+
+========== ============================================= =========================
+phase      what it waits for                             a command may withdraw it
+========== ============================================= =========================
+idle       a task
+checking   whether the key is closed already             yes
+waiting    the next attempt's time, or a lease           yes
+running    user code                                     no: it may end
+recording  the outcome to be durable                     afterwards
+blocked    an operator                                   yes
+========== ============================================= =========================
+"""
+
+from abc import abstractmethod
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum, auto
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.context import ActorContext, Timer
+from actors.kernel.ref import Recipient, Ref
+from actors.messages import (
+    AdoptAttempt,
+    AttemptRecorded,
+    AttemptTask,
+    CheckTask,
+    CompletionRecorded,
+    DrainTasks,
+    RecordAttempt,
+    RecordCompletion,
+    RecordStart,
+    SpillQueue,
+    TaskChecked,
+    TaskExecuted,
+    TaskPostponed,
+    TaskWithdrawn,
+    UpdateTask,
+    WithdrawTask,
+)
+from actors.model.attempts import (
+    Attempt,
+    AttemptEnded,
+    Ending,
+    closing_completion,
+    failed_record,
+    finished_event,
+    started_record,
+)
+from actors.model.backoff import RetryPolicy
+from actors.model.codec import letter_of
+from actors.model.commands import Holding, Withdrawal
+from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed
+from actors.model.outcome import Outcome
+from actors.model.ownership import Ownership
+from actors.model.status import AttemptRecord, CompletionResult
+from actors.model.task import AttemptState, StoredTask, Task
+from actors.ports.effects import Effects
+
+
+class _Phase(Enum):
+    IDLE = auto()
+    CHECKING = auto()
+    WAITING = auto()
+    RUNNING = auto()
+    RECORDING = auto()
+    BLOCKED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _WaitOver:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadLetterAcknowledged:
+    record: AttemptRecord | None
+
+
+Message = (
+    AttemptTask
+    | TaskChecked
+    | AttemptEnded
+    | CompletionRecorded
+    | AttemptRecorded
+    | _WaitOver
+    | UpdateTask
+    | SpillQueue
+    | WithdrawTask
+    | AdoptAttempt
+    | _DeadLetterAcknowledged
+    | DrainTasks
+)
+"""All that this role is told."""
+
+
+class TaskExecutor(Actor):
+    """Subclass this and write ``execute``; one instance serves one busy ordering id.
+
+    Attempts of one ordering id never overlap, so ``self`` needs no lock.  The constructor
+    takes no arguments, need not call this class's, and should be cheap: it runs on the
+    node's dispatcher.
+    """
+
+    retry: RetryPolicy = RetryPolicy()
+    """How often and how soon a failed task is tried again."""
+    timeout: timedelta | None = None
+    """Longest attempt; None takes the node's setting.  An async attempt is cancelled, a
+    blocking one is reported and keeps its slot."""
+    attempt: int = 0
+    """Number of the attempt that runs, 1 for the first."""
+    fence: int = 0
+    """Grows with every owner of the partition; give it to a store that can refuse less."""
+
+    # The role's own state is name-mangled, so that subclasses may use any attribute.
+    __phase: _Phase = _Phase.IDLE
+    __task: StoredTask | None = None
+    __attempt: Attempt | None = None
+    __timer: Timer | None = None
+    __withdrawal: WithdrawTask | None = None
+    __final: bool = False
+    __draining: bool = False
+    __adopted: bool = False
+    __context: ActorContext
+    __ref: Ref
+    __effects: Effects
+    __ownership: Ownership
+    __parent: Recipient
+    __tracker: Recipient
+
+    @abstractmethod
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once; may be ``async def``.
+
+        Returning nothing means done; ``Retry`` and ``Drop`` say otherwise.  An exception
+        means failed, and the retry policy says what follows.
+        """
+
+    def bind_role(
+        self, effects: Effects, ownership: Ownership, parent: Recipient, tracker: Recipient
+    ) -> None:
+        """Tell the role what it works with; called once, before it is spawned."""
+        self.__effects = effects
+        self.__ownership = ownership
+        self.__parent = parent
+        self.__tracker = tracker
+
+    def _bind_context(self, context: ActorContext) -> None:
+        # Mangled too: a subclass may well call an attribute of its own ``_context``.
+        self.__context = context
+        self.__ref = Ref(context)
+
+    def on_receive(self, message: Message) -> None:
+        """Play the role; subclasses leave this alone."""
+        match message:
+            case AttemptTask(task=task):
+                self.__begin(task)
+            case TaskChecked():
+                self.__take_check(message)
+            case AttemptEnded():
+                self.__take_end(message)
+            case CompletionRecorded(result=result):
+                self.__take_completion(result)
+            case AttemptRecorded():
+                self.__take_attempt()
+            case _WaitOver():
+                self.__proceed()
+            case UpdateTask(task=task):
+                self.__update(task)
+            case SpillQueue():
+                self.__check_slow()
+            case WithdrawTask():
+                self.__withdraw(message)
+            case AdoptAttempt(attempt=attempt):
+                self.__adopt(attempt)
+            case _DeadLetterAcknowledged(record=record):
+                self.__close(CompletionResult.FAILURE, "attempts used up", record)
+            case DrainTasks():
+                self.__drain()
+            case _:
+                assert_never(message)
+
+    @property
+    def __open_task(self) -> StoredTask:
+        task = self.__task
+        assert task is not None, "this phase has a task at hand"
+        return task
+
+    # One attempt, in the order of its steps.
+
+    def __begin(self, task: StoredTask) -> None:
+        assert self.__phase is _Phase.IDLE, "one task at a time"
+        self.__task = task
+        self.__check()
+
+    def __check(self) -> None:
+        self.__phase = _Phase.CHECKING
+        loaded = not self.__adopted
+        self.__tracker.tell(CheckTask(self.__open_task, self.__ref, loaded))
+
+    def __take_check(self, checked: TaskChecked) -> None:
+        if self.__phase is not _Phase.CHECKING:
+            return
+        task = self.__open_task
+        if (checked.key, checked.offset) != (task.key, task.offset):
+            # About a task that was withdrawn meanwhile, or an older record of this one.
+            return
+        self.__adopted = False
+        if checked.closed:
+            self.__finish()
+        else:
+            self.__proceed()
+
+    def __proceed(self) -> None:
+        """Start the next attempt, or wait for its time, or give up."""
+        if self.__draining:
+            self.__finish()
+            return
+        if self.__adopted:
+            # A command that an earlier tree handled may have closed the key meanwhile.
+            self.__check()
+            return
+        attempts = self.__open_task.attempts
+        wait_ms = attempts.next_attempt_ms - self.__context.clock.now_ms()
+        if attempts.used >= self.retry.attempts_max:
+            self.__give_up(None)
+        elif wait_ms > 0:
+            self.__wait(wait_ms)
+            self.__parent.tell(TaskPostponed(self.__open_task.key))
+        else:
+            self.__start()
+
+    def __wait(self, delay_ms: float) -> None:
+        self.__phase = _Phase.WAITING
+        self.__timer = self.__context.after(delay_ms, _WaitOver())
+
+    def __start(self) -> None:
+        task, partition = self.__open_task, self.__ownership.partition
+        suspect = task.attempts.suspect
+        self.__attempt = attempt = Attempt(
+            task=task,
+            partition=partition,
+            epoch=self.__ownership.epoch,
+            number=task.attempts.last + 1,
+            suspect=suspect,
+            timeout_ms=self.__timeout_ms(),
+            record_start=self.__record_start if suspect or task.overdue_when_loaded else None,
+        )
+        self.__phase = _Phase.RUNNING
+        self.__effects.runner.start(attempt, self, self.__ref.tell)
+
+    def __timeout_ms(self) -> int | None:
+        if self.timeout is None:
+            return self.__effects.settings.execution.timeout_ms
+        return max(1, round(self.timeout.total_seconds() * 1000))
+
+    def __record_start(self) -> "Future[None]":
+        """Make the start durable; called on the worker, which waits for the future."""
+        attempt = self.__attempt
+        assert attempt is not None, "only a running attempt starts"
+        record = started_record(attempt, self.__context.clock.now_ms())
+        recorded: Future[None] = Future()
+        self.__tracker.tell(RecordStart(record, recorded))
+        return recorded
+
+    def __take_end(self, ended: AttemptEnded) -> None:
+        if ended.attempt is not self.__attempt:
+            return
+        partition, key = ended.attempt.partition, ended.attempt.task.key
+        runner, telemetry = self.__effects.runner, self.__effects.telemetry
+        if ended.ending is Ending.NOT_STARTED:
+            runner.settle(ended.attempt)
+            self.__attempt = None
+            telemetry.emit(AttemptRefused(partition, key))
+            foreign = ended.attempt.epoch != self.__ownership.epoch
+            if self.__draining or self.__final or foreign:
+                self.__finish()
+            else:
+                self.__wait_for_permission()
+            return
+        telemetry.emit(finished_event(ended))
+        if ended.attempt.epoch != self.__ownership.epoch:
+            # Another owner may have run the key meanwhile, so this outcome proves nothing.
+            runner.settle(ended.attempt)
+            self.__finish()
+            return
+        self.__follow_up(ended)
+
+    def __wait_for_permission(self) -> None:
+        """Wait for a lease, or for a clock that was set back; it may be set forward again."""
+        settings = self.__effects.settings
+        due_in_ms = self.__open_task.key.scheduled_ms - self.__context.clock.now_ms()
+        due_in_ms = min(due_in_ms, settings.window.clock_check_ms)
+        self.__wait(max(due_in_ms, settings.execution.lease_retry_ms))
+
+    def __follow_up(self, ended: AttemptEnded) -> None:
+        match ended.ending:
+            case Ending.DONE:
+                self.__close(CompletionResult.SUCCESS, None, None, ended)
+            case Ending.DROPPED:
+                self.__close(CompletionResult.DROPPED, ended.reason, None, ended)
+            case _:
+                self.__fail(ended)
+
+    def __fail(self, ended: AttemptEnded) -> None:
+        """Count the attempt and make it durable before anything follows from it."""
+        used = ended.attempt.task.attempts.used + 1
+        exhausted = used >= self.retry.attempts_max
+        again = not exhausted and not self.__final
+        # An adopted attempt's key may be closed already: recorded first, then checked.
+        closes = exhausted and not self.__final and not self.__adopted
+        next_ms = None
+        if again:
+            next_ms = self.retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
+        record = failed_record(ended, next_ms)
+        self.__task = replace(
+            self.__open_task,
+            attempts=AttemptState(used, record.attempt, next_ms or 0),
+            overdue_when_loaded=False,
+        )
+        if closes and self.retry.on_exhausted != "block":
+            self.__give_up(record)
+        else:
+            self.__phase = _Phase.RECORDING
+            self.__tracker.tell(RecordAttempt(record, self.__ref))
+
+    def __give_up(self, record: AttemptRecord | None) -> None:
+        """All attempts are used up."""
+        task, partition = self.__open_task, self.__ownership.partition
+        on_exhausted = self.retry.on_exhausted
+        self.__effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
+        match on_exhausted:
+            case "skip":
+                self.__close(CompletionResult.FAILURE, "attempts used up", record)
+            case "dead_letter":
+                self.__phase = _Phase.RECORDING
+                letter = letter_of(task, partition, self.__context.clock.now_ms())
+                future = self.__effects.writer.dead_letter(letter, "attempts used up")
+                self.__context.pipe(future, lambda _position: _DeadLetterAcknowledged(record))
+            case "block":
+                self.__phase = _Phase.BLOCKED
+                self.__parent.tell(TaskPostponed(task.key))
+            case _:
+                assert_never(on_exhausted)
+
+    def __close(
+        self,
+        result: CompletionResult,
+        reason: str | None,
+        record: AttemptRecord | None,
+        ended: AttemptEnded | None = None,
+    ) -> None:
+        completion = closing_completion(self.__open_task, result, reason, ended)
+        if not completion.finished_ms:
+            completion = replace(completion, finished_ms=self.__context.clock.now_ms())
+        self.__phase = _Phase.RECORDING
+        self.__tracker.tell(RecordCompletion(completion, record, self.__ref))
+
+    def __take_completion(self, result: CompletionResult) -> None:
+        key = self.__open_task.key
+        assert self.__phase is _Phase.RECORDING, f"{key} was not being closed"
+        self.__effects.telemetry.emit(TaskClosed(self.__ownership.partition, key, result))
+        self.__settle()
+        self.__finish()
+
+    def __take_attempt(self) -> None:
+        self.__settle()
+        if self.__final:
+            self.__finish()
+            return
+        self.__phase = _Phase.WAITING
+        if self.__withdrawal is not None:
+            withdrawal, self.__withdrawal = self.__withdrawal, None
+            self.__withdraw(withdrawal)
+        if self.__phase is _Phase.WAITING:
+            self.__proceed()
+
+    def __settle(self) -> None:
+        if self.__attempt is not None:
+            self.__effects.runner.settle(self.__attempt)
+            self.__attempt = None
+
+    def __finish(self) -> None:
+        """Let the ordering id go on."""
+        if self.__timer is not None:
+            self.__timer.cancel()
+        task = self.__open_task
+        self.__phase = _Phase.IDLE
+        self.__task = self.__attempt = self.__timer = None
+        self.__final = self.__adopted = False
+        if self.__withdrawal is not None:
+            self.__answer(self.__withdrawal, Holding.ABSENT)
+            self.__withdrawal = None
+        self.__parent.tell(TaskExecuted(task.key, task.offset))
+
+    # What may interrupt the steps.
+
+    def __adopt(self, attempt: Attempt) -> None:
+        self.__task = attempt.task
+        self.__attempt = attempt
+        self.__adopted = True
+        self.__phase = _Phase.RUNNING
+        self.__effects.runner.adopt(attempt, self.__ref.tell)
+
+    def __update(self, task: StoredTask) -> None:
+        """Use a later record's data for the next attempt, if there is one (P6)."""
+        known = self.__task
+        if known is None:
+            # It ended just now; the parent sees that this record came too late for it.
+            return
+        self.__task = known.merged_with(task)
+        if task.offset > known.offset:
+            self.__final = False
+            if self.__phase is _Phase.CHECKING:
+                self.__check()
+
+    def __check_slow(self) -> None:
+        attempt = self.__attempt
+        slow_ms = self.__effects.settings.window.slow_attempt_ms
+        if attempt is not None and self.__effects.runner.running_ms(attempt) >= slow_ms:
+            self.__parent.tell(TaskPostponed(attempt.task.key))
+
+    def __withdraw(self, message: WithdrawTask) -> None:
+        match self.__phase:
+            case _Phase.RUNNING:
+                self.__final = self.__final or message.withdrawal is Withdrawal.CLOSE
+                self.__answer(message, Holding.RUNNING)
+            case _Phase.RECORDING:
+                self.__withdrawal = message
+            case _Phase.IDLE:
+                self.__answer(message, Holding.ABSENT)
+            case _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
+                if message.withdrawal is Withdrawal.MOVE and self.__open_task.attempts.last:
+                    self.__answer(message, Holding.RAN)
+                else:
+                    self.__answer(message, Holding.WITHDRAWN)
+                    self.__finish()
+            case _:
+                assert_never(self.__phase)
+
+    def __answer(self, message: WithdrawTask, holding: Holding) -> None:
+        message.reply_to.tell(TaskWithdrawn(message.key, holding))
+
+    def __drain(self) -> None:
+        self.__draining = True
+        if self.__phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
+            self.__finish()

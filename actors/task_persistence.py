@@ -1,0 +1,398 @@
+"""TaskPersistence: the only reader and writer of a partition's schedule.
+
+Decides what is durable, how far the schedule is read (the checkpoint), and how far it is
+done (the watermark).  Works on one operation at a time, each written as a generator that
+yields what it waits for: a write, a load and an advance of the watermark never overlap, so
+none of them can miss what another is about to do.  Never runs anything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.operations import Ask, Operation, Operations, Resolved
+from actors.messages import (
+    CompletionRecorded,
+    FindStatuses,
+    HoldOrderings,
+    LoadOrdering,
+    LoadStatuses,
+    LoadTasks,
+    LogCaughtUp,
+    LowerCheckpoint,
+    MeasureProgress,
+    MeetSiblings,
+    OrderingLoaded,
+    PersistTasks,
+    ProgressMeasured,
+    RecordCompletion,
+    ScheduleTasks,
+    Siblings,
+    StatusesFound,
+    StatusesLoaded,
+    TasksLoaded,
+    TasksPersisted,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from actors.model.attempts import NO_STATUS, KeyStatus
+from actors.model.bucket import hour_of
+from actors.model.codec import Command
+from actors.model.commands import Decision, Holding, KnownTask, Withdrawal, decide, split_runs
+from actors.model.events import (
+    BatchPersisted,
+    CommandDecided,
+    WatermarkAdvanced,
+    WatermarkHeld,
+    WindowLoaded,
+)
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import Assignment, Watermark, sweep_end
+from actors.model.status import RecordedOutcome
+from actors.model.task import StoredTask
+from actors.ports.effects import Effects
+
+
+@dataclass(frozen=True, slots=True)
+class _AdvanceDue:
+    pass
+
+
+Message = (
+    PersistTasks
+    | LoadTasks
+    | LoadOrdering
+    | LowerCheckpoint
+    | Resolved
+    | StatusesLoaded
+    | StatusesFound
+    | ProgressMeasured
+    | TaskWithdrawn
+    | CompletionRecorded
+    | _AdvanceDue
+    | MeetSiblings
+)
+"""All that this role is told."""
+
+
+class TaskPersistence(Actor):
+    """States: idle, or waiting for what the current operation yielded."""
+
+    def __init__(self, effects: Effects, assignment: Assignment) -> None:
+        self._effects = effects
+        self._stores = effects.stores
+        self._ownership = assignment.ownership
+        self._partition = assignment.ownership.partition
+        self._watermark = assignment.watermark
+        """As last requested; what is stored is never ahead of it."""
+        self._resumed = assignment.resumed
+        self._saved_watermark_ms = assignment.watermark.watermark_ms
+        self._saved_due_at_ms = assignment.watermark.statuses_due_at_ms
+        self._next_offset = assignment.next_offset
+        self._durable_offset = assignment.next_offset
+        """Every record below it had its effect, here or wherever it belongs."""
+        self._catch_up_offset: int | None = assignment.catch_up_offset
+        self._checkpoint = first_key_at(assignment.watermark.watermark_ms)
+        """Every open task up to this key is in memory or held by its ordering id."""
+        self._lowered: TaskKey | None = None
+        self._operations: Operations
+        self._siblings: Siblings
+
+    def on_receive(self, message: Message) -> None:
+        match message:
+            case PersistTasks():
+                self._operations.begin(self._persist(message))
+            case LoadTasks():
+                self._operations.begin(self._load(message))
+            case LoadOrdering():
+                self._operations.begin(self._load_ordering(message))
+            case LowerCheckpoint(key=key):
+                self._lower_checkpoint(key)
+            case Resolved(value=value):
+                self._operations.resume(value)
+            case (
+                StatusesLoaded()
+                | StatusesFound()
+                | ProgressMeasured()
+                | TaskWithdrawn()
+                | CompletionRecorded()
+            ):
+                self._operations.resume(message)
+            case _AdvanceDue():
+                self._operations.begin(self._advance_watermark())
+            case MeetSiblings(siblings=siblings):
+                self._meet(siblings)
+            case _:
+                assert_never(message)
+
+    def _meet(self, siblings: Siblings) -> None:
+        self._siblings = siblings
+        self._operations = Operations(self._context)
+        if self._resumed:
+            # A save that the failed tree left in flight may still arrive, and may be ahead of
+            # what was read.  After this one it changes nothing any more.
+            self._operations.begin(self._save(self._watermark))
+        stragglers, watermark_ms = self._watermark.stragglers, self._watermark.watermark_ms
+        if stragglers:
+            siblings.partition_scheduler.tell(HoldOrderings(stragglers, watermark_ms))
+        self._report_catch_up()
+        self._set_advance_timer()
+
+    # A batch becomes durable.
+
+    def _persist(self, message: PersistTasks) -> Operation:
+        started_ms = self._context.clock.monotonic_ms()
+        tasks = commands = 0
+        for run in split_runs(message.entries):
+            if isinstance(run, Command):
+                commands += 1
+                yield from self._execute_command(run)
+            else:
+                tasks += len(run)
+                yield from self._insert(run)
+        self._next_offset = max(self._next_offset, message.next_offset)
+        pending = message.pending_offset
+        self._durable_offset = self._next_offset if pending is None else pending
+        self._siblings.supervisor.tell(TasksPersisted(message.batch, self._partition))
+        self._report_catch_up()
+        if tasks or commands:
+            duration_ms = self._context.clock.monotonic_ms() - started_ms
+            event = BatchPersisted(self._partition, tasks, commands, duration_ms)
+            self._effects.telemetry.emit(event)
+
+    def _insert(self, tasks: Sequence[StoredTask]) -> Operation:
+        yield from self._write(tasks)
+        self._pass_on(tasks)
+
+    def _write(self, tasks: Sequence[StoredTask]) -> Operation:
+        write_time = self._ownership.next_write_time()
+        yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
+        yield from self._lower_watermark(tasks)
+
+    def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
+        """Lower it durably before anybody is told that an older task is durable, or a restart
+        would never load that (P8).
+        """
+        earliest_ms = min(task.key.scheduled_ms for task in tasks)
+        if earliest_ms < self._watermark.watermark_ms:
+            yield from self._save(self._watermark.lowered_to(earliest_ms))
+
+    def _pass_on(self, tasks: Iterable[StoredTask]) -> None:
+        """Hand tasks to memory where it reaches; the others are loaded when it does."""
+        inside = tuple(task for task in tasks if task.key <= self._checkpoint)
+        if inside:
+            self._siblings.partition_scheduler.tell(ScheduleTasks(inside))
+
+    def _save(self, watermark: Watermark) -> Operation:
+        watermark = replace(watermark, write_time=self._ownership.next_write_time())
+        self._watermark = watermark
+        self._saved_watermark_ms = watermark.watermark_ms
+        self._saved_due_at_ms = watermark.statuses_due_at_ms
+        yield self._stores.ownership.save_watermark(
+            self._partition, self._ownership.epoch, watermark
+        )
+
+    def _report_catch_up(self) -> None:
+        if self._catch_up_offset is not None and self._next_offset >= self._catch_up_offset:
+            self._catch_up_offset = None
+            self._siblings.supervisor.tell(LogCaughtUp(self._partition))
+
+    # A command has its effect.
+
+    def _execute_command(self, command: Command) -> Operation:
+        """Completion, then row, then outcome: a crash in between is finished by the replay."""
+        find_outcome = self._stores.ownership.find_outcome
+        recorded = yield find_outcome(self._partition, command.offset)
+        if recorded is not None:
+            return
+        withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)
+        withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
+        rows = yield self._stores.schedule.find_tasks(self._partition, (command.key,))
+        keys = (command.key, command.new_key) if command.new_key else (command.key,)
+        found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
+        status = found.statuses.get(command.key, NO_STATUS)
+        known = KnownTask(
+            row=rows.get(command.key),
+            completion=status.completion,
+            attempts=status.attempts,
+            running=withdrawn.holding is Holding.RUNNING,
+        )
+        target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
+        decision = decide(command, known, target.completion, self._context.clock.now_ms())
+        if decision.leaves_open(known):
+            # It may have left memory for a command that then did nothing to it.
+            assert known.row is not None, "only a stored task is open"
+            decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
+        yield from self._apply(command, decision)
+
+    def _apply(self, command: Command, decision: Decision) -> Operation:
+        if decision.completion is not None:
+            request = RecordCompletion(decision.completion, None, self.actor_ref)
+            yield Ask(self._siblings.completion_tracker, request)
+        waiting = decision.row or decision.resumed
+        if decision.row is not None:
+            yield from self._write((decision.row,))
+        elif decision.resumed is not None:
+            yield from self._lower_watermark((decision.resumed,))
+        outcome = RecordedOutcome(decision.outcome, command.key, decision.new_key)
+        yield self._stores.ownership.insert_outcome(
+            self._partition, command.offset, outcome, self._ownership.next_write_time()
+        )
+        # Last: a task that ran before the outcome was durable would be opened again by a replay.
+        self._pass_on((waiting,) if waiting else ())
+        event = CommandDecided(self._partition, command.key, command.kind, decision.outcome)
+        self._effects.telemetry.emit(event)
+
+    # The window is filled.
+
+    def _load(self, message: LoadTasks) -> Operation:
+        started_ms = self._context.clock.monotonic_ms()
+        # What leaves memory from here on counts, whatever this load waits for.
+        self._lowered = None
+        after, before_ms = self._checkpoint, message.before_ms
+        if before_ms <= after.scheduled_ms:
+            self._answer_load(complete=True)
+            return
+        if before_ms > self._watermark.loaded_until_ms:
+            # Raised further than needed, so that most loads need no transaction: the mark
+            # only tells outside writers what to send through the log as well.
+            ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
+            yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
+        page = yield self._stores.schedule.load_tasks(
+            self._partition, after, before_ms, message.limit
+        )
+        reached = first_key_at(before_ms) if page.complete else page.tasks[-1].key
+        # The whole range, rows or none: a done key whose row was deleted may be scheduled
+        # again, and is then looked for in memory only (P5).
+        statuses = yield Ask(self._siblings.completion_tracker, LoadStatuses(after, reached))
+        tasks = self._open(page.tasks, statuses.statuses)
+        if tasks:
+            self._siblings.partition_scheduler.tell(ScheduleTasks(tasks))
+        self._raise_checkpoint(reached)
+        self._answer_load(complete=page.complete and self._checkpoint == reached)
+        duration_ms = self._context.clock.monotonic_ms() - started_ms
+        reached_ms = self._checkpoint.scheduled_ms
+        event = WindowLoaded(self._partition, len(tasks), reached_ms, duration_ms)
+        self._effects.telemetry.emit(event)
+
+    def _answer_load(self, *, complete: bool) -> None:
+        answer = TasksLoaded(self._checkpoint.scheduled_ms, complete)
+        self._siblings.throughput_controller.tell(answer)
+
+    def _load_ordering(self, message: LoadOrdering) -> Operation:
+        page = yield self._stores.schedule.load_ordering(
+            self._partition, message.ordering_id, message.after, message.up_to, message.limit
+        )
+        tasks: tuple[StoredTask, ...] = ()
+        if page.tasks:
+            keys = tuple(task.key for task in page.tasks)
+            found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
+            tasks = self._open(page.tasks, found.statuses)
+        next_after = None if page.complete or not page.tasks else page.tasks[-1].key
+        message.reply_to.tell(OrderingLoaded(tasks, next_after))
+
+    def _open(
+        self, rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
+    ) -> tuple[StoredTask, ...]:
+        """Leave out closed rows, and attach to the others what their attempts left behind."""
+        now_ms = self._context.clock.now_ms()
+        tasks = []
+        for row in rows:
+            status = statuses.get(row.key, NO_STATUS)
+            if status.completion is not None and status.completion.closes(row.offset):
+                continue
+            overdue = row.key.scheduled_ms <= now_ms
+            fresh = not overdue and status is NO_STATUS
+            tasks.append(
+                row
+                if fresh
+                else replace(row, attempts=status.attempts, overdue_when_loaded=overdue)
+            )
+        return tuple(tasks)
+
+    def _raise_checkpoint(self, reached: TaskKey) -> None:
+        """A load reached this key, unless memory was lowered below it meanwhile."""
+        self._checkpoint = reached if self._lowered is None else min(reached, self._lowered)
+
+    def _lower_checkpoint(self, key: TaskKey) -> None:
+        """Tasks after ``key`` left memory; a load under way may have read past it."""
+        self._checkpoint = min(self._checkpoint, key)
+        self._lowered = key if self._lowered is None else min(self._lowered, key)
+
+    # The watermark advances in the background.
+
+    def _set_advance_timer(self) -> None:
+        self._context.after(self._effects.settings.watermark.interval_ms, _AdvanceDue())
+
+    def _advance_watermark(self) -> Operation:
+        question = MeasureProgress(None, (), self._watermark.watermark_ms, self.actor_ref)
+        progress = yield Ask(self._siblings.partition_scheduler, question)
+        if progress.draining:
+            # What was drained is open and in nobody's memory: the next owner must load it.
+            return
+        advanced = self._advanced(progress)
+        if self._is_worth_saving(advanced):
+            yield from self._save(advanced)
+            stragglers = len(advanced.stragglers)
+            self._effects.telemetry.emit(
+                WatermarkAdvanced(self._partition, advanced.watermark_ms, stragglers)
+            )
+        yield from self._sweep()
+        self._set_advance_timer()
+
+    def _advanced(self, progress: ProgressMeasured) -> Watermark:
+        """Return how far everything is closed, but for a bounded list of stragglers."""
+        settings = self._effects.settings.watermark
+        mark, now_ms = self._watermark, self._context.clock.now_ms()
+        floor_ms = min(
+            max(mark.watermark_ms, now_ms - settings.lag_ms), self._checkpoint.scheduled_ms
+        )
+        if progress.earliest_ms is not None:
+            floor_ms = min(floor_ms, progress.earliest_ms)
+        advanced = mark.advanced_to(floor_ms, progress.held, settings.stragglers_max)
+        if advanced.watermark_ms < floor_ms:
+            blocked = len(progress.held)
+            event = WatermarkHeld(self._partition, advanced.watermark_ms, blocked)
+            self._effects.telemetry.emit(event)
+        return replace(advanced, next_offset=self._durable_offset)
+
+    def _is_worth_saving(self, advanced: Watermark) -> bool:
+        """An idle partition's watermark follows the clock in steps of its lag."""
+        lag_ms = self._effects.settings.watermark.lag_ms
+        return (
+            advanced.watermark_ms < self._saved_watermark_ms
+            or advanced.watermark_ms >= self._saved_watermark_ms + max(1, lag_ms)
+            or advanced.stragglers != self._watermark.stragglers
+            or advanced.next_offset != self._watermark.next_offset
+            or advanced.statuses_due_at_ms != self._saved_due_at_ms
+        )
+
+    def _sweep(self) -> Operation:
+        """Delete whole hours that are done; completions only when their retention is over,
+        and only after the schedule rows they guard are gone (P5).
+        """
+        mark, now_ms = self._watermark, self._context.clock.now_ms()
+        firsts = [straggler.first_ms for straggler in mark.stragglers]
+        done_ms = hour_of(min([mark.watermark_ms, *firsts]))
+        tasks_end_ms = sweep_end(mark.tasks_swept_until_ms, done_ms)
+        if tasks_end_ms > mark.tasks_swept_until_ms:
+            yield self._stores.schedule.delete_tasks(
+                self._partition,
+                mark.tasks_swept_until_ms,
+                tasks_end_ms,
+                self._ownership.next_write_time(),
+            )
+            mark = self._watermark = replace(mark, tasks_swept_until_ms=tasks_end_ms)
+        retention_ms = self._effects.settings.watermark.completion_retention_ms
+        mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
+        expired_ms = mark.statuses_due_until_ms if now_ms >= mark.statuses_due_at_ms else 0
+        statuses_end_ms = sweep_end(mark.statuses_swept_until_ms, expired_ms)
+        if statuses_end_ms > mark.statuses_swept_until_ms:
+            yield self._stores.status.delete_statuses(
+                self._partition,
+                mark.statuses_swept_until_ms,
+                statuses_end_ms,
+                self._ownership.next_write_time(),
+            )
+            self._watermark = replace(mark, statuses_swept_until_ms=statuses_end_ms)

@@ -1,0 +1,95 @@
+"""ThroughputController: when a partition loads more of its schedule.
+
+Decides from two numbers, how many tasks are in memory and how far the loaded window
+reaches, so a node's memory depends on its limits and not on the backlog (P13).  Never
+touches the store.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from actors.kernel.actor import Actor
+from actors.kernel.context import Timer
+from actors.messages import (
+    LoadMeasured,
+    LoadTasks,
+    MeasureLoad,
+    MeetSiblings,
+    ShrinkWindow,
+    Siblings,
+    TasksLoaded,
+)
+from actors.model.settings import TreeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    pass
+
+
+Message = MeetSiblings | _Tick | LoadMeasured | TasksLoaded
+"""All that this role is told."""
+
+
+class ThroughputController(Actor):
+    """States: measuring, loading, or waiting for the next tick."""
+
+    def __init__(self, settings: TreeSettings) -> None:
+        self._window = settings.window
+        self._siblings: Siblings
+        self._measuring = False
+        self._tick: Timer | None = None
+
+    def on_receive(self, message: Message) -> None:
+        match message:
+            case MeetSiblings(siblings=siblings):
+                self._siblings = siblings
+                self._measure()
+            case _Tick():
+                self._measure()
+            case LoadMeasured(waiting=waiting, executing=executing):
+                self._decide(waiting, executing)
+            case TasksLoaded(reached_ms=reached_ms, complete=complete):
+                self._plan_next(reached_ms, complete=complete)
+            case _:
+                assert_never(message)
+
+    def _measure(self) -> None:
+        self._tick = None
+        self._measuring = True
+        self._siblings.partition_scheduler.tell(MeasureLoad())
+
+    def _decide(self, waiting: int, executing: int) -> None:
+        room = self._window.tasks_max - waiting - executing
+        if room < 0:
+            keep = max(0, self._window.tasks_max - executing)
+            self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
+        if self._measuring:
+            self._measuring = False
+            self._load_into(room)
+        elif self._tick is not None:
+            # Tasks were just left to the store: look again soon, not only when the window
+            # that was loaded before is nearly over.
+            self._wait(self._window.tick_ms)
+
+    def _load_into(self, room: int) -> None:
+        """Load a page; small ones cost a round trip each, so wait for a tenth to be free."""
+        if room < max(1, self._window.tasks_max // 10):
+            self._wait(self._window.tick_ms)
+            return
+        before_ms = self._context.clock.now_ms() + self._window.look_ahead_ms
+        limit = min(self._window.page_tasks, room)
+        self._siblings.task_persistence.tell(LoadTasks(before_ms, limit))
+
+    def _plan_next(self, reached_ms: int, *, complete: bool) -> None:
+        if not complete:
+            self._measure()
+            return
+        ahead_ms = reached_ms - self._window.prefetch_ms - self._context.clock.now_ms()
+        # A wall clock set back must not put off the next load by more than one window.
+        self._wait(max(self._window.tick_ms, min(ahead_ms, self._window.look_ahead_ms)))
+
+    def _wait(self, delay_ms: float) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick = self._context.after(delay_ms, _Tick())
