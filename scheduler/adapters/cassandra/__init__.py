@@ -1,0 +1,1 @@
+"""Cassandra as the store: schedule, statuses and ownership in the keyspace of the settings."""

@@ -1,0 +1,207 @@
+"""Creates keyspace and tables, and brings them up to date.
+
+Any number of nodes may do this at once: all send schema changes to the same server, which
+takes them one after another, and a lock row that expires by itself lets one work while the
+others wait.  Nothing here ever drops or empties a table.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import tenacity
+from cassandra import DriverException, InvalidRequest, OperationTimedOut, Timeout, Unavailable
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionException
+from cassandra.protocol import ErrorMessage
+
+from actors.model.errors import SettingsInvalid, StoreUnavailable
+from scheduler.adapters.cassandra.connection import named, open_connection
+from scheduler.adapters.cassandra.scripts import Script, schema_scripts
+from scheduler.settings import CassandraSettings, Settings
+
+LOCK = "migration_lock"
+LOCK_TTL_S = 60
+"""A migration that died holds the others up for so long."""
+_LOCK_WAIT_S = 3 * LOCK_TTL_S
+_LOCK_POLL_S = 0.5
+_STATEMENT_TIMEOUT_S = 15.0
+_CHANGE_WAIT_S = 20.0
+"""A change begins no later; with its time-out and the wait for agreement it ends before
+the lock expires."""
+_AGREEMENT_WAIT_S = 20.0
+
+
+def migrate(settings: Settings) -> list[str]:
+    """Apply what is missing and return the names of the files applied, in order.
+
+    Raises StoreUnavailable, and SettingsInvalid where the replication names a datacenter
+    the cluster does not have.
+    """
+    connection = open_connection(settings.cassandra)
+    try:
+        return _Migration(connection.session, settings.cassandra).run()
+    except (DriverException, ErrorMessage, NoHostAvailable) as error:
+        raise StoreUnavailable(
+            f"Cassandra at {named(settings.cassandra)} did not take a schema change"
+            f" ({type(error).__name__}: {error}): run it again, which is safe"
+        ) from error
+    finally:
+        connection.cluster.shutdown()
+
+
+class _Migration:
+    """One run, on one session, through one server."""
+
+    def __init__(self, session: Any, settings: CassandraSettings) -> None:
+        self._session = session
+        self._settings = settings
+        self._token = str(uuid4())
+
+    def run(self) -> list[str]:
+        """Apply what is missing."""
+        scripts = schema_scripts()
+        self._change(self._keyspace_statement())
+        _retrying(InvalidRequest)(self._session.set_keyspace, self._settings.keyspace)
+        for statement in scripts[0].statements:
+            self._change(statement)
+        with self._lock():
+            missing = [script for script in scripts if not self._is_applied(script)]
+            for script in missing:
+                self._apply(script)
+        return [script.name for script in missing]
+
+    def _apply(self, script: Script) -> None:
+        for statement in script.statements:
+            self._extend_lock()
+            self._change(statement)
+        self._ask(
+            "INSERT INTO schedule_meta (name, value) VALUES (%s, %s) IF NOT EXISTS",
+            script.meta_name,
+            script.name,
+        )
+
+    def _is_applied(self, script: Script) -> bool:
+        return bool(self._ask("SELECT value FROM schedule_meta WHERE name = %s", script.meta_name))
+
+    def _keyspace_statement(self) -> str:
+        hosts = self._session.cluster.metadata.all_hosts()
+        known = sorted({host.datacenter for host in hosts if host.datacenter})
+        local = self._session.cluster.get_control_connection_host()
+        named_dc = self._settings.datacenter or (local.datacenter if local else known[0])
+        replication = self._settings.replication or {named_dc: 1}
+        unknown = sorted(set(replication) - set(known))
+        if unknown:
+            raise SettingsInvalid(
+                f"cassandra.replication or datacenter names {', '.join(map(repr, unknown))}, but"
+                f" the cluster has the datacenters {', '.join(map(repr, known))}"
+            )
+        replicas = "".join(
+            f", '{name.replace(chr(39), 2 * chr(39))}': {number}"
+            for name, number in sorted(replication.items())
+        )
+        return (
+            f"CREATE KEYSPACE IF NOT EXISTS {self._settings.keyspace} WITH replication ="
+            f" {{'class': 'NetworkTopologyStrategy'{replicas}}}"
+        )
+
+    def _change_once(self, cql: str) -> None:
+        # Two servers that create one table at the same time give it two identities, so every
+        # run sends its changes to the same one: the lowest address that is up.  Just after
+        # connecting the driver may not have reached it yet, which trying again mends.
+        hosts = [host for host in self._session.cluster.metadata.all_hosts() if host.is_up]
+        server = min(hosts, key=lambda host: str(host.endpoint), default=None)
+        self._session.execute(cql, timeout=_STATEMENT_TIMEOUT_S, host=server)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        waiting = tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda won: not won),
+            stop=tenacity.stop_after_delay(_LOCK_WAIT_S),
+            wait=tenacity.wait_fixed(_LOCK_POLL_S) + tenacity.wait_random(0, _LOCK_POLL_S),
+            sleep=tenacity.sleep_using_event(threading.Event()),
+            retry_error_callback=lambda _: False,
+        )
+        if not waiting(self._try_lock):
+            raise StoreUnavailable(
+                f"another migration of keyspace {self._settings.keyspace!r} holds the lock for"
+                f" more than {_LOCK_WAIT_S} s: see whether it still runs, then try again"
+            )
+        try:
+            yield
+        finally:
+            # Where this fails the lock expires; the migration itself is done or told why not.
+            with contextlib.suppress(DriverException, ErrorMessage, NoHostAvailable):
+                self._ask(
+                    "DELETE FROM schedule_meta WHERE name = %s IF value = %s", LOCK, self._token
+                )
+
+    def _try_lock(self) -> bool:
+        taken = self._ask(
+            "INSERT INTO schedule_meta (name, value) VALUES (%s, %s) IF NOT EXISTS"
+            f" USING TTL {LOCK_TTL_S}",
+            LOCK,
+            self._token,
+        )
+        # Not applied, and yet ours: the answer of an earlier try was lost.
+        return bool(taken[0][0]) or self._token in taken[0]
+
+    def _extend_lock(self) -> None:
+        kept = self._ask(
+            f"UPDATE schedule_meta USING TTL {LOCK_TTL_S} SET value = %s WHERE name = %s"
+            " IF value = %s",
+            self._token,
+            LOCK,
+            self._token,
+        )
+        if not kept[0][0]:
+            raise StoreUnavailable("the migration lost its lock by being slow: run it again")
+
+    def _ask(self, cql: str, *values: str) -> list[tuple[Any, ...]]:
+        # Every question may be asked twice: what it changes names its token, or is the same.
+        # A node may refuse it for want of a table it has not heard of yet: agreement is
+        # asked only of the nodes the driver has reached so far.
+        trying = _retrying(InvalidRequest)
+        return list(trying(self._session.execute, cql, values, timeout=_STATEMENT_TIMEOUT_S))
+
+    def _change(self, cql: str) -> None:
+        """Run a schema change on one server, and wait until all servers agree on it.
+
+        Each change creates what is not there yet, so one of unknown outcome is made again.
+        """
+        _retrying()(self._change_once, cql)
+        # The driver waits only for its own changes, not where another run was faster; a node
+        # that has not heard of the keyspace yet would fail the next statement.
+        try:
+            self._session.cluster.refresh_schema_metadata(
+                max_schema_agreement_wait=_AGREEMENT_WAIT_S
+            )
+        except DriverException as error:
+            raise StoreUnavailable(
+                f"the nodes of Cassandra at {named(self._settings)} do not agree on the schema"
+                f" ({error}): wait until all are up, then run it again"
+            ) from error
+
+
+def _retrying(*also: type[Exception]) -> tenacity.Retrying:
+    # ErrorMessage: what the driver has no name for, such as a lightweight transaction of
+    # unknown result.  Each of ours may be asked again.
+    # ConnectionException: a node that has not heard of the new keyspace refuses to use it.
+    passing = (
+        ConnectionException,
+        ErrorMessage,
+        NoHostAvailable,
+        OperationTimedOut,
+        Timeout,
+        Unavailable,
+        *also,
+    )
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(passing),
+        stop=tenacity.stop_after_delay(_CHANGE_WAIT_S),
+        wait=tenacity.wait_fixed(_LOCK_POLL_S) + tenacity.wait_random(0, _LOCK_POLL_S),
+        sleep=tenacity.sleep_using_event(threading.Event()),
+        reraise=True,
+    )

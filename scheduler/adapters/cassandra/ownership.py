@@ -1,0 +1,213 @@
+"""``OwnershipStore`` on Cassandra: who owns a partition, by lightweight transactions.
+
+Every such write may be sent twice, as the first answer may be lost.  A save is the same the
+second time; a claim carries a token, by which it recognises its own work.  An epoch nobody
+can tell the owner of is skipped, never handed out.
+"""
+
+from concurrent.futures import Future
+from typing import Any
+from uuid import UUID, uuid4
+
+from actors.model.errors import OwnershipLost, StoreUnavailable
+from actors.model.key import TaskKey
+from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from actors.model.status import CommandOutcome, RecordedOutcome
+from scheduler.adapters.cassandra.session import CassandraSession, Row
+
+PARTITION_COUNT = "partition_count"
+OUTCOME_TTL_MIN_S = 3_600
+"""A client must be able to ask for an outcome, also where completions are not kept at all."""
+_OUTCOME_TTL_MAX_S = 20 * 365 * 86_400
+_CLAIM_ROUNDS_MAX = 100
+"""Each round lost means that another node's claim succeeded meanwhile."""
+
+_WATERMARK = "{keyspace}.partition_watermark"
+_WATERMARK_COLUMNS = (
+    "watermark",
+    "loaded_until",
+    "next_offset",
+    "stragglers",
+    "tasks_swept_until",
+    "statuses_swept_until",
+    "statuses_due_until",
+    "statuses_due_at",
+    "write_time",
+)
+
+
+class CassandraOwnershipStore:
+    """Owners, outcomes, the agreed count; see ``actors.ports.store.OwnershipStore``."""
+
+    def __init__(self, session: CassandraSession, *, retention_ms: int) -> None:
+        self._session = session
+        self._ttl_s = min(max(retention_ms // 1000, OUTCOME_TTL_MIN_S), _OUTCOME_TTL_MAX_S)
+        columns = ", ".join(_WATERMARK_COLUMNS)
+        self._read = session.prepare(
+            "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark),"
+            " toUnixTimestamp(loaded_until), next_offset, stragglers,"
+            " toUnixTimestamp(tasks_swept_until), toUnixTimestamp(statuses_swept_until),"
+            " toUnixTimestamp(statuses_due_until), toUnixTimestamp(statuses_due_at), write_time"
+            f" FROM {_WATERMARK} WHERE partition_id = ?",
+            serial=True,
+        )
+        self._begin = session.prepare(
+            f"INSERT INTO {_WATERMARK} (partition_id, owner_epoch, claim_token, {columns})"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+        )
+        self._raise = session.prepare(
+            f"UPDATE {_WATERMARK} SET owner_epoch = ?, claim_token = ?"
+            " WHERE partition_id = ? IF owner_epoch = ?"
+        )
+        assigned = ", ".join(f"{name} = ?" for name in _WATERMARK_COLUMNS)
+        self._save = session.prepare(
+            f"UPDATE {_WATERMARK} SET {assigned} WHERE partition_id = ?"
+            " IF owner_epoch = ? AND write_time <= ?"
+        )
+        self._insert_outcome = session.prepare(
+            "INSERT INTO {keyspace}.command_outcome (partition_id, log_offset, outcome,"
+            " scheduled_time, ordering_id, uniqueness_key, new_scheduled_time, new_ordering_id,"
+            " new_uniqueness_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " USING TIMESTAMP ? AND TTL ?"
+        )
+        self._find_outcome = session.prepare(
+            "SELECT outcome, toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key,"
+            " toUnixTimestamp(new_scheduled_time), new_ordering_id, new_uniqueness_key"
+            " FROM {keyspace}.command_outcome WHERE partition_id = ? AND log_offset = ?"
+        )
+        self._agree = session.prepare(
+            "INSERT INTO {keyspace}.schedule_meta (name, value) VALUES (?, ?) IF NOT EXISTS"
+        )
+        self._read_meta = session.prepare(
+            "SELECT value FROM {keyspace}.schedule_meta WHERE name = ?", serial=True
+        )
+
+    def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
+        """Raise the owner epoch by one and return it with the row as it is from then on.
+
+        The row is read after the epoch was raised: what an old owner saved up to then
+        counts, and from then on it can save nothing.
+        """
+        return self._session.submit(lambda: self._claim(partition, initial_watermark_ms))
+
+    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
+        """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
+
+        def work() -> None:
+            written = (partition, epoch, watermark.write_time)
+            if self._applied(self._save.bind((*_watermark_values(watermark), *written))):
+                return
+            row = self._row(partition)
+            if row is None or row[0] != epoch:
+                raise OwnershipLost(partition, epoch)
+
+        return self._session.submit(work)
+
+    def read_watermark(self, partition: int) -> "Future[Claim | None]":
+        """Read the row without changing it; None where the partition never had an owner."""
+
+        def work() -> Claim | None:
+            row = self._row(partition)
+            return None if row is None else Claim(row[0], _watermark(row))
+
+        return self._session.submit(work)
+
+    def insert_outcome(
+        self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
+    ) -> "Future[None]":
+        """Record what the command at ``offset`` achieved; kept as long as completions."""
+        new_key = outcome.new_key or (None, None, None)
+        values = (
+            partition,
+            offset,
+            outcome.outcome.value,
+            *outcome.key,
+            *new_key,
+            write_time,
+            self._ttl_s,
+        )
+
+        def work() -> None:
+            self._session.execute(self._insert_outcome.bind(values))
+
+        return self._session.submit(work)
+
+    def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
+        """Read what the command at ``offset`` achieved."""
+
+        def work() -> RecordedOutcome | None:
+            rows = self._session.execute(self._find_outcome.bind((partition, offset)))
+            return _outcome(rows[0]) if rows else None
+
+        return self._session.submit(work)
+
+    def agree_partition_count(self, count: int) -> "Future[int]":
+        """Store ``count`` where none is stored yet; return what is stored (one winner)."""
+
+        def work() -> int:
+            if self._applied(self._agree.bind((PARTITION_COUNT, str(count)))):
+                return count
+            return int(self._session.execute(self._read_meta.bind((PARTITION_COUNT,)))[0][0])
+
+        return self._session.submit(work)
+
+    def _claim(self, partition: int, initial_watermark_ms: int) -> Claim:
+        token = uuid4()
+        row = self._row(partition)
+        for _ in range(_CLAIM_ROUNDS_MAX):
+            epoch = 1 if row is None else row[0] + 1
+            applied = self._applied(self._claiming(partition, epoch, token, initial_watermark_ms))
+            row = self._row(partition)
+            # The token tells an answer that was lost from a round that was.
+            if row is not None and (applied or row[1] == token):
+                return Claim(epoch if applied else row[0], _watermark(row))
+        raise StoreUnavailable(
+            f"partition {partition} was claimed by others {_CLAIM_ROUNDS_MAX} times in a row:"
+            " look for nodes that start and stop all the time"
+        )
+
+    def _claiming(self, partition: int, epoch: int, token: UUID, initial_watermark_ms: int) -> Any:
+        if epoch == 1:
+            begun = _watermark_values(initial_watermark(initial_watermark_ms))
+            return self._begin.bind((partition, epoch, token, *begun))
+        return self._raise.bind((epoch, token, partition, epoch - 1))
+
+    def _applied(self, statement: Any) -> bool:
+        return bool(self._session.execute(statement)[0][0])
+
+    def _row(self, partition: int) -> Row | None:
+        rows = self._session.execute(self._read.bind((partition,)))
+        return rows[0] if rows else None
+
+
+def _watermark_values(watermark: Watermark) -> tuple[Any, ...]:
+    return (
+        watermark.watermark_ms,
+        watermark.loaded_until_ms,
+        watermark.next_offset,
+        [(each.ordering_id, each.first_ms) for each in watermark.stragglers],
+        watermark.tasks_swept_until_ms,
+        watermark.statuses_swept_until_ms,
+        watermark.statuses_due_until_ms,
+        watermark.statuses_due_at_ms,
+        watermark.write_time,
+    )
+
+
+def _watermark(row: Row) -> Watermark:
+    return Watermark(
+        watermark_ms=row[2],
+        loaded_until_ms=row[3],
+        next_offset=row[4],
+        stragglers=tuple(Straggler(*each) for each in row[5] or ()),
+        tasks_swept_until_ms=row[6],
+        statuses_swept_until_ms=row[7],
+        statuses_due_until_ms=row[8],
+        statuses_due_at_ms=row[9],
+        write_time=row[10],
+    )
+
+
+def _outcome(row: Row) -> RecordedOutcome:
+    new_key = None if row[4] is None else TaskKey(row[4], row[5], row[6])
+    return RecordedOutcome(CommandOutcome(row[0]), TaskKey(row[1], row[2], row[3]), new_key)

@@ -1,0 +1,262 @@
+"""``StatusStore`` on Cassandra: the tables ``task_status`` and ``attempt_history``.
+
+Reads go hour by hour, writes are same-row batches, and a delete is one tombstone an hour
+and table.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.key import TaskKey
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from scheduler.adapters.cassandra.batches import BoundRow, batches
+from scheduler.adapters.cassandra.hours import HourWalk
+from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from scheduler.adapters.cassandra.session import CassandraSession, Row
+
+_COMPLETION = (
+    f"SELECT {KEY_COLUMNS}, result, log_offset, attempts, toUnixTimestamp(started),"
+    " toUnixTimestamp(finished), detail FROM {keyspace}.task_status"
+)
+_ATTEMPT = (
+    f"SELECT {KEY_COLUMNS}, attempt, result, toUnixTimestamp(started),"
+    " toUnixTimestamp(finished), toUnixTimestamp(next_attempt), used, suspect, error_class,"
+    " error_message, error_stack, fence FROM {keyspace}.attempt_history"
+)
+_RANGE = (
+    f" WHERE partition_id = ? AND hour = ? AND {KEY_BOUND} > (?, ?, ?) AND {KEY_BOUND} <= (?, ?, ?)"
+)
+_DELETE = "DELETE FROM {keyspace}.%s USING TIMESTAMP ? WHERE partition_id = ? AND hour = ?"
+
+
+class _Detail(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What few completions have; the names are those of the fields they keep."""
+
+    moved_to_ms: int | None = None
+    for_good: bool = False
+    reason: str | None = None
+
+
+_NO_DETAIL = _Detail()
+_detail_encoder = msgspec.json.Encoder()
+_detail_decoder = msgspec.json.Decoder(_Detail)
+
+
+class CassandraStatusStore:
+    """Completions and attempts; see ``actors.ports.store.StatusStore`` for the contract."""
+
+    def __init__(self, session: CassandraSession) -> None:
+        self._session = session
+        self._completion_hours = HourWalk(session, "task_status")
+        self._attempt_hours = HourWalk(session, "attempt_history")
+        self._completion_finder = KeyFinder(session, _COMPLETION)
+        self._attempt_finder = KeyFinder(session, _ATTEMPT)
+        self._load_completions = session.prepare(_COMPLETION + _RANGE)
+        self._load_attempts = session.prepare(_ATTEMPT + _RANGE)
+        self._insert_completion = session.prepare(
+            "INSERT INTO {keyspace}.task_status (partition_id, hour, scheduled_time, ordering_id,"
+            " uniqueness_key, result, log_offset, attempts, started, finished, detail)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
+        )
+        self._insert_attempt = session.prepare(
+            "INSERT INTO {keyspace}.attempt_history (partition_id, hour, scheduled_time,"
+            " ordering_id, uniqueness_key, attempt, result, started, finished, next_attempt,"
+            " used, suspect, error_class, error_message, error_stack, fence)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
+        )
+        self._deletes = [
+            session.prepare(_DELETE % table) for table in ("task_status", "attempt_history")
+        ]
+
+    def insert_completions(
+        self, partition: int, completions: Sequence[Completion], write_time: int
+    ) -> "Future[None]":
+        """Write completions; of two of one key in one call the last stands."""
+
+        def work() -> None:
+            newest = {each.key: each for each in completions}.values()
+            self._write(
+                self._insert_completion,
+                [_bound_completion(partition, each, write_time) for each in newest],
+            )
+
+        return self._session.submit(work)
+
+    def load_completions(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[Completion]]":
+        """Read all completions with ``after`` < key <= ``up_to``, in key order."""
+
+        def work() -> Sequence[Completion]:
+            return [
+                _completion(row)
+                for row in self._range(
+                    self._completion_hours, self._load_completions, partition, after, up_to
+                )
+            ]
+
+        return self._session.submit(work)
+
+    def find_completions(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, Completion]]":
+        """Read single completions; an open key is absent from the answer."""
+
+        def work() -> Mapping[TaskKey, Completion]:
+            rows = self._completion_finder.find(partition, keys)
+            return {key_of(row): _completion(row) for row in rows}
+
+        return self._session.submit(work)
+
+    def insert_attempts(
+        self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
+    ) -> "Future[None]":
+        """Write attempts; of two of one key and number in one call the last stands."""
+
+        def work() -> None:
+            newest = {(each.key, each.attempt): each for each in attempts}.values()
+            self._write(
+                self._insert_attempt,
+                [_bound_attempt(partition, each, write_time) for each in newest],
+            )
+
+        return self._session.submit(work)
+
+    def load_attempts(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read all attempts with ``after`` < key <= ``up_to``, by key, then number."""
+
+        def work() -> Sequence[AttemptRecord]:
+            return [
+                _attempt(row)
+                for row in self._range(
+                    self._attempt_hours, self._load_attempts, partition, after, up_to
+                )
+            ]
+
+        return self._session.submit(work)
+
+    def find_attempts(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read all attempts of single keys, by key, then number."""
+
+        def work() -> Sequence[AttemptRecord]:
+            found = [_attempt(row) for row in self._attempt_finder.find(partition, keys)]
+            return sorted(found, key=lambda each: (each.key, each.attempt))
+
+        return self._session.submit(work)
+
+    def delete_statuses(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours of completions and attempts, [first, end).
+
+        A range of more than ``LISTING_HOURS_MIN`` hours is removed where rows are found.
+        """
+
+        def work() -> None:
+            walks = (self._completion_hours, self._attempt_hours)
+            self._session.execute_all(
+                [
+                    delete.bind((write_time, partition, hour))
+                    for walk, delete in zip(walks, self._deletes, strict=True)
+                    for hour in walk.all_or_existing(partition, first_hour_ms, end_hour_ms)
+                ]
+            )
+
+        return self._session.submit(work)
+
+    def _range(
+        self, walk: HourWalk, prepared: Any, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> list[Row]:
+        if after >= up_to:
+            return []
+        found: list[Row] = []
+        end_ms = hour_of(up_to.scheduled_ms) + HOUR_MS
+        for hours in walk.groups(partition, hour_of(after.scheduled_ms), end_ms):
+            reads = [prepared.bind((partition, hour, *after, *up_to)) for hour in hours]
+            for rows in self._session.execute_all(reads):
+                found.extend(rows)
+        return found
+
+    def _write(self, prepared: Any, rows: Sequence[BoundRow]) -> None:
+        limit_bytes = self._session.settings.batch_bytes
+        self._session.execute_all(list(batches(prepared, rows, limit_bytes)))
+
+
+def _bound_completion(partition: int, completion: Completion, write_time: int) -> BoundRow:
+    key = completion.key
+    detail = _Detail(completion.moved_to_ms, completion.for_good, completion.reason)
+    text = "" if detail == _NO_DETAIL else _detail_encoder.encode(detail).decode()
+    values = (
+        partition,
+        hour_of(key.scheduled_ms),
+        *key,
+        completion.result.value,
+        completion.offset,
+        completion.attempts,
+        completion.started_ms,
+        completion.finished_ms,
+        text,
+        write_time,
+    )
+    return BoundRow(key, len(text), values)
+
+
+def _completion(row: Row) -> Completion:
+    detail = _detail_decoder.decode(row[8]) if row[8] else _NO_DETAIL
+    return Completion(
+        key=key_of(row),
+        result=CompletionResult(row[3]),
+        offset=row[4],
+        attempts=row[5],
+        started_ms=row[6],
+        finished_ms=row[7],
+        moved_to_ms=detail.moved_to_ms,
+        for_good=detail.for_good,
+        reason=detail.reason,
+    )
+
+
+def _bound_attempt(partition: int, attempt: AttemptRecord, write_time: int) -> BoundRow:
+    key = attempt.key
+    texts = (attempt.error_class, attempt.error_message, attempt.error_stack)
+    values = (
+        partition,
+        hour_of(key.scheduled_ms),
+        *key,
+        attempt.attempt,
+        attempt.result.value,
+        attempt.started_ms,
+        attempt.finished_ms,
+        attempt.next_attempt_ms,
+        attempt.used,
+        attempt.suspect,
+        *texts,
+        attempt.fence,
+        write_time,
+    )
+    return BoundRow(key, sum(len(text or "") for text in texts), values)
+
+
+def _attempt(row: Row) -> AttemptRecord:
+    return AttemptRecord(
+        key=key_of(row),
+        attempt=row[3],
+        result=AttemptResult(row[4]),
+        started_ms=row[5],
+        finished_ms=row[6],
+        next_attempt_ms=row[7],
+        used=row[8],
+        suspect=row[9],
+        error_class=row[10],
+        error_message=row[11],
+        error_stack=row[12],
+        fence=row[13],
+    )

@@ -1,0 +1,74 @@
+"""Opens the three stores on one connection, where the schema is what this version needs."""
+
+from typing import Any
+
+from cassandra import DriverException, InvalidRequest
+from cassandra.cluster import NoHostAvailable
+
+from actors.model.errors import SchemaMissing, StoreUnavailable
+from actors.ports.store import Stores
+from scheduler.adapters.cassandra.connection import named, open_connection
+from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
+from scheduler.adapters.cassandra.scripts import schema_scripts
+from scheduler.adapters.cassandra.session import CassandraSession
+from scheduler.adapters.cassandra.status import CassandraStatusStore
+from scheduler.settings import CassandraSettings, Settings
+
+
+def connect(settings: CassandraSettings) -> CassandraSession:
+    """Connect and check the schema.
+
+    Raises StoreUnavailable where nobody answers, SchemaMissing where keyspace or tables are
+    missing or older than this version.  A newer schema is accepted: nodes are updated one
+    after another.
+    """
+    connection = open_connection(settings)
+    try:
+        _require_schema(connection.session, settings)
+        return CassandraSession(connection, settings)
+    except BaseException:
+        connection.cluster.shutdown()
+        raise
+
+
+def open_stores(settings: Settings) -> Stores:
+    """Open the stores on Cassandra.  Raises StoreUnavailable and SchemaMissing."""
+    session = connect(settings.cassandra)
+    retention_ms = settings.tree.watermark.completion_retention_ms
+    try:
+        return Stores(
+            schedule=CassandraScheduleStore(session),
+            status=CassandraStatusStore(session),
+            ownership=CassandraOwnershipStore(session, retention_ms=retention_ms),
+            close=session.close,
+        )
+    except BaseException:
+        session.close()
+        raise
+
+
+def _require_schema(session: Any, settings: CassandraSettings) -> None:
+    keyspace, advice = settings.keyspace, "run 'hourhand migrate'"
+    try:
+        if not session.execute(
+            "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s",
+            (keyspace,),
+        ).one():
+            raise SchemaMissing(f"Cassandra has no keyspace {keyspace!r}: {advice}")
+        applied = {row[0] for row in session.execute(f"SELECT name FROM {keyspace}.schedule_meta")}
+    except InvalidRequest:
+        raise SchemaMissing(
+            f"keyspace {keyspace!r} holds no schema of Hourhand: {advice}"
+        ) from None
+    except (DriverException, NoHostAvailable) as error:
+        raise StoreUnavailable(
+            f"Cassandra at {named(settings)} answers but cannot be read"
+            f" ({type(error).__name__}: {error}): check its nodes and cassandra.consistency"
+        ) from error
+    missing = [each.name for each in schema_scripts() if each.meta_name not in applied]
+    if missing:
+        raise SchemaMissing(
+            f"keyspace {keyspace!r} is older than this version and lacks {', '.join(missing)}:"
+            f" {advice}"
+        )

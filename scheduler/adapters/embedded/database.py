@@ -1,0 +1,212 @@
+"""One file with group commit: requests queue, one transaction serves many, futures come after.
+
+It decides what shares a transaction and never what is in it.  A future resolves after COMMIT,
+never before.  Reads run beside the writer, on connections of their own, and see whatever was
+acknowledged before they were asked for.
+"""
+
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from actors.model.errors import HourhandError
+from scheduler.adapters.embedded.connection import BUSY_MS, File, open_connection
+
+Answer = TypeVar("Answer")
+Work = Callable[[sqlite3.Connection], Answer]
+
+GROUP_ROWS_MAX = 5_000
+"""A transaction takes no further request above this: it bounds how long one waits."""
+_CLOSE_TIMEOUT_S = 30.0
+_LOCK_RETRY_MS = 1
+_OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
+"""Failures of the file or the machine: repeating the group would only fail again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    work: Work[Any]
+    rows: int
+    in_steps: bool
+    future: "Future[Any]" = field(default_factory=Future)
+
+
+class Database:
+    """A writer thread and ``readers`` reading threads on one file.
+
+    ``work`` is called with a connection inside a transaction.  It may raise a HourhandError
+    before it writes anything; that fails its own future and nobody else's.  Raises what
+    ``open_connection`` raises.
+    """
+
+    def __init__(self, file: File, *, readers: int = 0, busy_ms: int = BUSY_MS) -> None:
+        self.file = file
+        self._busy_ms = busy_ms
+        self._connection = open_connection(file)
+        # From here on the wait for the lock is ours: SQLite's own sleeps up to 100 ms
+        # between two looks, and loses every race against a process that commits steadily.
+        self._connection.execute(f"PRAGMA busy_timeout={_LOCK_RETRY_MS}")
+        self._condition = threading.Condition()
+        self._queue: deque[_Request] = deque()
+        self._unanswered = 0
+        self._closed = False
+        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._readers = readers
+        for _ in range(readers):
+            self._idle.put(open_connection(file, read_only=True))
+        name = f"hourhand-{file.path.stem}"
+        self._pool = ThreadPoolExecutor(readers, f"{name}-reader") if readers else None
+        self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, work: Work[Answer], *, rows: int = 1) -> "Future[Answer]":
+        """Run ``work`` in the next transaction; the future resolves once that is durable."""
+        return self._enqueue(_Request(work, rows, in_steps=False))
+
+    def write_in_steps(self, step: Work[bool]) -> "Future[None]":
+        """Run ``step`` in one transaction after another until it returns False.
+
+        Others' requests are served in between, so a long piece of work delays nobody.
+        """
+        return self._enqueue(_Request(step, GROUP_ROWS_MAX, in_steps=True))
+
+    def read(self, work: Work[Answer]) -> "Future[Answer]":
+        """Run ``work`` on a reading connection, on one snapshot of the file."""
+        assert self._pool is not None, "opened without readers"
+        try:
+            return self._pool.submit(self._read, work)
+        except RuntimeError:
+            refused: Future[Answer] = Future()
+            refused.set_exception(self.file.closed())
+            return refused
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until all that was asked to be written is answered, but not longer."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._unanswered, timeout_s)
+
+    def close(self) -> None:
+        """Answer what was asked for, within a bounded time, and let go of the file."""
+        with self._condition:
+            if self._closed:
+                return
+            self._closed = True
+            self._condition.notify_all()
+        self._thread.join(_CLOSE_TIMEOUT_S)
+        if self._pool is not None:
+            self._pool.shutdown()
+            for _ in range(self._readers):
+                self._idle.get().close()
+
+    def _enqueue(self, request: _Request) -> "Future[Any]":
+        # Running from the start: a caller that cancels could not take back what is on its
+        # way to the disk.
+        request.future.set_running_or_notify_cancel()
+        with self._condition:
+            if not self._closed:
+                self._queue.append(request)
+                self._unanswered += 1
+                self._condition.notify_all()
+                return request.future
+        request.future.set_exception(self.file.closed())
+        return request.future
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            self._serve(group)
+            with self._condition:
+                self._unanswered -= len(group)
+                self._condition.notify_all()
+        self._connection.close()
+
+    def _next_group(self) -> list[_Request]:
+        """Wait for requests; empty once the database is closed and all are served."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._queue or self._closed)
+            group: list[_Request] = []
+            rows = 0
+            while self._queue and rows < GROUP_ROWS_MAX:
+                group.append(self._queue.popleft())
+                rows += group[-1].rows
+            return group
+
+    def _serve(self, group: list[_Request]) -> None:
+        try:
+            self._begin()
+            answers = [_answered(request, self._connection) for request in group]
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller of one request
+            self._roll_back()
+            if len(group) == 1 or isinstance(error, _OUTSIDE):
+                self._fail(group, error)
+                return
+            # One of them cannot be written.  Each is served by itself, to find out which.
+            for request in group:
+                self._serve([request])
+            return
+        for request, answer in zip(group, answers, strict=True):
+            self._resolve(request, answer)
+
+    def _begin(self) -> None:
+        waited_ms = 0
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                # SQLite itself has waited before it says so.
+                busy = error.sqlite_errorname.startswith("SQLITE_BUSY")
+                if not busy or waited_ms >= self._busy_ms:
+                    raise
+                waited_ms += _LOCK_RETRY_MS
+            else:
+                return
+
+    def _roll_back(self) -> None:
+        # Where even that fails the next BEGIN says so, and its group fails as this one does.
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _fail(self, group: list[_Request], error: Exception) -> None:
+        failure = self.file.failure(error) if isinstance(error, sqlite3.Error) else error
+        for request in group:
+            request.future.set_exception(failure)
+
+    def _resolve(self, request: _Request, answer: Any) -> None:
+        if isinstance(answer, HourhandError):
+            request.future.set_exception(answer)
+        elif not request.in_steps:
+            request.future.set_result(answer)
+        elif not answer:
+            request.future.set_result(None)
+        else:
+            with self._condition:
+                # Also after ``close``: steps that were begun are finished.
+                self._queue.append(request)
+                self._unanswered += 1
+
+    def _read(self, work: Work[Answer]) -> Answer:
+        connection = self._idle.get()
+        try:
+            connection.execute("BEGIN")
+            return work(connection)
+        except sqlite3.Error as error:
+            raise self.file.failure(error) from error
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            self._idle.put(connection)
+
+
+def _answered(request: _Request, connection: sqlite3.Connection) -> Any:
+    try:
+        return request.work(connection)
+    except HourhandError as refusal:
+        return refusal

@@ -1,0 +1,111 @@
+"""What lies in the folder: two files, the node's lock, the node's bell.
+
+The lock decides which process may be the node.  The bell only wakes it: a lost ring costs a
+few milliseconds, never a record.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import socket
+from pathlib import Path
+
+from actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
+from scheduler.adapters.embedded.connection import File
+from scheduler.adapters.embedded.schema import LOG, STORE
+
+_LOOK_MS = 100.0
+"""The bell is not trusted for longer: a writer may lack the right to ring it."""
+_LOOK_WITHOUT_BELL_MS = 5.0
+
+
+def log_file(folder: Path) -> File:
+    """Return the file of records, offsets and dead letters."""
+    return File(folder / "log.db", LOG, LogUnavailable)
+
+
+def store_file(folder: Path) -> File:
+    """Return the file of schedule, statuses and ownership."""
+    return File(folder / "store.db", STORE, StoreUnavailable)
+
+
+class FolderLock:
+    """The exclusive lock of one folder, held until ``release`` or the end of the process.
+
+    The operating system lets go of it however the process ends, so no stale lock is ever
+    left behind.  Raises FolderLocked, naming the holder, and LogUnavailable.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "node.lock"
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise LogUnavailable(f"{path} cannot be opened: {error}") from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise LogUnavailable(f"{path} cannot be locked: {error}") from error
+            raise FolderLocked(
+                f"the folder {folder} belongs to another node ({holder or 'just starting'}); an"
+                " embedded folder has room for one: stop that node, or choose another"
+                " embedded.folder"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"pid {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let another node have the folder."""
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+
+
+class Bell:
+    """The node's side: a named pipe that writers of any process put a byte into.
+
+    Where the file system knows no pipes, ``wait`` just returns soon.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = _bell_path(folder)
+        self._descriptor: int | None = None
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(path)
+            # Open for writing too: with no writer left a pipe would read as ended.
+            self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def wait(self, timeout_ms: float) -> None:
+        """Return when rung, or after a while that is never longer than ``timeout_ms``."""
+        if self._descriptor is None:
+            select.select([], [], [], min(timeout_ms, _LOOK_WITHOUT_BELL_MS) / 1000)
+            return
+        rung, _, _ = select.select([self._descriptor], [], [], min(timeout_ms, _LOOK_MS) / 1000)
+        if rung:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._descriptor, 65_536)
+
+    def close(self) -> None:
+        """Take the bell down; whoever rings now rings unheard."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def ring(folder: Path) -> None:
+    """Wake the folder's node, if there is one."""
+    # No pipe, nobody listening, or a full one: in each case there is nothing to do.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(_bell_path(folder), os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(descriptor, b"\0")
+        finally:
+            os.close(descriptor)
+
+
+def _bell_path(folder: Path) -> Path:
+    return folder / "node.bell"

@@ -1,0 +1,221 @@
+"""``TaskLog`` on the folder's log file: one member, which owns every partition.
+
+The lock of the folder is the lease.  What is asked to be committed is written in the
+background, as a client that appends steadily must not hold up polls; a poll after that reports
+a failure.  Records far below the committed offsets are removed there too.
+"""
+
+import logging
+import math
+import sqlite3
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
+
+from actors.model.codec import LogRecord
+from actors.ports.clock import Clock
+from actors.ports.log import AssignmentListener, Polled, StartPosition
+from scheduler.adapters.embedded.connection import open_connection
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.folder import Bell, FolderLock, log_file
+from scheduler.adapters.embedded.records import (
+    agree_partition_count,
+    prune_records,
+    read_ends,
+    read_records,
+    starting_position,
+    store_committed,
+)
+from scheduler.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_KEPT_RECORDS = 1_000
+"""So many records below a committed offset stay, for a look back and for ``seek``."""
+_PRUNED_TOGETHER = 1_000
+"""Pruning begins when about so many records may go."""
+_REVOKE_MARGIN_S = 2.0
+_FINAL_COMMIT_S = 15.0
+
+
+class EmbeddedLog:
+    """The node's side of the log of ``settings.embedded.folder``.
+
+    ``subscribe`` raises FolderLocked where another node holds the folder.  Everything raises
+    LogUnavailable where the file cannot be used, and the constructor SchemaMissing where a
+    newer version of Hourhand wrote it.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._folder = settings.embedded.folder
+        self._drain_deadline_ms = settings.tree.recovery.drain_deadline_ms
+        self._wanted_partitions = settings.topic.partitions
+        self._clock = clock
+        self._file = log_file(self._folder)
+        self._reader = open_connection(self._file, read_only=True)
+        try:
+            self._database = Database(self._file)
+        except BaseException:
+            self._reader.close()
+            raise
+        self._listener: AssignmentListener | None = None
+        self._lock: FolderLock | None = None
+        self._bell: Bell | None = None
+        self._assigned: tuple[int, ...] = ()
+        self._positions: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        self._seen_version: int | None = None
+        self._turn = 0
+        self._committing: Future[None] | None = None
+        self._prunable: dict[int, int] = {}
+        self._pruning: Future[None] | None = None
+        self._lease_ends_ms = -math.inf
+        self._closed = False
+
+    def subscribe(self, listener: AssignmentListener) -> None:
+        """Take the folder; all partitions are assigned by the next poll."""
+        self._lock = FolderLock(self._folder)
+        self._bell = Bell(self._folder)
+        self._listener = listener
+        self._lease_ends_ms = math.inf
+
+    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+        """Begin to deliver an assigned partition."""
+        if partition not in self._assigned:
+            raise ValueError(f"partition {partition} is not assigned")
+        try:
+            position = starting_position(self._reader, partition, stored_next_offset)
+        except sqlite3.Error as error:
+            raise self._file.failure(error) from error
+        self._positions[partition] = position.next_offset
+        return position
+
+    def seek(self, partition: int, next_offset: int) -> None:
+        """Deliver a started partition once more, from ``next_offset``."""
+        self._positions[partition] = next_offset
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Return records, waiting for the first; an append of any process ends the wait."""
+        self._report_failure()
+        self._assign()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while records_max > 0 and self._bell is not None:
+            try:
+                polled = self._fetch(records_max)
+            except sqlite3.Error as error:
+                raise self._file.failure(error) from error
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if polled.reached or left_ms <= 0:
+                return polled
+            self._bell.wait(left_ms)
+        return Polled()
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Ask to store these next offsets; a failure is raised by the next poll."""
+        if not next_offsets or self._lock is None:
+            return
+        self._report_failure()
+        self._committing = self._database.write(
+            partial(store_committed, next_offsets=dict(next_offsets))
+        )
+        self._prune(next_offsets)
+
+    def lease_ends_ms(self) -> float:
+        """Return ``inf`` while the folder is held, ``-inf`` otherwise."""
+        return self._lease_ends_ms
+
+    def close(self) -> None:
+        """Revoke what is assigned, commit what that resolves to, give the folder free."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._assigned and self._listener is not None:
+                self._settle(self._drained(self._listener, self._assigned))
+        finally:
+            self._lease_ends_ms = -math.inf
+            self._database.close()
+            self._reader.close()
+            if self._bell is not None:
+                self._bell.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def _assign(self) -> None:
+        if self._assigned or self._listener is None:
+            return
+        count = self._database.write(
+            partial(agree_partition_count, wanted=self._wanted_partitions)
+        ).result()
+        self._assigned = tuple(range(count))
+        self._listener.assigned(self._assigned)
+
+    def _fetch(self, records_max: int) -> Polled:
+        # The version tells whether anybody committed since, at the cost of a look at shared
+        # memory; it is read before what it guards, so a commit in between is seen next time.
+        (version,) = self._reader.execute("PRAGMA data_version").fetchone()
+        if version != self._seen_version:
+            self._ends = read_ends(self._reader)
+            self._seen_version = version
+        behind = [p for p, position in self._positions.items() if self._ends.get(p, 0) > position]
+        if not behind:
+            return Polled()
+        # Each gets an equal share, and another one the first every time, so that no partition
+        # waits for a long one to be read to its end.
+        self._turn += 1
+        first = self._turn % len(behind)
+        records: list[LogRecord] = []
+        reached: dict[int, int] = {}
+        for number, partition in enumerate(behind[first:] + behind[:first]):
+            share = -(-(records_max - len(records)) // (len(behind) - number))
+            if share == 0:
+                break
+            found = read_records(self._reader, partition, self._positions[partition], share)
+            position = found[-1].offset + 1 if found else self._positions[partition]
+            if len(found) < share:
+                position = max(position, self._ends[partition])
+            records += found
+            self._positions[partition] = reached[partition] = position
+        return Polled(records, reached)
+
+    def _prune(self, next_offsets: Mapping[int, int]) -> None:
+        if self._pruning is not None and not self._pruning.done():
+            return
+        # What was prunable before is gone by now: only what was committed since counts.
+        known = self._prunable
+        grown = sum(offset - known.get(p, 0) for p, offset in next_offsets.items())
+        if grown >= _PRUNED_TOGETHER:
+            self._prunable = {**known, **next_offsets}
+            self._pruning = self._database.write_in_steps(
+                lambda connection: not self._closed and prune_records(connection, _KEPT_RECORDS)
+            )
+
+    def _report_failure(self) -> None:
+        committing = self._committing
+        if committing is None or not committing.done():
+            return
+        self._committing = None
+        failure = committing.exception()
+        if failure is not None:
+            raise failure
+
+    def _drained(
+        self, listener: AssignmentListener, partitions: Sequence[int]
+    ) -> Mapping[int, int]:
+        timeout_s = self._drain_deadline_ms / 1000 + _REVOKE_MARGIN_S
+        try:
+            return listener.revoking(partitions).result(timeout_s)
+        except FutureTimeoutError:
+            logger.warning("not drained within %s s; nothing is committed", timeout_s)
+        except Exception:
+            # Whatever failed, the folder goes: without a commit, records are read again.
+            logger.exception("draining failed; nothing is committed")
+        return {}
+
+    def _settle(self, next_offsets: Mapping[int, int]) -> None:
+        committing = self._database.write(partial(store_committed, next_offsets=dict(next_offsets)))
+        try:
+            committing.result(_FINAL_COMMIT_S)
+        except Exception:
+            logger.exception("the final commit failed; records will be read again")

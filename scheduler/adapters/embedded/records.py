@@ -1,0 +1,155 @@
+"""Records as rows of the log file: ids, headers, positions.  Pure functions and SQL.
+
+A record's id is ``partition << 48 | offset``.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from actors.model.codec import Headers, LogRecord
+from actors.ports.log import StartPosition
+
+_OFFSET_BITS = 48
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_PRUNE_STEP = 2_000
+
+_headers_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
+_headers_encoder = msgspec.msgpack.Encoder()
+
+Row = tuple[int, int, bytes | None, bytes | None, bytes | None]
+
+
+def record_id(partition: int, offset: int) -> int:
+    """Return the row id of a position."""
+    return partition << _OFFSET_BITS | offset
+
+
+def packed_headers(headers: Headers) -> bytes | None:
+    """Return headers as a column; nothing for none, as most records have none."""
+    return _headers_encoder.encode(list(headers)) if headers else None
+
+
+def as_record(row: Row) -> LogRecord:
+    """Return a row as the log delivers it."""
+    identity, timestamp_ms, key, value, headers = row
+    return LogRecord(
+        identity >> _OFFSET_BITS,
+        identity & _OFFSET_MASK,
+        timestamp_ms,
+        key,
+        value,
+        _headers_decoder.decode(headers) if headers else (),
+    )
+
+
+def insert_records(
+    connection: sqlite3.Connection,
+    appended: Iterable[tuple[int, bytes, bytes, bytes | None]],
+) -> list[int]:
+    """Append (partition, key, value, headers), dated now; return their offsets in order."""
+    timestamp_ms = now_ms(connection)
+    ends: dict[int, int] = {}
+    offsets: list[int] = []
+    rows: list[Row] = []
+    for partition, key, value, headers in appended:
+        offset = ends.get(partition)
+        if offset is None:
+            offset = _next_offset(connection, "log_end", partition) or 0
+        ends[partition] = offset + 1
+        offsets.append(offset)
+        rows.append((partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers))
+    # In the order of ids the B-tree walks from page to page instead of jumping.
+    rows.sort(key=_by_id)
+    connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT OR REPLACE INTO log_end VALUES (?, ?)", ends.items())
+    return offsets
+
+
+def now_ms(connection: sqlite3.Connection) -> int:
+    """Return the wall clock in UTC milliseconds, as SQLite reads it.
+
+    A record is dated when it is appended, so dates grow with offsets unless the clock steps.
+    """
+    days: float
+    (days,) = connection.execute("SELECT julianday('now') - 2440587.5").fetchone()
+    return round(days * 86_400_000)
+
+
+def _by_id(row: Row) -> int:
+    return row[0]
+
+
+def read_ends(connection: sqlite3.Connection) -> dict[int, int]:
+    """Return partition to next offset, for every partition that ever had a record."""
+    return dict(connection.execute("SELECT partition, next_offset FROM log_end"))
+
+
+def read_records(
+    connection: sqlite3.Connection, partition: int, next_offset: int, limit: int
+) -> list[LogRecord]:
+    """Return up to ``limit`` records of a partition, from ``next_offset`` on."""
+    rows = connection.execute(
+        "SELECT id, timestamp_ms, key, value, headers FROM record"
+        " WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+        (record_id(partition, next_offset), record_id(partition + 1, 0), limit),
+    )
+    return [as_record(row) for row in rows]
+
+
+def starting_position(
+    connection: sqlite3.Connection, partition: int, stored_next_offset: int | None
+) -> StartPosition:
+    """Return where reading begins: the highest known next offset that the log can hold."""
+    end = _next_offset(connection, "log_end", partition) or 0
+    committed = _next_offset(connection, "committed", partition)
+    known = [each for each in (committed, stored_next_offset) if each is not None]
+    first = _first_offset(connection, partition, end)
+    position = max((each for each in known if each <= end), default=first)
+    return StartPosition(max(position, first), end)
+
+
+def store_committed(connection: sqlite3.Connection, next_offsets: Mapping[int, int]) -> None:
+    """Keep the group's next offsets."""
+    connection.executemany("INSERT OR REPLACE INTO committed VALUES (?, ?)", next_offsets.items())
+
+
+def prune_records(connection: sqlite3.Connection, keep: int) -> bool:
+    """Remove some records more than ``keep`` below the committed offsets; whether more wait."""
+    left = _PRUNE_STEP
+    for partition, committed in connection.execute("SELECT * FROM committed").fetchall():
+        first = _first_offset(connection, partition, committed)
+        bound = min(committed - keep, first + left)
+        if bound > first:
+            span = (record_id(partition, first), record_id(partition, bound))
+            connection.execute("DELETE FROM record WHERE id >= ? AND id < ?", span)
+            left -= bound - first
+        if left <= 0:
+            return True
+    return False
+
+
+def _next_offset(connection: sqlite3.Connection, table: str, partition: int) -> int | None:
+    row = connection.execute(
+        f"SELECT next_offset FROM {table} WHERE partition = ?", (partition,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _first_offset(connection: sqlite3.Connection, partition: int, end: int) -> int:
+    """Return the first offset that is still there, ``end`` where none is."""
+    row = connection.execute(
+        "SELECT id FROM record WHERE id >= ? AND id < ? ORDER BY id LIMIT 1",
+        (record_id(partition, 0), record_id(partition + 1, 0)),
+    ).fetchone()
+    return end if row is None else int(row[0]) & _OFFSET_MASK
+
+
+def agree_partition_count(connection: sqlite3.Connection, wanted: int) -> int:
+    """Return the log's number of partitions, ``wanted`` where it is not fixed yet."""
+    row = connection.execute("SELECT partition_count FROM topic").fetchone()
+    if row is None:
+        connection.execute("INSERT INTO topic VALUES (?)", (wanted,))
+        return wanted
+    return int(row[0])

@@ -1,0 +1,192 @@
+"""What the tables of the store file share: ranges, write times, whole-hour deletes.
+
+Every table begins with partition and key and ends with ``write_time``, which alone decides
+which of two versions of a row stands.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from actors.model.bucket import hour_of
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX
+
+_DELETE_STEP = 5_000
+"""Rows removed in one transaction: a crowded hour must not hold up other writes for long."""
+_TOMBSTONES_MAX = 4_096
+"""Kept for each kind and partition, the latest hours: half a year of hourly sweeps.  What a
+node deletes is long past, and whoever writes below the owner reads ``loaded_until`` first."""
+
+Row = tuple[Any, ...]
+
+KEY_COLUMNS = "scheduled_ms, ordering_id, uniqueness_key"
+RANGE = f"partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND ({KEY_COLUMNS}) <= (?, ?, ?)"
+"""Of one partition, open below and closed above."""
+
+
+class Table(NamedTuple):
+    """One table: its columns, all of them, and which of them make up its key."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Without the key and without ``write_time``."""
+
+    @property
+    def upsert(self) -> str:
+        """The statement that writes a row unless a later version stands there."""
+        columns = (*self.key, *self.columns, "write_time")
+        marks = ", ".join("?" * len(columns))
+        changes = ", ".join(f"{each} = excluded.{each}" for each in columns[len(self.key) :])
+        return (
+            f"INSERT INTO {self.name} ({', '.join(columns)}) VALUES ({marks})"
+            f" ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
+            " WHERE excluded.write_time > write_time"
+        )
+
+    @property
+    def selected(self) -> str:
+        """The columns of a row that is read, the key without its partition first."""
+        return ", ".join((*self.key[1:], *self.columns))
+
+
+_TASK_KEY = ("partition", "scheduled_ms", "ordering_id", "uniqueness_key")
+
+TASK_SCHEDULE = Table("task_schedule", _TASK_KEY, ("data", "record_offset"))
+TASK_STATUS = Table(
+    "task_status",
+    _TASK_KEY,
+    (
+        "result",
+        "record_offset",
+        "attempts",
+        "started_ms",
+        "finished_ms",
+        "moved_to_ms",
+        "for_good",
+        "reason",
+    ),
+)
+ATTEMPT_HISTORY = Table(
+    "attempt_history",
+    (*_TASK_KEY, "attempt"),
+    (
+        "result",
+        "started_ms",
+        "finished_ms",
+        "next_attempt_ms",
+        "used",
+        "suspect",
+        "error_class",
+        "error_message",
+        "error_stack",
+        "fence",
+    ),
+)
+
+
+def insert_rows(
+    connection: sqlite3.Connection, upsert: str, kind: str, rows: Sequence[Row]
+) -> None:
+    """Write rows of one partition and one write time, in key order, unless deleted meanwhile."""
+    if not rows:
+        return
+    dead = _tombstones_over(connection, kind, rows)
+    living: Iterable[Row] = rows
+    if dead:
+        living = [row for row in rows if not any(first <= row[1] < end for first, end in dead)]
+    connection.executemany(upsert, living)
+
+
+def _tombstones_over(
+    connection: sqlite3.Connection, kind: str, rows: Sequence[Row]
+) -> list[tuple[int, int]]:
+    """Return the deleted stretches of time that outlive these rows' write time."""
+    return connection.execute(
+        "SELECT first_ms, end_ms FROM tombstone WHERE kind = ? AND partition = ?"
+        " AND end_ms > ? AND first_ms <= ? AND write_time >= ?",
+        (kind, rows[0][0], rows[0][1], rows[-1][1], rows[0][-1]),
+    ).fetchall()
+
+
+def bury(
+    connection: sqlite3.Connection,
+    kind: str,
+    partition: int,
+    span: tuple[int, int],
+    write_time: int,
+) -> None:
+    """Remember a whole-hour delete, in place of the older ones it covers."""
+    first_ms, end_ms = span
+    connection.execute(
+        "DELETE FROM tombstone WHERE kind = ? AND partition = ?"
+        " AND end_ms <= ? AND end_ms > ? AND first_ms >= ? AND write_time <= ?",
+        (kind, partition, end_ms, first_ms, first_ms, write_time),
+    )
+    connection.execute(
+        "INSERT INTO tombstone (kind, partition, end_ms, first_ms, write_time)"
+        " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET write_time = excluded.write_time"
+        " WHERE excluded.write_time > write_time",
+        (kind, partition, end_ms, first_ms, write_time),
+    )
+    connection.execute(
+        "DELETE FROM tombstone WHERE kind = ? AND partition = ? AND (end_ms, first_ms) <"
+        " (SELECT end_ms, first_ms FROM tombstone WHERE kind = ? AND partition = ?"
+        "  ORDER BY end_ms DESC, first_ms DESC LIMIT 1 OFFSET ?)",
+        (kind, partition, kind, partition, _TOMBSTONES_MAX - 1),
+    )
+
+
+def sweep(
+    connection: sqlite3.Connection,
+    table: str,
+    partition: int,
+    span: tuple[int, int],
+    write_time: int,
+) -> bool:
+    """Remove some thousand rows of a span up to a write time; whether there may be more.
+
+    It remembers nothing, so a call whose transaction was rolled back is simply made again.
+    """
+    doomed = "partition = ? AND scheduled_ms >= ? AND scheduled_ms < ? AND write_time <= ?"
+    arguments = (partition, *span, write_time)
+    last = connection.execute(
+        f"SELECT {KEY_COLUMNS} FROM {table} WHERE {doomed} ORDER BY {KEY_COLUMNS} LIMIT 1 OFFSET ?",
+        (*arguments, _DELETE_STEP - 1),
+    ).fetchone()
+    if last is None:
+        connection.execute(f"DELETE FROM {table} WHERE {doomed}", arguments)
+        return False
+    # Up to and with that key: however many rows one key has, every call makes progress.
+    connection.execute(
+        f"DELETE FROM {table} WHERE {doomed} AND ({KEY_COLUMNS}) <= (?, ?, ?)",
+        (*arguments, *last),
+    )
+    return True
+
+
+def whole_hours(first_hour_ms: int, end_hour_ms: int) -> tuple[int, int]:
+    """Return the span to delete; raises ValueError where it cuts an hour."""
+    for each in (first_hour_ms, end_hour_ms):
+        if each != hour_of(each):
+            raise ValueError(f"{each} is not the start of an hour")
+    return first_hour_ms, end_hour_ms
+
+
+def storable(keys: Iterable[TaskKey]) -> list[TaskKey]:
+    """Return the distinct keys that a row can have, sorted.
+
+    An operator may ask for any text; SQLite cannot even be asked for a lone surrogate.
+    """
+    return sorted({key for key in keys if _is_text(key.ordering_id + key.uniqueness_key)})
+
+
+def _is_text(text: str) -> bool:
+    if len(text) > 2 * ID_BYTES_MAX:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""``ScheduleStore`` on the store file."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from actors.model.key import TaskKey
+from actors.model.task import StoredTask
+from actors.ports.store import TaskPage
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.rows import (
+    KEY_COLUMNS,
+    RANGE,
+    TASK_SCHEDULE,
+    Row,
+    bury,
+    insert_rows,
+    storable,
+    sweep,
+    whole_hours,
+)
+
+_KIND = "task"
+_SELECT = f"SELECT {TASK_SCHEDULE.selected} FROM task_schedule WHERE"
+_LOAD = (
+    f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+)
+_FIND = f"{_SELECT} partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
+_LOAD_ORDERING = f"{_SELECT} {RANGE} AND ordering_id = ? ORDER BY {KEY_COLUMNS} LIMIT ?"
+
+
+class EmbeddedSchedule:
+    """Rows of ``task_schedule``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upsert = TASK_SCHEDULE.upsert
+
+    def insert_tasks(
+        self, partition: int, tasks: Sequence[StoredTask], write_time: int
+    ) -> "Future[None]":
+        """Write rows, in key order, which is how they lie in the file."""
+        rows: list[Row] = [
+            (partition, *task.key, task.data, task.offset, write_time) for task in tasks
+        ]
+        rows.sort()
+        return self._database.write(
+            partial(insert_rows, upsert=self._upsert, kind=_KIND, rows=rows), rows=len(rows)
+        )
+
+    def load_tasks(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[TaskPage]":
+        """Read a page of a range."""
+        arguments = (partition, *after, before_ms, limit + 1)
+        return self._database.read(partial(_page, query=_LOAD, arguments=arguments, limit=limit))
+
+    def find_tasks(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, StoredTask]]":
+        """Read single rows."""
+        wanted = storable(keys)
+
+        def find(connection: sqlite3.Connection) -> Mapping[TaskKey, StoredTask]:
+            found = {}
+            for key in wanted:
+                row = connection.execute(_FIND, (partition, *key)).fetchone()
+                if row is not None:
+                    found[key] = StoredTask(key, row[3], row[4])
+            return found
+
+        return self._database.read(find)
+
+    def load_ordering(
+        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+    ) -> "Future[TaskPage]":
+        """Read a page of one ordering id.
+
+        A scan of the range: an index by ordering id would cost every insert what only ids
+        that are held up would gain.
+        """
+        arguments = (partition, *after, *up_to, ordering_id, limit + 1)
+        return self._database.read(
+            partial(_page, query=_LOAD_ORDERING, arguments=arguments, limit=limit)
+        )
+
+    def delete_tasks(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours."""
+        span = whole_hours(first_hour_ms, end_hour_ms)
+
+        def step(connection: sqlite3.Connection) -> bool:
+            bury(connection, _KIND, partition, span, write_time)
+            return sweep(connection, "task_schedule", partition, span, write_time)
+
+        return self._database.write_in_steps(step)
+
+
+def _page(connection: sqlite3.Connection, query: str, arguments: Row, limit: int) -> TaskPage:
+    """Read one row more than asked for: it tells whether there is one."""
+    tasks = [
+        StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset)
+        for scheduled_ms, ordering_id, uniqueness_key, data, offset in connection.execute(
+            query, arguments
+        )
+    ]
+    return TaskPage(tasks[:limit], len(tasks) <= limit)

@@ -1,0 +1,98 @@
+"""What the two files of a folder hold, as statements to run once, in order.
+
+A file's ``user_version`` is the number of scripts that were applied to it; a new version of
+Hourhand appends a script and never changes one.  Times are UTC milliseconds.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One kind of file."""
+
+    application_id: int
+    """Written into the file, so that a file of another program is recognised."""
+    scripts: tuple[tuple[str, ...], ...]
+    """Statements of version 1, of version 2, …"""
+
+
+# A record's id is ``partition << 48 | offset``: the row id itself, so a partition's records
+# lie together, in order, without an index.
+LOG = Schema(
+    application_id=0x48484C47,
+    scripts=(
+        (
+            """CREATE TABLE record (
+                id INTEGER PRIMARY KEY,
+                timestamp_ms INTEGER NOT NULL,
+                key BLOB, value BLOB, headers BLOB)""",
+            # The end outlives the records, so offsets are never given out twice.
+            """CREATE TABLE log_end (
+                partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL)""",
+            """CREATE TABLE committed (
+                partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL)""",
+            """CREATE TABLE dead_letter (
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                timestamp_ms INTEGER NOT NULL,
+                key BLOB, value BLOB, headers BLOB)""",
+            "CREATE TABLE topic (partition_count INTEGER NOT NULL)",
+        ),
+    ),
+)
+
+_KEY = """partition INTEGER NOT NULL, scheduled_ms INTEGER NOT NULL,
+    ordering_id TEXT NOT NULL, uniqueness_key TEXT NOT NULL"""
+
+STORE = Schema(
+    application_id=0x48485354,
+    scripts=(
+        (
+            f"""CREATE TABLE task_schedule ({_KEY},
+                data BLOB NOT NULL, record_offset INTEGER NOT NULL,
+                write_time INTEGER NOT NULL,
+                PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key)
+                ) WITHOUT ROWID""",
+            f"""CREATE TABLE task_status ({_KEY},
+                result TEXT NOT NULL, record_offset INTEGER NOT NULL,
+                attempts INTEGER NOT NULL, started_ms INTEGER, finished_ms INTEGER NOT NULL,
+                moved_to_ms INTEGER, for_good INTEGER NOT NULL, reason TEXT,
+                write_time INTEGER NOT NULL,
+                PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key)
+                ) WITHOUT ROWID""",
+            f"""CREATE TABLE attempt_history ({_KEY},
+                attempt INTEGER NOT NULL, result TEXT NOT NULL, started_ms INTEGER NOT NULL,
+                finished_ms INTEGER, next_attempt_ms INTEGER, used INTEGER NOT NULL,
+                suspect INTEGER NOT NULL, error_class TEXT, error_message TEXT,
+                error_stack TEXT, fence INTEGER NOT NULL, write_time INTEGER NOT NULL,
+                PRIMARY KEY (partition, scheduled_ms, ordering_id, uniqueness_key, attempt)
+                ) WITHOUT ROWID""",
+            # What whole-hour deletes leave behind, so that a write below their write time
+            # which arrives later stays dead.
+            """CREATE TABLE tombstone (
+                kind TEXT NOT NULL, partition INTEGER NOT NULL,
+                end_ms INTEGER NOT NULL, first_ms INTEGER NOT NULL,
+                write_time INTEGER NOT NULL,
+                PRIMARY KEY (kind, partition, end_ms, first_ms)) WITHOUT ROWID""",
+            """CREATE TABLE partition_watermark (
+                partition INTEGER PRIMARY KEY, epoch INTEGER NOT NULL,
+                watermark_ms INTEGER NOT NULL, loaded_until_ms INTEGER NOT NULL,
+                next_offset INTEGER, stragglers BLOB NOT NULL,
+                tasks_swept_until_ms INTEGER NOT NULL,
+                statuses_swept_until_ms INTEGER NOT NULL,
+                statuses_due_until_ms INTEGER NOT NULL,
+                statuses_due_at_ms INTEGER NOT NULL,
+                write_time INTEGER NOT NULL)""",
+            """CREATE TABLE command_outcome (
+                partition INTEGER NOT NULL, record_offset INTEGER NOT NULL,
+                outcome TEXT NOT NULL,
+                scheduled_ms INTEGER NOT NULL, ordering_id TEXT NOT NULL,
+                uniqueness_key TEXT NOT NULL,
+                new_scheduled_ms INTEGER, new_ordering_id TEXT, new_uniqueness_key TEXT,
+                write_time INTEGER NOT NULL,
+                PRIMARY KEY (partition, record_offset)) WITHOUT ROWID""",
+            "CREATE INDEX command_outcome_by_time ON command_outcome (partition, scheduled_ms)",
+            "CREATE TABLE schedule_meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+        ),
+    ),
+)

@@ -1,0 +1,199 @@
+"""``StatusStore`` on the store file: completions and attempts."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from actors.model.key import TaskKey
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.rows import (
+    ATTEMPT_HISTORY,
+    KEY_COLUMNS,
+    RANGE,
+    TASK_STATUS,
+    Row,
+    bury,
+    insert_rows,
+    storable,
+    sweep,
+    whole_hours,
+)
+
+_KIND = "status"
+_ONE = "partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
+_COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
+_ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
+
+
+class EmbeddedStatus:
+    """Rows of ``task_status`` and ``attempt_history``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upsert_completion = TASK_STATUS.upsert
+        self._upsert_attempt = ATTEMPT_HISTORY.upsert
+
+    def insert_completions(
+        self, partition: int, completions: Sequence[Completion], write_time: int
+    ) -> "Future[None]":
+        """Write completions, in key order."""
+        rows = [
+            (
+                partition,
+                *each.key,
+                each.result.value,
+                each.offset,
+                each.attempts,
+                each.started_ms,
+                each.finished_ms,
+                each.moved_to_ms,
+                each.for_good,
+                each.reason,
+                write_time,
+            )
+            for each in completions
+        ]
+        return self._insert(self._upsert_completion, rows)
+
+    def load_completions(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[Completion]]":
+        """Read a range."""
+        query = f"{_COMPLETIONS} {RANGE} ORDER BY {KEY_COLUMNS}"
+        arguments = (partition, *after, *up_to)
+        return self._database.read(
+            lambda connection: [_completion(row) for row in connection.execute(query, arguments)]
+        )
+
+    def find_completions(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, Completion]]":
+        """Read single rows."""
+        query = f"{_COMPLETIONS} {_ONE}"
+        wanted = storable(keys)
+
+        def find(connection: sqlite3.Connection) -> Mapping[TaskKey, Completion]:
+            rows = _rows_of(connection, query, partition, wanted)
+            return {each.key: each for each in map(_completion, rows)}
+
+        return self._database.read(find)
+
+    def insert_attempts(
+        self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
+    ) -> "Future[None]":
+        """Write attempts, in the order of keys and numbers."""
+        rows = [
+            (
+                partition,
+                *each.key,
+                each.attempt,
+                each.result.value,
+                each.started_ms,
+                each.finished_ms,
+                each.next_attempt_ms,
+                each.used,
+                each.suspect,
+                each.error_class,
+                each.error_message,
+                each.error_stack,
+                each.fence,
+                write_time,
+            )
+            for each in attempts
+        ]
+        return self._insert(self._upsert_attempt, rows)
+
+    def load_attempts(
+        self, partition: int, after: TaskKey, up_to: TaskKey
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read a range."""
+        query = f"{_ATTEMPTS} {RANGE} ORDER BY {KEY_COLUMNS}, attempt"
+        arguments = (partition, *after, *up_to)
+        return self._database.read(
+            lambda connection: [_attempt(row) for row in connection.execute(query, arguments)]
+        )
+
+    def find_attempts(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Sequence[AttemptRecord]]":
+        """Read all attempts of single keys."""
+        query = f"{_ATTEMPTS} {_ONE} ORDER BY attempt"
+        wanted = storable(keys)
+        return self._database.read(
+            lambda connection: [
+                _attempt(row) for row in _rows_of(connection, query, partition, wanted)
+            ]
+        )
+
+    def delete_statuses(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours, and the outcomes of commands on keys of these hours."""
+        span = whole_hours(first_hour_ms, end_hour_ms)
+
+        def step(connection: sqlite3.Connection) -> bool:
+            bury(connection, _KIND, partition, span, write_time)
+            connection.execute(
+                "DELETE FROM command_outcome WHERE partition = ? AND scheduled_ms >= ?"
+                " AND scheduled_ms < ? AND write_time <= ?",
+                (partition, *span, write_time),
+            )
+            more = False
+            for table in ("task_status", "attempt_history"):
+                more |= sweep(connection, table, partition, span, write_time)
+            return more
+
+        return self._database.write_in_steps(step)
+
+    def _insert(self, upsert: str, rows: list[Row]) -> "Future[None]":
+        rows.sort(key=_by_key)
+        return self._database.write(
+            partial(insert_rows, upsert=upsert, kind=_KIND, rows=rows), rows=len(rows)
+        )
+
+
+def _by_key(row: Row) -> Row:
+    """Sort by the columns that are never NULL."""
+    return row[1:5]
+
+
+def _rows_of(
+    connection: sqlite3.Connection, query: str, partition: int, keys: Iterable[TaskKey]
+) -> list[Row]:
+    rows: list[Row] = []
+    for key in keys:
+        rows += connection.execute(query, (partition, *key))
+    return rows
+
+
+def _completion(row: Row) -> Completion:
+    return Completion(
+        key=TaskKey(*row[:3]),
+        result=CompletionResult(row[3]),
+        offset=row[4],
+        attempts=row[5],
+        started_ms=row[6],
+        finished_ms=row[7],
+        moved_to_ms=row[8],
+        for_good=bool(row[9]),
+        reason=row[10],
+    )
+
+
+def _attempt(row: Row) -> AttemptRecord:
+    return AttemptRecord(
+        key=TaskKey(*row[:3]),
+        attempt=row[3],
+        result=AttemptResult(row[4]),
+        started_ms=row[5],
+        finished_ms=row[6],
+        next_attempt_ms=row[7],
+        used=row[8],
+        suspect=bool(row[9]),
+        error_class=row[10],
+        error_message=row[11],
+        error_stack=row[12],
+        fence=row[13],
+    )

@@ -1,0 +1,31 @@
+"""Opens the three stores of a folder, beside whoever else has it open.
+
+Only the log takes the folder's lock; which node may write is decided there, and by the owner
+epoch of each write.
+"""
+
+from actors.ports.store import Stores
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.folder import store_file
+from scheduler.adapters.embedded.ownership import EmbeddedOwnership
+from scheduler.adapters.embedded.schedule import EmbeddedSchedule
+from scheduler.adapters.embedded.status import EmbeddedStatus
+from scheduler.settings import Settings
+
+_READERS = 2
+"""A long scan leaves the other one to short reads."""
+
+
+def open_stores(settings: Settings) -> Stores:
+    """Open the stores of ``settings.embedded.folder``, made where they do not exist.
+
+    Raises StoreUnavailable where the file cannot be used, SchemaMissing where a newer version
+    of Hourhand wrote it.
+    """
+    database = Database(store_file(settings.embedded.folder), readers=_READERS)
+    return Stores(
+        schedule=EmbeddedSchedule(database),
+        status=EmbeddedStatus(database),
+        ownership=EmbeddedOwnership(database),
+        close=database.close,
+    )

@@ -1,0 +1,180 @@
+"""``LogWriter`` on the folder's log file; beside a running node, from any process.
+
+It decides which appends share a transaction: all that arrive while the one before is on its
+way to the disk.  It never asks who the node is; it rings the bell and goes on.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from actors.model.codec import Headers, LogRecord
+from actors.model.errors import TaskTooLarge
+from actors.ports.log import Position
+from scheduler.adapters.embedded.connection import open_connection
+from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
+from scheduler.adapters.embedded.folder import log_file, ring
+from scheduler.adapters.embedded.records import (
+    Row,
+    agree_partition_count,
+    as_record,
+    insert_records,
+    now_ms,
+    packed_headers,
+)
+from scheduler.settings import Settings
+
+_Appended = tuple[int, bytes, bytes, bytes | None]
+
+
+class _Batch:
+    """Appends that share a transaction."""
+
+    __slots__ = ("futures", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[_Appended] = []
+        self.futures: list[Future[Position]] = []
+
+
+class EmbeddedWriter:
+    """Appends to the log of ``settings.embedded.folder``.
+
+    A future resolves once the record is on the disk.  Raises LogUnavailable where the folder
+    cannot be used, SchemaMissing where a newer version of Hourhand wrote it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.embedded.folder
+        self._topic = settings.topic.name
+        self._record_bytes_max = settings.client.record_bytes_max
+        self._database = Database(log_file(self._folder))
+        self._lock = threading.Lock()
+        self._open: _Batch | None = None
+        self._unacknowledged = 0
+        agreeing = self._database.write(
+            partial(agree_partition_count, wanted=settings.topic.partitions)
+        )
+        try:
+            self._partition_count = agreeing.result()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def partition_count(self) -> int:
+        """Return the number the log was begun with."""
+        return self._partition_count
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record; the future fails with TaskTooLarge above ``record_bytes_max``."""
+        if not 0 <= partition < self._partition_count:
+            raise ValueError(f"partition {partition} is none of {self._partition_count}")
+        future: Future[Position] = Future()
+        size_bytes = len(key) + len(value)
+        if size_bytes > self._record_bytes_max:
+            future.set_exception(
+                TaskTooLarge(
+                    f"the record has {size_bytes} bytes, client.record_bytes_max allows"
+                    f" {self._record_bytes_max}; keep large data elsewhere and schedule a"
+                    " reference to it"
+                )
+            )
+            return future
+        future.set_running_or_notify_cancel()
+        row = (partition, key, value, packed_headers(headers))
+        with self._lock:
+            batch = self._open
+            if batch is None or len(batch.rows) >= GROUP_ROWS_MAX:
+                batch = self._open = _Batch()
+            batch.rows.append(row)
+            batch.futures.append(future)
+            self._unacknowledged += 1
+            # Asked for under the lock, so that batches are written in the order they began.
+            written = (
+                self._database.write(partial(self._insert, batch), rows=GROUP_ROWS_MAX)
+                if len(batch.rows) == 1
+                else None
+            )
+        if written is not None:
+            written.add_done_callback(partial(self._acknowledge, batch))
+        return future
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Keep the record, the reason and where it stood in a table of their own."""
+        noted = [
+            *record.headers,
+            ("hourhandReason", reason.encode("utf-8", "replace")),
+            ("hourhandTopic", self._topic.encode()),
+            ("hourhandPartition", b"%d" % record.partition),
+            ("hourhandOffset", b"%d" % record.offset),
+        ]
+        row = (record.key, record.value, packed_headers(noted))
+        return self._database.write(partial(_insert_dead_letter, row=row))
+
+    def flush(self, timeout_ms: int) -> int:
+        """Wait for what was appended; return how many records are still unacknowledged."""
+        self._database.flush(timeout_ms / 1000)
+        with self._lock:
+            return self._unacknowledged
+
+    def close(self) -> None:
+        """Write what was appended, within a bounded time, and let go of the file."""
+        self._database.close()
+
+    def _insert(self, batch: _Batch, connection: sqlite3.Connection) -> list[int]:
+        with self._lock:
+            if self._open is batch:
+                self._open = None
+        return insert_records(connection, batch.rows)
+
+    def _acknowledge(self, batch: _Batch, written: "Future[list[int]]") -> None:
+        with self._lock:
+            if self._open is batch:
+                # Refused unwritten, as the database was closed: the batch takes no more.
+                self._open = None
+        ring(self._folder)
+        failure = written.exception()
+        offsets: Sequence[int] = () if failure else written.result()
+        with self._lock:
+            self._unacknowledged -= len(batch.rows)
+        if failure is not None:
+            for future in batch.futures:
+                future.set_exception(failure)
+            return
+        for row, offset, future in zip(batch.rows, offsets, batch.futures, strict=True):
+            future.set_result(Position(row[0], offset))
+
+
+def _insert_dead_letter(
+    connection: sqlite3.Connection, row: tuple[bytes | None, bytes | None, bytes | None]
+) -> Position:
+    cursor = connection.execute(
+        "INSERT INTO dead_letter (timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?)",
+        (now_ms(connection), *row),
+    )
+    assert cursor.lastrowid is not None
+    return Position(0, cursor.lastrowid)
+
+
+def load_dead_letters(settings: Settings, after: int = 0, limit: int = 100) -> list[LogRecord]:
+    """Return dead letters of the folder in order, from the first offset above ``after``.
+
+    Raises LogUnavailable.
+    """
+    file = log_file(settings.embedded.folder)
+    connection = open_connection(file, read_only=True)
+    try:
+        rows: list[Row] = connection.execute(
+            "SELECT id, timestamp_ms, key, value, headers FROM dead_letter"
+            " WHERE id > ? ORDER BY id LIMIT ?",
+            (after, limit),
+        ).fetchall()
+        return [as_record(row) for row in rows]
+    except sqlite3.Error as error:
+        raise file.failure(error) from error
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""The log on Apache Kafka: group membership, appending, topics."""

@@ -1,0 +1,121 @@
+"""Offset commits: one in flight, each tied to the moment it was sent.
+
+Every commit carries a number in its metadata, which the answer brings back.  So an answer
+that comes late, after a loss of membership or out of order, is never taken for the answer
+to a later commit, which would stretch the lease beyond what the coordinator granted.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from actors.ports.clock import Clock
+from scheduler.adapters.kafka.lease import Lease
+
+logger = logging.getLogger(__name__)
+
+
+class OffsetCommits:
+    """What this member asks the coordinator to keep, and whether it did.
+
+    Used from the polling thread.  ``positions`` holds the next offset of every started
+    partition: all of them go with each commit, so that there is always one to send.
+    """
+
+    def __init__(self, topic: str, clock: Clock, lease: Lease, answer_timeout_ms: int) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._lease = lease
+        self._answer_timeout_ms = answer_timeout_ms
+        self._positions: dict[int, int] = {}
+        self._number = 0
+        self._in_flight: tuple[str, float] | None = None
+        self._waiting = False
+
+    def begin(self, partition: int, next_offset: int) -> None:
+        """A partition was started there."""
+        self._positions[partition] = next_offset
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Partitions went to another member."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    def abandon(self) -> None:
+        """Ignore the answer still to come: it was asked for by a membership that ended."""
+        self._in_flight = None
+        self._waiting = False
+
+    def ask(self, consumer: Any, next_offsets: Mapping[int, int]) -> None:
+        """Send a commit now, or when the one in flight is answered."""
+        for partition, next_offset in next_offsets.items():
+            if partition in self._positions:
+                self._positions[partition] = next_offset
+        if self._in_flight is not None:
+            _, sent_ms = self._in_flight
+            if self._clock.monotonic_ms() < sent_ms + self._answer_timeout_ms:
+                self._waiting = True
+                return
+        self._send(consumer)
+
+    def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """Take the coordinator's answer; called by the driver on the polling thread."""
+        number = next((each.metadata for each in partitions), None)
+        if self._in_flight is None or number != self._in_flight[0]:
+            return
+        sent_ms = self._in_flight[1]
+        self._in_flight = None
+        failed = error or next((each.error for each in partitions if each.error), None)
+        if failed is None:
+            self._lease.accepted(sent_ms)
+        else:
+            logger.warning("offset commit refused: %s: %s", failed.name(), failed.str())
+
+    def send_waiting(self, consumer: Any) -> None:
+        """Send what was asked for while a commit was in flight."""
+        if self._waiting and self._in_flight is None:
+            self._send(consumer)
+
+    def settle(self, consumer: Any, next_offsets: Mapping[int, int]) -> None:
+        """Commit the last offsets of partitions about to go, and wait for the answer.
+
+        The driver bounds the wait: by the session timeout without a coordinator, by its
+        socket timeout with a silent one.  It lets no other thread commit inside a callback.
+        A commit that fails leaves records to be read again by the next owner.
+        """
+        offsets = {p: o for p, o in next_offsets.items() if p in self._positions}
+        if not offsets:
+            return
+        sent_ms = self._clock.monotonic_ms()
+        try:
+            answer = consumer.commit(offsets=self._partitions(offsets), asynchronous=False)
+        except KafkaException as error:
+            logger.warning("the final commit of %s failed: %s", offsets, error)
+            return
+        refused = next((each.error for each in answer if each.error), None)
+        if refused is None:
+            self._lease.accepted(sent_ms)
+        else:
+            logger.warning("the final commit of %s was refused: %s", offsets, refused.str())
+
+    def _send(self, consumer: Any) -> None:
+        self._waiting = False
+        if not self._positions:
+            return
+        offsets = self._partitions(self._positions)
+        self._in_flight = (str(self._number), self._clock.monotonic_ms())
+        try:
+            consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            self._in_flight = None
+            logger.warning("offset commit not sent: %s", error)
+
+    def _partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
+        self._number += 1
+        number = str(self._number)
+        return [
+            TopicPartition(self._topic, partition, offset, number)
+            for partition, offset in offsets.items()
+        ]

@@ -1,0 +1,143 @@
+"""How a broker is reached: driver properties, what the driver logs, whose fault an error is.
+
+Nothing here remembers anything.  Security properties go into the driver's configuration
+and nowhere else: no message or log line is built from them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge, TopicMissing
+from scheduler.settings import Settings
+
+_MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+Answer = TypeVar("Answer")
+Client = TypeVar("Client")
+
+_ANSWER_MARGIN_S = 1.0
+"""The driver ends a request at its own timeout; waiting a little longer lets it say why."""
+
+driver_logger = logging.getLogger("scheduler.adapters.kafka.driver")
+# The driver reports every failed connection attempt.  Without a handler Python would print
+# these lines on stderr in programs that have not set up logging.
+driver_logger.addHandler(logging.NullHandler())
+
+
+class LastError:
+    """The last thing the driver complained about, for the message of a timeout."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take note of an error of the driver's own; it retries by itself."""
+        self.text = error.str()
+        driver_logger.warning("%s: %s", error.name(), error.str())
+
+
+def shared_properties(
+    settings: Settings, chosen: Mapping[str, str], last_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """Return what consumer, producer and admin client have in common, ``chosen`` included."""
+    kafka = settings.kafka
+    return {
+        # A broker that was restarted is found again within a second, not within ten.
+        "reconnect.backoff.max.ms": 1_000,
+        "client.id": "hourhand",
+        **chosen,
+        **{name: value.get_secret_value() for name, value in kafka.security_properties.items()},
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "error_cb": last_error,
+    }
+
+
+def admin_client(settings: Settings, last_error: LastError) -> AdminClient:
+    """Open a client for questions about topics; LogUnavailable where a property is refused."""
+    return opened(AdminClient, shared_properties(settings, {}, last_error))
+
+
+def opened(kind: Callable[..., Client], properties: dict[str, Any]) -> Client:
+    """Construct a client of the driver; LogUnavailable where it refuses its properties."""
+    try:
+        return kind(properties, logger=driver_logger)
+    except KafkaException as error:
+        raise LogUnavailable(
+            f"the Kafka driver refuses its properties: {error.args[0].str()}; see kafka."
+            "consumer_properties, producer_properties and security_properties"
+        ) from None
+
+
+def answer_within(
+    future: "Future[Answer]", settings: Settings, last_error: LastError, what: str
+) -> Answer:
+    """Wait for an answer of the broker, bounded; LogUnavailable names the servers tried."""
+    timeout_s = settings.kafka.connect_timeout_ms / 1000 + _ANSWER_MARGIN_S
+    try:
+        return future.result(timeout_s)
+    except FutureTimeoutError:
+        raise unreachable(settings, last_error, what) from None
+    except KafkaException as error:
+        raise translated(error.args[0], settings, last_error, what) from error
+
+
+def unreachable(settings: Settings, last_error: LastError, what: str) -> LogUnavailable:
+    """Return the error of a broker that did not answer in time."""
+    kafka = settings.kafka
+    cause = f" (last error: {last_error.text})" if last_error.text else ""
+    return LogUnavailable(
+        f"Kafka did not answer within {kafka.connect_timeout_ms} ms while {what}; tried"
+        f" {kafka.bootstrap_servers}{cause}. Check kafka.bootstrap_servers and that a broker runs"
+    )
+
+
+def missing_topic(settings: Settings, topic: str) -> TopicMissing:
+    """Return the error of a topic that is not there."""
+    return TopicMissing(
+        f"topic {topic!r} does not exist on {settings.kafka.bootstrap_servers};"
+        " create it with: hourhand migrate"
+    )
+
+
+def translated(
+    error: KafkaError, settings: Settings, last_error: LastError, what: str
+) -> HourhandError:
+    """Return the project's error for one of the driver's."""
+    code = error.code()
+    if code in _MISSING_TOPIC:
+        return missing_topic(settings, settings.topic.name)
+    if code in _TOO_LARGE:
+        return TaskTooLarge(
+            f"Kafka refused the record while {what}: {error.str()}; make the task's data"
+            " smaller, or raise client.record_bytes_max and the topic's max.message.bytes"
+        )
+    if code in {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}:
+        return unreachable(settings, last_error, what)
+    return LogUnavailable(
+        f"Kafka at {settings.kafka.bootstrap_servers} failed while {what}:"
+        f" {error.name()}: {error.str()}"
+    )
+
+
+def describe_topic(
+    settings: Settings, topic: str, admin: AdminClient, last_error: LastError
+) -> Any:
+    """Return the driver's description of a topic; TopicMissing, LogUnavailable.
+
+    A description never creates a topic, unlike a metadata request of a producer on a broker
+    with ``auto.create.topics.enable``.
+    """
+    futures = admin.describe_topics(
+        TopicCollection([topic]),
+        request_timeout=settings.kafka.connect_timeout_ms / 1000,
+    )
+    try:
+        return answer_within(futures[topic], settings, last_error, f"asking for topic {topic!r}")
+    except TopicMissing:
+        raise missing_topic(settings, topic) from None

@@ -1,0 +1,182 @@
+"""Records on their way from the driver to ``poll``: which count, which are stale, which wait.
+
+A partition's records count from ``begin`` to ``forget``.  A batch the driver hands over may
+have been collected before a callback, in the same call, gave the partition up or began it
+somewhere else; such a batch is dropped for that partition, which is then read once more.
+"""
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from actors.model.codec import Headers, LogRecord
+from actors.model.errors import LogUnavailable
+from actors.ports.log import Polled
+
+logger = logging.getLogger(__name__)
+
+_AHEAD_RECORDS_MAX = 1_000
+_AHEAD_BYTES_MAX = 4_000_000
+_AHEAD_STEP_RECORDS = 100
+_SEEK_ATTEMPTS = 100
+_SEEK_PAUSE_S = 0.02
+
+
+class Fetching:
+    """What is fetched and not yet delivered; used from the polling thread."""
+
+    def __init__(self, consumer: Any, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._begun: dict[int, int] = {}
+        """Started partition to the offset it was last begun at."""
+        self._moved: set[int] = set()
+        """Partitions begun or forgotten since the last call of the driver began."""
+        self._waiting: deque[LogRecord | tuple[int, int]] = deque()
+        """Records, and (partition, next offset) for an end of log, in order of arrival."""
+        self._waiting_bytes = 0
+        self._paused = False
+
+    def begin(self, partition: int, next_offset: int) -> None:
+        """Deliver from ``next_offset`` on, and forget what was fetched of this partition."""
+        self.forget((partition,))
+        self._begun[partition] = next_offset
+        self._seek(partition, next_offset)
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Drop what is fetched of these partitions and what may still arrive of them."""
+        gone = frozenset(partitions)
+        self._moved |= gone
+        for partition in gone:
+            self._begun.pop(partition, None)
+        kept = [each for each in self._waiting if _partition_of(each) not in gone]
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        for each in kept:
+            self._keep(each)
+
+    def fetch(self, records_max: int, timeout_s: float, more_s: float) -> None:
+        """Take what is there; wait ``timeout_s`` for a first record, ``more_s`` for others.
+
+        The driver waits a whole timeout for a batch that is not full, hence the short ones.
+        """
+        wanted = max(records_max - len(self._waiting), 1)
+        if self._paused and not self._waiting:
+            self._resume()
+        self._collect(wanted, 0.0)
+        if not self._waiting:
+            self._collect(1, timeout_s)
+            if self._waiting and wanted > 1:
+                self._collect(wanted - 1, more_s)
+
+    def fetch_ahead(self, timeout_s: float) -> None:
+        """Serve callbacks; what arrives meanwhile waits, bounded, for the next ``take``."""
+        full = len(self._waiting) >= _AHEAD_RECORDS_MAX or self._waiting_bytes >= _AHEAD_BYTES_MAX
+        if full and not self._paused:
+            self._paused = True
+            self._consumer.pause(self._started())
+        self._collect(1 if self._paused else _AHEAD_STEP_RECORDS, min(timeout_s, 0.002))
+        if timeout_s > 0.002 and not self._moved:
+            self._collect(1, timeout_s - 0.002)
+
+    def take(self, records_max: int) -> Polled:
+        """Return the oldest records that wait, and how far each partition has come."""
+        records: list[LogRecord] = []
+        reached: dict[int, int] = {}
+        waiting = self._waiting
+        while waiting and len(records) < records_max:
+            each = waiting.popleft()
+            if isinstance(each, LogRecord):
+                self._waiting_bytes -= len(each.value or b"")
+                records.append(each)
+                reached[each.partition] = each.offset + 1
+            else:
+                reached[each[0]] = each[1]
+        return Polled(records, reached)
+
+    def _collect(self, records_max: int, timeout_s: float) -> None:
+        """Call the driver once: callbacks run inside, and what it returns is sorted out."""
+        self._moved.clear()
+        messages = self._consumer.consume(records_max, timeout_s)
+        moved = self._moved & self._begun.keys()
+        again: set[int] = set()
+        for message in messages:
+            partition = message.partition()
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                _report(error)
+            elif partition in moved:
+                again.add(partition)
+            elif partition in self._begun:
+                if error is None:
+                    self._keep(_record(message))
+                else:
+                    self._keep((partition, message.offset()))
+        for partition in again:
+            self._seek(partition, self._begun[partition])
+
+    def _keep(self, each: LogRecord | tuple[int, int]) -> None:
+        self._waiting.append(each)
+        if isinstance(each, LogRecord):
+            self._waiting_bytes += len(each.value or b"")
+
+    def _seek(self, partition: int, next_offset: int) -> None:
+        """Make the driver fetch from there.
+
+        It refuses while it has not begun with a partition assigned a moment ago, which no
+        event tells, hence the bounded attempts.
+        """
+        target = TopicPartition(self._topic, partition, next_offset)
+        for attempts_left in range(_SEEK_ATTEMPTS, 0, -1):
+            try:
+                if not self._paused:
+                    self._consumer.resume([target])
+                self._consumer.seek(target)
+            except KafkaException as error:
+                if attempts_left == 1 or error.args[0].code() != KafkaError._STATE:
+                    raise LogUnavailable(
+                        f"partition {partition} cannot be read from {next_offset}:"
+                        f" {error.args[0].str()}"
+                    ) from error
+                threading.Event().wait(_SEEK_PAUSE_S)
+            else:
+                return
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._consumer.resume(self._started())
+
+    def _started(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition) for partition in self._begun]
+
+
+def _partition_of(each: LogRecord | tuple[int, int]) -> int:
+    return each.partition if isinstance(each, LogRecord) else each[0]
+
+
+def _record(message: Any) -> LogRecord:
+    headers: Headers = ()
+    # A header whose name is no UTF-8 makes the driver refuse all of them; nothing of a task
+    # depends on headers, so the record is read without.
+    with contextlib.suppress(UnicodeDecodeError):
+        headers = message.headers() or ()
+    return LogRecord(
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        headers,
+    )
+
+
+def _report(error: KafkaError) -> None:
+    """Errors of a poll pass by themselves, but for those the driver calls fatal."""
+    if error.fatal():
+        raise LogUnavailable(f"Kafka refuses this member for good: {error.name()}: {error.str()}")
+    logger.warning("while polling: %s: %s", error.name(), error.str())

@@ -1,0 +1,218 @@
+"""``TaskLog`` on a Kafka consumer group.
+
+A partition that is assigned stays paused until ``start`` says where it begins.  All of the
+driver's callbacks run inside ``poll``, ``close`` and nowhere else.  While one waits for a
+revocation to be drained, the driver's own threads go on sending heartbeats.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from actors.model.errors import LogUnavailable
+from actors.ports.clock import Clock
+from actors.ports.log import AssignmentListener, Polled, StartPosition
+from scheduler.adapters.kafka.commits import OffsetCommits
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    describe_topic,
+    opened,
+    shared_properties,
+)
+from scheduler.adapters.kafka.fetching import Fetching
+from scheduler.adapters.kafka.lease import Lease
+from scheduler.adapters.kafka.position import starting_position
+from scheduler.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_SHORT_BATCH_S = 0.002
+"""How long a poll waits for more once it has a record."""
+_REVOKE_MARGIN_S = 2.0
+"""A tree that is drained may need this much longer to say so."""
+
+
+class KafkaLog:
+    """One member of the group ``settings.group.id`` on ``settings.topic.name``.
+
+    ``subscribe`` raises LogUnavailable and TopicMissing within ``kafka.connect_timeout_ms``.
+    Later failures are waited out: the driver reconnects by itself, and the lease ends.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._topic = settings.topic.name
+        self._incremental = settings.group.assignor == "cooperative-sticky"
+        self._last_error = LastError()
+        self._lease = Lease(settings.group)
+        self._commits = OffsetCommits(
+            self._topic, clock, self._lease, settings.group.session_timeout_ms
+        )
+        self._listener: AssignmentListener | None = None
+        self._closed = False
+        self._consumer: Any = opened(Consumer, self._properties())
+        self._fetching = Fetching(self._consumer, self._topic)
+        # Fetches nothing and never joins: on the member's own connection every answer would
+        # wait behind a fetch that waits for records, half a second for each partition.
+        self._asking: Any = opened(Consumer, self._asking_properties())
+
+    def subscribe(self, listener: AssignmentListener) -> None:
+        """Check that broker and topics are there, then join the group."""
+        admin = admin_client(self._settings, self._last_error)
+        for topic in (self._topic, self._settings.topic.dead_letter):
+            describe_topic(self._settings, topic, admin, self._last_error)
+        self._listener = listener
+        self._consumer.subscribe(
+            [self._topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+
+    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+        """Begin to deliver an assigned partition; LogUnavailable where the broker is silent."""
+        position = starting_position(
+            self._asking, self._settings, self._last_error, partition, stored_next_offset
+        )
+        self._commits.begin(partition, position.next_offset)
+        self._fetching.begin(partition, position.next_offset)
+        return position
+
+    def seek(self, partition: int, next_offset: int) -> None:
+        """Deliver a started partition once more, from ``next_offset``."""
+        self._fetching.begin(partition, next_offset)
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Serve membership and return records; LogUnavailable on a fatal error only."""
+        self._lease.polled(self._clock.monotonic_ms())
+        timeout_s = timeout_ms / 1000
+        fetching = self._fetching
+        if records_max == 0:
+            fetching.fetch_ahead(timeout_s)
+            polled = Polled()
+        else:
+            fetching.fetch(records_max, timeout_s, _SHORT_BATCH_S)
+            polled = fetching.take(records_max)
+        self._commits.send_waiting(self._consumer)
+        return polled
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Ask to store next offsets; what was said of other started partitions goes along."""
+        if not self._closed:
+            self._commits.ask(self._consumer, next_offsets)
+
+    def lease_ends_ms(self) -> float:
+        """Return when the lease ends, by the clock's monotonic time."""
+        return self._lease.ends_ms
+
+    def close(self) -> None:
+        """Revoke what is assigned, leave the group, let go of connections."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._consumer.close()
+        finally:
+            self._asking.close()
+            self._lease.end()
+
+    def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:
+        partitions = [each.partition for each in assigned]
+        # Paused, and at an offset of no meaning: with a logical one (end, beginning, committed)
+        # the driver asks the broker, and the answer may overrun the seek of ``start``.
+        held = [TopicPartition(self._topic, each, 0) for each in partitions]
+        if self._incremental:
+            consumer.incremental_assign(held)
+        else:
+            consumer.assign(held)
+        if partitions and self._listener is not None:
+            consumer.pause(held)
+            self._listener.assigned(partitions)
+
+    def _on_revoke(self, consumer: Any, revoked: list[TopicPartition]) -> None:
+        partitions = [each.partition for each in revoked]
+        if partitions and self._listener is not None:
+            self._commits.settle(consumer, self._drained(self._listener, partitions))
+        self._let_go(consumer, revoked, partitions)
+
+    def _on_lost(self, consumer: Any, lost: list[TopicPartition]) -> None:
+        partitions = [each.partition for each in lost]
+        self._lease.end()
+        self._commits.abandon()
+        logger.warning("membership lost, with partitions %s", sorted(partitions))
+        if partitions and self._listener is not None:
+            self._listener.lost(partitions)
+        self._let_go(consumer, lost, partitions)
+
+    def _drained(
+        self, listener: AssignmentListener, partitions: Sequence[int]
+    ) -> Mapping[int, int]:
+        deadline_ms = self._settings.tree.recovery.drain_deadline_ms
+        try:
+            return listener.revoking(partitions).result(deadline_ms / 1000 + _REVOKE_MARGIN_S)
+        except FutureTimeoutError:
+            logger.warning(
+                "partitions %s were not drained within %s ms; nothing of them is committed",
+                sorted(partitions),
+                deadline_ms,
+            )
+        except Exception:
+            # Whatever failed, the partitions go: without a commit they are read again.
+            logger.exception("draining partitions %s failed", sorted(partitions))
+        return {}
+
+    def _let_go(self, consumer: Any, held: list[TopicPartition], partitions: Sequence[int]) -> None:
+        self._commits.forget(partitions)
+        self._fetching.forget(partitions)
+        if self._incremental:
+            consumer.incremental_unassign(held)
+        else:
+            consumer.unassign()
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._commits.answered(error, partitions)
+
+    def _asking_properties(self) -> dict[str, Any]:
+        chosen = self._settings.kafka.consumer_properties
+        return {
+            **shared_properties(self._settings, chosen, self._last_error),
+            "group.id": self._settings.group.id,
+        }
+
+    def _properties(self) -> dict[str, Any]:
+        group = self._settings.group
+        if group.session_timeout_ms > group.max_poll_interval_ms:
+            raise LogUnavailable(
+                f"group.max_poll_interval_ms {group.max_poll_interval_ms} must not be below"
+                f" group.session_timeout_ms {group.session_timeout_ms}: Kafka refuses it"
+            )
+        chosen = {
+            # Bounds what is fetched ahead, in memory (P13); a full queue is looked at again
+            # after a few milliseconds instead of a second.
+            "queued.max.messages.kbytes": "16384",
+            "fetch.queue.backoff.ms": "5",
+            # Bounds the wait for a broker that is connected and silent, above all that of
+            # the last commit before partitions go.
+            "socket.timeout.ms": "10000",
+            **self._settings.kafka.consumer_properties,
+        }
+        return {
+            **shared_properties(self._settings, chosen, self._last_error),
+            "group.id": group.id,
+            "group.protocol": "classic",
+            "partition.assignment.strategy": group.assignor,
+            "session.timeout.ms": group.session_timeout_ms,
+            "heartbeat.interval.ms": group.heartbeat_interval_ms,
+            "max.poll.interval.ms": group.max_poll_interval_ms,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            # The end of a partition is told too, which steps over control records.
+            "enable.partition.eof": True,
+            "on_commit": self._on_commit,
+        }

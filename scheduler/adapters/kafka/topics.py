@@ -1,0 +1,186 @@
+"""Makes the two topics, and says what about them would break a promise.
+
+An existing topic is never changed: its number of partitions is fixed for life, and what its
+operator configured is theirs.  What does not fit is told as a warning.
+"""
+
+import threading
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from actors.model.errors import HourhandError, TopicMissing
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    answer_within,
+    describe_topic,
+    unreachable,
+)
+from scheduler.settings import Settings
+
+_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+_KNOWN_PAUSE_MS = 50
+_LETTER_HEADROOM_BYTES = 65_536
+"""What a dead letter's additional headers may take."""
+_BROKER_RECORD_BYTES_MAX = 1_048_588
+"""Kafka's own default for ``max.message.bytes``."""
+
+
+def create_topics(settings: Settings) -> list[str]:
+    """Create the task topic and the dead-letter topic where they are missing.
+
+    Returns the names it created; another process that creates them meanwhile is no error.
+    Raises LogUnavailable.
+    """
+    last_error = LastError()
+    admin = admin_client(settings, last_error)
+    wanted = [_task_topic(settings), _dead_letter_topic(settings)]
+    missing = [each for each in wanted if not _exists(settings, each.topic, admin, last_error)]
+    if not missing:
+        return []
+    created = []
+    futures = admin.create_topics(missing, request_timeout=settings.kafka.connect_timeout_ms / 1000)
+    for name, future in futures.items():
+        try:
+            answer_within(future, settings, last_error, f"creating topic {name!r}")
+        except HourhandError as error:
+            cause = error.__cause__
+            if isinstance(cause, KafkaException) and (
+                cause.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+            ):
+                continue
+            raise
+        created.append(name)
+    _wait_until_known(settings, created, admin, last_error)
+    return created
+
+
+def topic_warnings(settings: Settings) -> list[str]:
+    """Return what the brokers' configuration takes from the promises, one sentence each.
+
+    Raises LogUnavailable and TopicMissing.
+    """
+    last_error = LastError()
+    admin = admin_client(settings, last_error)
+    name = settings.topic.name
+    described = describe_topic(settings, name, admin, last_error)
+    try:
+        config = _configuration(settings, name, admin, last_error)
+        brokers = len(admin.list_topics(name, settings.kafka.connect_timeout_ms / 1000).brokers)
+    except (HourhandError, KafkaException) as error:
+        return [f"the configuration of topic {name!r} cannot be read, so it is unchecked: {error}"]
+    replicas = min((len(each.replicas) for each in described.partitions), default=0)
+    return [
+        *_durability_warnings(name, brokers, replicas, int(config["min.insync.replicas"])),
+        *_retention_warnings(
+            name,
+            config["cleanup.policy"],
+            int(config["retention.ms"]),
+            settings.tree.watermark.completion_retention_ms,
+        ),
+    ]
+
+
+def _durability_warnings(name: str, brokers: int, replicas: int, in_sync_min: int) -> list[str]:
+    if brokers < 2:
+        return []
+    warnings = []
+    if replicas < 2:
+        warnings.append(
+            f"topic {name!r} has one replica on a cluster of {brokers} brokers: accepted tasks"
+            " are lost with its broker (P1); give it three replicas"
+        )
+    if in_sync_min < 2:
+        warnings.append(
+            f"topic {name!r} has min.insync.replicas {in_sync_min}: a task is accepted while"
+            " only one broker holds it (P1); set it to 2"
+        )
+    return warnings
+
+
+def _retention_warnings(
+    name: str, policy: str, retention_ms: int, completions_ms: int
+) -> list[str]:
+    warnings = []
+    if "compact" in policy:
+        warnings.append(
+            f"topic {name!r} has cleanup.policy {policy}: compaction removes tasks of an"
+            " ordering id before they are read (P8); set it to delete"
+        )
+    if retention_ms < 0 or retention_ms >= completions_ms:
+        kept = "for ever" if retention_ms < 0 else f"for {retention_ms} ms"
+        warnings.append(
+            f"topic {name!r} keeps records {kept}, completions are kept for {completions_ms} ms:"
+            " a log read from its beginning would run old tasks again (P5); lower retention.ms"
+            " or raise tree.watermark.completion_retention_ms"
+        )
+    return warnings
+
+
+def _task_topic(settings: Settings) -> NewTopic:
+    completions_ms = settings.tree.watermark.completion_retention_ms
+    config = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(max(_HOUR_MS, min(7 * _DAY_MS, completions_ms // 2))),
+        # The broker's own time: a producer's wrong clock can neither make a record expire
+        # unread nor keep it beyond its retention.
+        "message.timestamp.type": "LogAppendTime",
+    }
+    return _new_topic(settings, settings.topic.name, config)
+
+
+def _dead_letter_topic(settings: Settings) -> NewTopic:
+    largest = max(settings.client.record_bytes_max, _BROKER_RECORD_BYTES_MAX)
+    config = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(largest + _LETTER_HEADROOM_BYTES),
+    }
+    return _new_topic(settings, settings.topic.dead_letter, config)
+
+
+def _new_topic(settings: Settings, name: str, config: dict[str, str]) -> NewTopic:
+    topic = settings.topic
+    if topic.replication > 1:
+        config["min.insync.replicas"] = "2"
+    return NewTopic(
+        name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication,
+        config=config,
+    )
+
+
+def _exists(settings: Settings, topic: str, admin: AdminClient, last_error: LastError) -> bool:
+    try:
+        describe_topic(settings, topic, admin, last_error)
+    except TopicMissing:
+        return False
+    return True
+
+
+def _wait_until_known(
+    settings: Settings, names: list[str], admin: AdminClient, last_error: LastError
+) -> None:
+    """The controller answers before every broker knows of a new topic."""
+    pause = threading.Event()
+    for _ in range(settings.kafka.connect_timeout_ms // _KNOWN_PAUSE_MS):
+        if all(_exists(settings, each, admin, last_error) for each in names):
+            return
+        pause.wait(_KNOWN_PAUSE_MS / 1000)
+    raise unreachable(settings, last_error, f"waiting for topics {names} to be known")
+
+
+def _configuration(
+    settings: Settings, topic: str, admin: AdminClient, last_error: LastError
+) -> dict[str, Any]:
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    futures = admin.describe_configs(
+        [asked], request_timeout=settings.kafka.connect_timeout_ms / 1000
+    )
+    answer = answer_within(
+        futures[asked], settings, last_error, f"asking for the configuration of {topic!r}"
+    )
+    return {name: entry.value for name, entry in answer.items()}

@@ -1,0 +1,227 @@
+"""``LogWriter`` on one idempotent Kafka producer.
+
+The caller names the partition, so no partitioner of the driver's decides where a task goes.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from actors.model.codec import Headers, LogRecord
+from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from actors.ports.log import Position
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    describe_topic,
+    opened,
+    shared_properties,
+    translated,
+)
+from scheduler.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.1
+_APPENDS_PER_POLL = 200
+"""So often an append serves acknowledgements itself: left to another thread alone, both
+fight for the interpreter and the rate halves."""
+_BULK_PAUSE_S = 0.005
+_FULL_QUEUE_WAIT_S = 0.01
+_CLOSE_TIMEOUT_S = 10.0
+_DRIVER_RECORD_BYTES_MAX = 110_000_000
+"""Sizes are judged by ``client.record_bytes_max`` and the broker; the driver's own limit
+must let a dead letter pass that another producer was allowed to write."""
+
+
+class KafkaWriter:
+    """Appends to ``settings.topic``; usable from any thread, and right after construction."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._last_error = LastError()
+        self._producer: Any = opened(Producer, self._properties())
+        self._partition_count: int | None = None
+        self._appended = 0
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._poller = threading.Thread(target=self._serve, name="hourhand-producer", daemon=True)
+        self._poller.start()
+
+    def partition_count(self) -> int:
+        """Return the topic's number of partitions, asked for once."""
+        if self._partition_count is None:
+            topic = self._settings.topic.name
+            admin = admin_client(self._settings, self._last_error)
+            described = describe_topic(self._settings, topic, admin, self._last_error)
+            self._partition_count = len(described.partitions)
+        return self._partition_count
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record to the task topic."""
+        size_bytes = len(key) + len(value)
+        limit_bytes = self._settings.client.record_bytes_max
+        if size_bytes > limit_bytes:
+            future: Future[Position] = Future()
+            future.set_exception(
+                TaskTooLarge(
+                    f"the record has {size_bytes} bytes, client.record_bytes_max allows"
+                    f" {limit_bytes}; keep large data elsewhere and schedule a reference to it"
+                )
+            )
+            return future
+        return self._produce(
+            self._settings.topic.name,
+            {"partition": partition, "key": key, "value": value, "headers": list(headers)},
+        )
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Append a record to the dead-letter topic.
+
+        Where the broker finds it too large there, a letter without key and value takes its
+        place, as a record that cannot be put aside would block its partition.
+        """
+        noted = [
+            ("hourhandReason", reason.encode("utf-8", "replace")),
+            ("hourhandTopic", self._settings.topic.name.encode()),
+            ("hourhandPartition", b"%d" % record.partition),
+            ("hourhandOffset", b"%d" % record.offset),
+        ]
+        topic = self._settings.topic.dead_letter
+        outcome: Future[Position] = Future()
+
+        def second_try(first: "Future[Position]") -> None:
+            if isinstance(first.exception(), TaskTooLarge):
+                short = [*noted, ("hourhandLeftOut", b"key, value and headers: too large")]
+                self._produce(topic, {"headers": short}).add_done_callback(
+                    lambda second: _pass_on(second, outcome)
+                )
+            else:
+                _pass_on(first, outcome)
+
+        # The new letter takes the time of its writing: with the record's own, which may be
+        # years off, the broker could refuse it or its retention could remove it at once.
+        self._produce(
+            topic,
+            {"key": record.key, "value": record.value, "headers": [*record.headers, *noted]},
+        ).add_done_callback(second_try)
+        return outcome
+
+    def flush(self, timeout_ms: int) -> int:
+        """Wait for acknowledgements; return how many are still to come."""
+        return int(self._producer.flush(timeout_ms / 1000))
+
+    def close(self) -> None:
+        """Flush for up to ten seconds; what is unacknowledged then fails."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+        self._poller.join()
+        if self._producer.flush(_CLOSE_TIMEOUT_S):
+            self._producer.purge()
+            self._producer.flush(1.0)
+
+    def _produce(self, topic: str, fields: dict[str, Any]) -> "Future[Position]":
+        future: Future[Position] = Future()
+        on_delivery = self._delivery(future, topic)
+        waited_s = 0.0
+        while not self._handed_over(future, topic, fields, on_delivery):
+            # The driver's queue is full: the caller is slowed to the broker's pace.
+            if waited_s >= self._settings.kafka.delivery_timeout_ms / 1000:
+                future.set_exception(
+                    LogUnavailable(
+                        f"no room for a record within {waited_s:.0f} s: Kafka at"
+                        f" {self._settings.kafka.bootstrap_servers} acknowledges nothing"
+                    )
+                )
+                break
+            self._producer.poll(_FULL_QUEUE_WAIT_S)
+            waited_s += _FULL_QUEUE_WAIT_S
+        self._appended += 1
+        if not self._appended % _APPENDS_PER_POLL:
+            self._producer.poll(0)
+        return future
+
+    def _handed_over(
+        self,
+        future: "Future[Position]",
+        topic: str,
+        fields: dict[str, Any],
+        on_delivery: Callable[[KafkaError | None, Any], None],
+    ) -> bool:
+        """Give a record to the driver; False where its queue is full just now."""
+        with self._lock:
+            if self._closed.is_set():
+                future.set_exception(
+                    NodeStopped("the log was closed; open a new client to schedule tasks")
+                )
+                return True
+            try:
+                self._producer.produce(topic, on_delivery=on_delivery, **fields)
+            except BufferError:
+                return False
+            except KafkaException as error:
+                future.set_exception(self._failure(error.args[0], topic))
+        return True
+
+    def _delivery(
+        self, future: "Future[Position]", topic: str
+    ) -> Callable[[KafkaError | None, Any], None]:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                future.set_result(Position(message.partition(), message.offset()))
+            else:
+                future.set_exception(self._failure(error, topic))
+
+        return delivered
+
+    def _failure(self, error: KafkaError, topic: str) -> HourhandError:
+        if error.code() in {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}:
+            return LogUnavailable(
+                "the log was closed before Kafka acknowledged the record, which may be stored"
+                " or not; schedule it again, the same key runs once"
+            )
+        return translated(error, self._settings, self._last_error, f"appending to {topic!r}")
+
+    def _serve(self) -> None:
+        """Serve acknowledgements while nobody appends, and step aside while somebody does."""
+        while not self._closed.is_set():
+            before = self._appended
+            self._producer.poll(_POLL_S)
+            if self._appended - before > _APPENDS_PER_POLL:
+                self._closed.wait(_BULK_PAUSE_S)
+
+    def _properties(self) -> dict[str, Any]:
+        kafka = self._settings.kafka
+        chosen = {
+            "linger.ms": "2",
+            "compression.type": "lz4",
+            # A broker refuses a batch as a whole, so a small one keeps records that are small
+            # enough apart from one that is not.
+            "batch.size": "262144",
+            "queue.buffering.max.kbytes": "65536",
+            "partitioner": "murmur2_random",
+            **kafka.producer_properties,
+        }
+        return {
+            **shared_properties(self._settings, chosen, self._last_error),
+            "acks": "all",
+            "enable.idempotence": True,
+            "delivery.timeout.ms": kafka.delivery_timeout_ms,
+            "message.max.bytes": _DRIVER_RECORD_BYTES_MAX,
+        }
+
+
+def _pass_on(done: "Future[Position]", outcome: "Future[Position]") -> None:
+    error = done.exception()
+    if error is None:
+        outcome.set_result(done.result())
+    else:
+        outcome.set_exception(error)

@@ -1,0 +1,70 @@
+"""The one seam between a fake and whoever plays the network: when a request takes effect.
+
+A fake hands every request to its ``Deliver``.  By default it is served at once.  A simulation
+may keep it and serve it later, let it take effect and lose the answer, or fail it before or
+after the effect, which is all that a real server can do to a client.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar, cast
+
+Answer = TypeVar("Answer")
+
+
+class Request(Generic[Answer]):
+    """Something asked of the log or the store, not yet served.
+
+    Requests of one ``kind`` and ``partition`` have the order in which they were made;
+    ``append`` requests of one partition must be applied in it.
+    """
+
+    def __init__(self, kind: str, partition: int, effect: Callable[[], Answer]) -> None:
+        self.kind = kind
+        """The port's method, as in ``insert_tasks``."""
+        self.partition = partition
+        self.future: Future[Answer] = Future()
+        self._effect = effect
+        self._result: Answer | None = None
+        self._error: Exception | None = None
+        self._applied = False
+        # A caller cannot take back what may be under way.
+        self.future.set_running_or_notify_cancel()
+
+    def __call__(self) -> None:
+        """Take effect and answer."""
+        self.apply()
+        self.answer()
+
+    def apply(self) -> None:
+        """Take effect; once, however often it is called, also after a failed answer."""
+        if self._applied:
+            return
+        self._applied = True
+        try:
+            self._result = self._effect()
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
+            self._error = error
+
+    def answer(self) -> None:
+        """Tell the caller what the effect was; nothing where it was told before."""
+        assert self._applied, "there is nothing to tell before the effect"
+        if self.future.done():
+            return
+        if self._error is not None:
+            self.future.set_exception(self._error)
+        else:
+            self.future.set_result(cast("Answer", self._result))
+
+    def fail(self, error: Exception) -> None:
+        """Tell the caller that it failed, whether it took effect or not."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+Deliver = Callable[[Request[Any]], None]
+
+
+def at_once(request: Request[Any]) -> None:
+    """Serve a request as soon as it is made."""
+    request()

@@ -1,0 +1,152 @@
+"""Who owns which partition of a group, and until when: the coordinator's side.
+
+It decides; members learn of it during their own polls.  A partition is given to its next
+owner only after the one before let go of it or was expelled.  Cooperative members give up
+just what moves to another; with an eager assignor all give up everything first.
+"""
+
+from collections.abc import Collection, Sequence
+
+from actors.ports.clock import Clock
+from scheduler.settings import GroupSettings
+
+COOPERATIVE = "cooperative-sticky"
+
+
+class Membership:
+    """One member, from joining to leaving or being expelled; never revived."""
+
+    def __init__(self, number: int, settings: GroupSettings, now_ms: float) -> None:
+        self.number = number
+        self.settings = settings
+        self.assigned: set[int] = set()
+        self.alive = True
+        self.contact_ms = now_ms
+        """When the coordinator last heard of it."""
+        self.polled_ms = now_ms
+
+    def is_overdue(self, now_ms: float) -> bool:
+        """Whether the group gives up on it."""
+        return (
+            now_ms >= self.contact_ms + self.settings.session_timeout_ms
+            or now_ms >= self.polled_ms + self.settings.max_poll_interval_ms
+        )
+
+
+class Coordinator:
+    """One group."""
+
+    def __init__(self, partition_count: int, clock: Clock) -> None:
+        self.committed: dict[int, int] = {}
+        """Next offsets, by partition."""
+        self._partition_count = partition_count
+        self._clock = clock
+        self._members: dict[int, Membership] = {}
+        self._joined = 0
+        self._owners: dict[int, Membership] = {}
+        self._target: dict[int, int] = {}
+        self._releasing: set[int] = set()
+        """Members that an eager rebalance waits for."""
+
+    def join(self, settings: GroupSettings) -> Membership:
+        """Add a member; everybody's assignment is planned anew."""
+        self._joined += 1
+        member = Membership(self._joined, settings, self._clock.monotonic_ms())
+        self._members[member.number] = member
+        self._plan()
+        return member
+
+    def expel_overdue(self) -> None:
+        """Give up on members that were silent too long."""
+        now_ms = self._clock.monotonic_ms()
+        for member in [each for each in self._members.values() if each.is_overdue(now_ms)]:
+            self.remove(member)
+
+    def remove(self, member: Membership) -> None:
+        """Take a member out, with all it holds.
+
+        ``member.assigned`` stays as it is: it is what the member is told to have lost.
+        """
+        if not member.alive:
+            return
+        member.alive = False
+        del self._members[member.number]
+        self._releasing.discard(member.number)
+        for partition in member.assigned:
+            del self._owners[partition]
+        self._plan()
+
+    def partitions_to_revoke(self, member: Membership) -> Sequence[int]:
+        """Return what a member must give up before others go on."""
+        if member.number in self._releasing:
+            return sorted(member.assigned)
+        if self._is_eager():
+            return ()
+        return sorted(p for p in member.assigned if self._target[p] != member.number)
+
+    def partitions_to_assign(self, member: Membership) -> Sequence[int]:
+        """Return what a member gets now: planned for it, and let go of by everybody else."""
+        if self._releasing:
+            return ()
+        return [
+            partition
+            for partition, number in self._target.items()
+            if number == member.number and partition not in self._owners
+        ]
+
+    def give(self, member: Membership, partitions: Collection[int]) -> None:
+        """Make a member the owner."""
+        for partition in partitions:
+            assert partition not in self._owners, "a partition has one owner at a time"
+            self._owners[partition] = member
+        member.assigned.update(partitions)
+
+    def release(self, member: Membership, partitions: Collection[int]) -> None:
+        """A member let go."""
+        for partition in partitions:
+            del self._owners[partition]
+        member.assigned.difference_update(partitions)
+        self._releasing.discard(member.number)
+
+    def _plan(self) -> None:
+        numbers = sorted(self._members)
+        if not numbers:
+            self._target = {}
+        elif self._is_eager():
+            self._target = self._dealt(numbers)
+            self._releasing = {each.number for each in self._members.values() if each.assigned}
+        else:
+            self._target = self._balanced(numbers)
+
+    def _is_eager(self) -> bool:
+        return any(each.settings.assignor != COOPERATIVE for each in self._members.values())
+
+    def _dealt(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Share out from nothing: in stretches (range) or one by one (roundrobin)."""
+        count = self._partition_count
+        if all(each.settings.assignor == "roundrobin" for each in self._members.values()):
+            return {p: numbers[p % len(numbers)] for p in range(count)}
+        quota, rest = divmod(count, len(numbers))
+        long = rest * (quota + 1)
+        return {
+            p: numbers[p // (quota + 1) if p < long else rest + (p - long) // quota]
+            for p in range(count)
+        }
+
+    def _balanced(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Share out so that counts differ by one at most and as little as possible moves."""
+        held = {number: sorted(self._members[number].assigned) for number in numbers}
+        # Who holds most keeps the odd one, so that it need not move.
+        order = sorted(numbers, key=lambda number: (-len(held[number]), number))
+        quota, rest = divmod(self._partition_count, len(numbers))
+        room = {number: quota + (rank < rest) for rank, number in enumerate(order)}
+        target: dict[int, int] = {}
+        for number in order:
+            for partition in held[number][: room[number]]:
+                target[partition] = number
+                room[number] -= 1
+        spare = (number for number in order for _ in range(room[number]))
+        for partition in range(self._partition_count):
+            if partition not in target:
+                target[partition] = next(spare)
+        return target

@@ -1,0 +1,254 @@
+"""``TaskLog`` on a ``MemoryBroker``: one member, which lives by its polls.
+
+It behaves as a Kafka consumer does, but never waits: what a consumer would block on, such as a
+revocation that is being drained, is looked at again by the next poll.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from actors.model.codec import LogRecord
+from actors.ports.clock import Clock
+from actors.ports.log import AssignmentListener, Polled, StartPosition
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.delivery import Request
+from scheduler.adapters.memory.group import Membership
+from scheduler.settings import Settings
+
+_REVOKE_MARGIN_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Revocation:
+    partitions: Sequence[int]
+    started: frozenset[int]
+    offsets: "Future[Mapping[int, int]]"
+    deadline_ms: float
+
+
+class MemoryLog:
+    """One member of the group ``settings.group.id``.
+
+    A member that is expelled learns of it by its next poll, which joins again.
+    """
+
+    def __init__(self, broker: MemoryBroker, settings: Settings, clock: Clock) -> None:
+        self._broker = broker
+        self._group = settings.group
+        self._revoke_ms = settings.tree.recovery.drain_deadline_ms + _REVOKE_MARGIN_MS
+        self._clock = clock
+        self._coordinator = broker.group(settings.group.id)
+        self._listener: AssignmentListener | None = None
+        self._member: Membership | None = None
+        self._positions: dict[int, int] = {}
+        self._to_commit: dict[int, int] = {}
+        self._commit_in_flight: tuple[Request[bool], float] | None = None
+        self._commit_waiting = False
+        self._revocation: _Revocation | None = None
+        self._turn = 0
+        self._answered_sent_ms = -math.inf
+        """When the last accepted commit was sent; counts from the next poll on."""
+        self._accepted_sent_ms = -math.inf
+        self._polled_ms = -math.inf
+
+    def subscribe(self, listener: AssignmentListener) -> None:
+        """Join the group."""
+        self._listener = listener
+        self._member = self._coordinator.join(self._group)
+
+    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+        """Begin to deliver an assigned partition."""
+        if self._member is None or partition not in self._member.assigned:
+            raise ValueError(f"partition {partition} is not assigned")
+        stored = self._broker.partitions[partition]
+        committed = self._coordinator.committed.get(partition)
+        known = [each for each in (committed, stored_next_offset) if each is not None]
+        first, end = stored.first_offset, stored.end_offset
+        position = max(max((each for each in known if each <= end), default=first), first)
+        self._positions[partition] = self._to_commit[partition] = position
+        return StartPosition(position, end)
+
+    def seek(self, partition: int, next_offset: int) -> None:
+        """Deliver a started partition once more, from ``next_offset``."""
+        self._positions[partition] = next_offset
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Serve membership and return what is there; never waits."""
+        if self._listener is None or self._member is None:
+            return Polled()
+        self._coordinator.expel_overdue()
+        if not self._member.alive:
+            self._lose(self._member, self._listener)
+            self._member = self._coordinator.join(self._group)
+        self._polled_ms = self._member.polled_ms = self._clock.monotonic_ms()
+        self._member.contact_ms = self._polled_ms
+        self._note_commit_answer()
+        self._accepted_sent_ms = self._answered_sent_ms
+        if self._commit_waiting and self._commit_in_flight is None:
+            self._send_commit()
+        self._serve_membership(self._member, self._listener)
+        return self._fetch(records_max) if records_max > 0 else Polled()
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Ask to store next offsets; what was said of other started partitions goes along."""
+        for partition, next_offset in next_offsets.items():
+            if partition in self._to_commit:
+                self._to_commit[partition] = next_offset
+        self._note_commit_answer()
+        if self._commit_in_flight is not None:
+            _, sent_ms = self._commit_in_flight
+            if self._clock.monotonic_ms() < sent_ms + self._group.session_timeout_ms:
+                self._commit_waiting = True
+                return
+        self._send_commit()
+
+    def lease_ends_ms(self) -> float:
+        """Return when the lease ends, by the clock's monotonic time."""
+        group = self._group
+        return min(
+            self._accepted_sent_ms + group.session_timeout_ms - group.lease_margin_ms,
+            self._polled_ms + group.max_poll_interval_ms - group.lease_margin_ms,
+        )
+
+    def close(self) -> None:
+        """Revoke what is assigned and leave, as soon as that is drained.
+
+        Until then the partitions stay this member's, as long as the session lasts.
+        """
+        member, listener = self._member, self._listener
+        if member is None or listener is None:
+            return
+        self._coordinator.expel_overdue()
+        if not member.alive:
+            self._lose(member, listener)
+        self._member = None
+        self._end_lease()
+        if not member.alive:
+            return
+        if self._revocation is not None:
+            self._revocation.offsets.add_done_callback(lambda _: self._part(member, listener))
+        else:
+            self._part(member, listener)
+
+    def vanish(self) -> None:
+        """Die without a word: nothing is revoked or committed, and the group knows at once."""
+        if self._member is not None:
+            self._coordinator.remove(self._member)
+        self._member = None
+        self._end_lease()
+
+    def _part(self, member: Membership, listener: AssignmentListener) -> None:
+        if self._revocation is not None:
+            self._let_go(member, self._revocation)
+        if member.alive and member.assigned:
+            revocation = self._revoke(sorted(member.assigned), listener)
+            revocation.offsets.add_done_callback(lambda _: self._leave(member, revocation))
+        else:
+            self._coordinator.remove(member)
+
+    def _leave(self, member: Membership, revocation: _Revocation) -> None:
+        self._let_go(member, revocation)
+        self._coordinator.remove(member)
+
+    def _lose(self, member: Membership, listener: AssignmentListener) -> None:
+        # What was being revoked is not lost as well: its listener gave it up already, and
+        # what that resolves to is not committed.
+        draining = self._revocation.partitions if self._revocation is not None else ()
+        lost = sorted(member.assigned.difference(draining))
+        self._revocation = None
+        self._end_lease()
+        self._forget(member.assigned)
+        if lost:
+            listener.lost(lost)
+
+    def _serve_membership(self, member: Membership, listener: AssignmentListener) -> None:
+        if self._revocation is None:
+            leaving = self._coordinator.partitions_to_revoke(member)
+            if leaving:
+                self._revocation = self._revoke(leaving, listener)
+        if self._revocation is not None:
+            late = self._clock.monotonic_ms() >= self._revocation.deadline_ms
+            if not self._revocation.offsets.done() and not late:
+                return
+            self._let_go(member, self._revocation)
+        gained = self._coordinator.partitions_to_assign(member)
+        if gained:
+            self._coordinator.give(member, gained)
+            listener.assigned(gained)
+
+    def _revoke(self, partitions: Sequence[int], listener: AssignmentListener) -> _Revocation:
+        started = frozenset(each for each in partitions if each in self._positions)
+        # Nothing more is delivered of them, also if the listener takes its time.
+        self._forget(partitions)
+        offsets = listener.revoking(partitions)
+        deadline_ms = self._clock.monotonic_ms() + self._revoke_ms
+        return _Revocation(partitions, started, offsets, deadline_ms)
+
+    def _let_go(self, member: Membership, revocation: _Revocation) -> None:
+        self._revocation = None
+        if not member.alive:
+            return
+        if revocation.offsets.done() and revocation.offsets.exception() is None:
+            for partition, next_offset in revocation.offsets.result().items():
+                if partition in revocation.started:
+                    self._coordinator.committed[partition] = next_offset
+        self._coordinator.release(member, revocation.partitions)
+
+    def _forget(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._to_commit.pop(partition, None)
+
+    def _end_lease(self) -> None:
+        """Only a commit that is sent from now on brings a lease."""
+        self._accepted_sent_ms = self._answered_sent_ms = -math.inf
+        self._commit_in_flight = None
+        self._commit_waiting = False
+
+    def _send_commit(self) -> None:
+        self._commit_waiting = False
+        member, offsets = self._member, dict(self._to_commit)
+        if member is None or not offsets:
+            return
+
+        def accept() -> bool:
+            self._coordinator.expel_overdue()
+            if not member.alive:
+                return False
+            self._coordinator.committed.update(offsets)
+            member.contact_ms = self._clock.monotonic_ms()
+            return True
+
+        request = Request("commit", -1, accept)
+        self._commit_in_flight = (request, self._clock.monotonic_ms())
+        self._broker.deliver(request)
+
+    def _note_commit_answer(self) -> None:
+        if self._commit_in_flight is None:
+            return
+        request, sent_ms = self._commit_in_flight
+        if not request.future.done():
+            return
+        self._commit_in_flight = None
+        if request.future.exception() is None and request.future.result():
+            self._answered_sent_ms = max(self._answered_sent_ms, sent_ms)
+
+    def _fetch(self, records_max: int) -> Polled:
+        partitions = self._broker.partitions
+        behind = [p for p, at in self._positions.items() if partitions[p].end_offset > at]
+        if not behind:
+            return Polled()
+        self._turn += 1
+        first = self._turn % len(behind)
+        records: list[LogRecord] = []
+        reached: dict[int, int] = {}
+        for number, partition in enumerate(behind[first:] + behind[:first]):
+            share = -(-(records_max - len(records)) // (len(behind) - number))
+            if share == 0:
+                break
+            found, position = partitions[partition].read(self._positions[partition], share)
+            records += found
+            self._positions[partition] = reached[partition] = position
+        return Polled(records, reached)

@@ -1,0 +1,78 @@
+"""``OwnershipStore`` in memory: what is served at once cannot be interleaved."""
+
+from concurrent.futures import Future
+
+from actors.model.errors import OwnershipLost
+from actors.model.ownership import Claim, Watermark, initial_watermark
+from actors.model.status import RecordedOutcome
+from scheduler.adapters.memory.tables import MemoryStores, View
+
+
+class MemoryOwnership:
+    """Rows of ``partition_watermark``, ``command_outcome`` and ``schedule_meta``."""
+
+    def __init__(self, data: MemoryStores, view: View) -> None:
+        self._data = data
+        self._ask = view.ask
+
+    def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
+        """Raise the owner epoch by one and return it with the row as it was."""
+
+        def effect() -> Claim:
+            found = self._data.claims.get(partition)
+            claim = (
+                Claim(1, initial_watermark(initial_watermark_ms))
+                if found is None
+                else Claim(found.epoch + 1, found.watermark)
+            )
+            self._data.claims[partition] = claim
+            return claim
+
+        return self._ask("claim", partition, effect)
+
+    def save_watermark(self, partition: int, epoch: int, watermark: Watermark) -> "Future[None]":
+        """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
+
+        def effect() -> None:
+            found = self._data.claims.get(partition)
+            if found is None or found.epoch != epoch:
+                raise OwnershipLost(partition, epoch)
+            if found.watermark.write_time <= watermark.write_time:
+                self._data.claims[partition] = Claim(epoch, watermark)
+
+        return self._ask("save_watermark", partition, effect)
+
+    def read_watermark(self, partition: int) -> "Future[Claim | None]":
+        """Read the row without changing it."""
+        return self._ask("read_watermark", partition, lambda: self._data.claims.get(partition))
+
+    def insert_outcome(
+        self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
+    ) -> "Future[None]":
+        """Record what the command at ``offset`` achieved."""
+
+        def effect() -> None:
+            found = self._data.outcomes.get((partition, offset))
+            if found is None or found[0] < write_time:
+                self._data.outcomes[partition, offset] = (write_time, outcome)
+
+        return self._ask("insert_outcome", partition, effect)
+
+    def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
+        """Read what the command at ``offset`` achieved."""
+
+        def effect() -> RecordedOutcome | None:
+            found = self._data.outcomes.get((partition, offset))
+            return None if found is None else found[1]
+
+        return self._ask("find_outcome", partition, effect)
+
+    def agree_partition_count(self, count: int) -> "Future[int]":
+        """Store ``count`` where none is stored yet; return what is stored."""
+
+        def effect() -> int:
+            if self._data.partition_count is None:
+                self._data.partition_count = count
+            return self._data.partition_count
+
+        return self._ask("agree_partition_count", -1, effect)

@@ -1,0 +1,76 @@
+"""``ScheduleStore`` in memory."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from actors.model.key import TaskKey
+from actors.model.task import StoredTask
+from actors.ports.store import TaskPage
+from scheduler.adapters.memory.tables import MemoryStores, View, check_hours
+
+
+class MemorySchedule:
+    """Rows of ``task_schedule``."""
+
+    def __init__(self, data: MemoryStores, view: View) -> None:
+        self._tasks = data.tasks
+        self._ask = view.ask
+
+    def insert_tasks(
+        self, partition: int, tasks: Sequence[StoredTask], write_time: int
+    ) -> "Future[None]":
+        """Write rows; of a task only what a row holds."""
+        written = [StoredTask(task.key, task.data, task.offset) for task in tasks]
+
+        def effect() -> None:
+            for task in written:
+                self._tasks.insert(partition, task.key, task, write_time)
+
+        return self._ask("insert_tasks", partition, effect)
+
+    def load_tasks(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[TaskPage]":
+        """Read a page of a range."""
+        return self._ask(
+            "load_tasks",
+            partition,
+            lambda: _page(self._tasks.before(partition, after, before_ms), limit),
+        )
+
+    def find_tasks(
+        self, partition: int, keys: Sequence[TaskKey]
+    ) -> "Future[Mapping[TaskKey, StoredTask]]":
+        """Read single rows."""
+        asked = tuple(keys)
+        return self._ask(
+            "find_tasks",
+            partition,
+            lambda: {key: row for key in asked for row in self._tasks.of_key(partition, key)},
+        )
+
+    def load_ordering(
+        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+    ) -> "Future[TaskPage]":
+        """Read a page of one ordering id."""
+
+        def effect() -> TaskPage:
+            rows = self._tasks.between(partition, after, up_to)
+            return _page([row for row in rows if row.key.ordering_id == ordering_id], limit)
+
+        return self._ask("load_ordering", partition, effect)
+
+    def delete_tasks(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
+    ) -> "Future[None]":
+        """Remove whole hours."""
+        check_hours(first_hour_ms, end_hour_ms)
+        return self._ask(
+            "delete_tasks",
+            partition,
+            lambda: self._tasks.delete(partition, first_hour_ms, end_hour_ms, write_time),
+        )
+
+
+def _page(rows: Sequence[StoredTask], limit: int) -> TaskPage:
+    return TaskPage(rows[:limit], len(rows) <= limit)

@@ -1,0 +1,25 @@
+"""Opens the three stores over one ``MemoryStores``, which any number of nodes may share.
+
+Each node opens a view of its own, so that its requests can be delayed or failed apart from
+the others'.
+"""
+
+from actors.ports.store import Stores
+from scheduler.adapters.memory.delivery import Deliver, at_once
+from scheduler.adapters.memory.ownership import MemoryOwnership
+from scheduler.adapters.memory.schedule import MemorySchedule
+from scheduler.adapters.memory.status import MemoryStatus
+from scheduler.adapters.memory.tables import MemoryStores, View
+
+__all__ = ["MemoryStores", "open_memory_stores"]
+
+
+def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores:
+    """Open a view of ``data``; closing it leaves the data and other views alone."""
+    view = View(deliver)
+    return Stores(
+        schedule=MemorySchedule(data, view),
+        status=MemoryStatus(data, view),
+        ownership=MemoryOwnership(data, view),
+        close=view.close,
+    )

@@ -1,0 +1,78 @@
+"""``LogWriter`` on a ``MemoryBroker``."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from actors.model.codec import Headers, LogRecord
+from actors.model.errors import NodeStopped, TaskTooLarge
+from actors.ports.log import Position
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.delivery import Request
+
+_TOPIC = b"memory"
+
+
+class MemoryWriter:
+    """Appends to a broker's partitions."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+        self._unacknowledged = 0
+        self._closed = False
+
+    def partition_count(self) -> int:
+        """Return the broker's number of partitions."""
+        return len(self._broker.partitions)
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record; the future fails with TaskTooLarge above the broker's limit."""
+        stored = self._broker.partitions[partition]
+        timestamp_ms = self._broker.clock.now_ms()
+        size_bytes, limit_bytes = len(key) + len(value), self._broker.record_bytes_max
+
+        def effect() -> Position:
+            if size_bytes > limit_bytes:
+                raise TaskTooLarge(f"the record has {size_bytes} bytes, {limit_bytes} are allowed")
+            return Position(partition, stored.append(timestamp_ms, key, value, headers))
+
+        return self._ask("append", partition, effect)
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Append a record, the reason and where it stood to the broker's dead letters."""
+        noted = [
+            *record.headers,
+            ("hourhandReason", reason.encode("utf-8", "replace")),
+            ("hourhandTopic", _TOPIC),
+            ("hourhandPartition", b"%d" % record.partition),
+            ("hourhandOffset", b"%d" % record.offset),
+        ]
+        timestamp_ms = self._broker.clock.now_ms()
+        letters = self._broker.dead_letters
+
+        def effect() -> Position:
+            return Position(0, letters.append(timestamp_ms, record.key, record.value, noted))
+
+        return self._ask("dead_letter", record.partition, effect)
+
+    def flush(self, timeout_ms: int) -> int:
+        """Return how many records are still unacknowledged; never waits."""
+        return self._unacknowledged
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+
+    def _ask(self, kind: str, partition: int, effect: Callable[[], Position]) -> "Future[Position]":
+        request = Request(kind, partition, effect)
+        if self._closed:
+            request.fail(NodeStopped("the log was closed; open a new client to schedule tasks"))
+            return request.future
+        self._unacknowledged += 1
+        request.future.add_done_callback(self._acknowledge)
+        self._broker.deliver(request)
+        return request.future
+
+    def _acknowledge(self, _done: "Future[Position]") -> None:
+        self._unacknowledged -= 1

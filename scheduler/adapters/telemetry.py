@@ -1,0 +1,172 @@
+"""Events as lines of the program's log, and one telemetry made of several.
+
+Decides which logger and level an event has: what happens once per task is DEBUG, what an
+operator should look at is WARNING or above.  The logger is named after the role that tells
+it (``hourhand.TaskExecutor``), so one role can be turned up alone.  Never formats an event
+that no handler wants, and never raises.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import fields
+from logging import DEBUG, ERROR, INFO, WARNING
+from operator import attrgetter
+from typing import Any
+
+from actors.model.events import (
+    AttemptAbandoned,
+    AttemptFinished,
+    AttemptRefused,
+    AttemptStarted,
+    AttemptStuck,
+    BatchPersisted,
+    BulkEnqueued,
+    CatchUpEnded,
+    CommandDecided,
+    Event,
+    PartitionAssigned,
+    PartitionLoadReported,
+    PartitionLost,
+    PartitionRevoked,
+    RecordMisplaced,
+    RecordPoisoned,
+    RetriesExhausted,
+    TaskClosed,
+    TaskEnqueued,
+    TreeRebuilt,
+    WatermarkAdvanced,
+    WatermarkHeld,
+    WindowLoaded,
+    WindowShrunk,
+)
+from actors.model.status import AttemptResult
+from actors.ports.telemetry import Telemetry
+
+_DESTINATIONS: dict[type, tuple[str, int]] = {
+    PartitionAssigned: ("Node", INFO),
+    PartitionRevoked: ("Node", INFO),
+    PartitionLost: ("Node", WARNING),
+    CatchUpEnded: ("PartitionSupervisor", INFO),
+    TreeRebuilt: ("TopicSupervisor", WARNING),
+    BatchPersisted: ("TaskPersistence", DEBUG),
+    RecordPoisoned: ("PartitionSupervisor", WARNING),
+    RecordMisplaced: ("PartitionSupervisor", WARNING),
+    WindowLoaded: ("TaskPersistence", DEBUG),
+    WindowShrunk: ("ThroughputController", INFO),
+    PartitionLoadReported: ("ThroughputController", DEBUG),
+    AttemptStarted: ("TaskExecutor", DEBUG),
+    AttemptFinished: ("TaskExecutor", DEBUG),
+    AttemptRefused: ("TaskExecutor", INFO),
+    AttemptStuck: ("TaskExecutor", WARNING),
+    AttemptAbandoned: ("TaskExecutor", WARNING),
+    RetriesExhausted: ("TaskExecutor", ERROR),
+    TaskClosed: ("CompletionTracker", DEBUG),
+    CommandDecided: ("PartitionSupervisor", INFO),
+    WatermarkAdvanced: ("TaskPersistence", DEBUG),
+    WatermarkHeld: ("TaskPersistence", WARNING),
+    TaskEnqueued: ("Client", DEBUG),
+    BulkEnqueued: ("Client", INFO),
+}
+"""Class of an event to the role whose logger tells it, and its usual level."""
+
+_EXPECTED_RESULTS = frozenset({AttemptResult.SUCCESS, AttemptResult.STARTED, AttemptResult.DROPPED})
+
+
+def _raised_level(event: Event) -> int:
+    """Return the level of the few events that are routine or not by what they say."""
+    match event:
+        case AttemptFinished(result=result) if result not in _EXPECTED_RESULTS:
+            return WARNING
+        case PartitionRevoked(drained=False) | CatchUpEnded(complete=False):
+            return WARNING
+        case _:
+            return 0
+
+
+_DEPENDS = frozenset({AttemptFinished, PartitionRevoked, CatchUpEnded})
+
+
+class LoggingTelemetry:
+    """Writes each event as one line: its name, then ``field=value`` pairs.
+
+    The record also carries ``event`` (the name) and ``event_fields`` (a dict of plain values)
+    for handlers that write JSON.
+    """
+
+    def __init__(self) -> None:
+        self._destinations = {
+            event: (
+                logging.getLogger(f"hourhand.{role}"),
+                level,
+                event in _DEPENDS,
+                _reader_of(event),
+            )
+            for event, (role, level) in _DESTINATIONS.items()
+        }
+
+    def emit(self, event: Event) -> None:
+        """Write the event where its level is enabled."""
+        try:
+            kind = event.__class__
+            log, level, depends, read = self._destinations[kind]
+            if depends:
+                level = max(level, _raised_level(event))
+            if not log.isEnabledFor(level):
+                return
+            values = read(event)
+            shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
+            log.log(
+                level,
+                "%s %s",
+                kind.__name__,
+                shown,
+                extra={"event": kind.__name__, "event_fields": values},
+            )
+        except Exception:
+            # The contract of the port: whoever emits is in the middle of something that a
+            # broken log handler must not stop.
+            logging.getLogger("hourhand").debug("an event could not be logged", exc_info=True)
+
+
+def _reader_of(event: type) -> Callable[[Event], dict[str, Any]]:
+    names = [entry.name for entry in fields(event)]
+    if len(names) == 1:
+        names = [*names, names[0]]
+    get = attrgetter(*names)
+
+    def read(value: Event) -> dict[str, Any]:
+        return {name: _plain(found) for name, found in zip(names, get(value), strict=True)}
+
+    return read
+
+
+def _plain(value: object) -> object:
+    """Return what a JSON handler can write: keys and enumerations become their text."""
+    if value is None or type(value) in (bool, int, float):
+        return value
+    return str(value)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = str(value)
+    # One event is one line, whatever an exception's text or an id holds.
+    if text.isprintable() and " " not in text and text:
+        return text
+    return repr(text)
+
+
+class CompositeTelemetry:
+    """Hands every event to several telemetries, each shielded from the others."""
+
+    def __init__(self, *parts: Telemetry) -> None:
+        self._emits = tuple(part.emit for part in parts)
+
+    def emit(self, event: Event) -> None:
+        """Hand the event on."""
+        for emit in self._emits:
+            try:
+                emit(event)
+            except Exception:
+                logging.getLogger("hourhand").debug("a telemetry raised", exc_info=True)
