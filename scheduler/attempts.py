@@ -1,0 +1,198 @@
+"""Running attempts of a node: who hears how each ends, and what its ending means.
+
+Shared by the real runner and the virtual one.  Decides nothing about threads or time.
+"""
+
+import reprlib
+import threading
+import traceback
+from collections.abc import Callable, Collection, Sequence
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.outcome import Done, Drop, Retry
+from actors.ports.runner import AttemptListener, Executable
+
+ERROR_MESSAGE_CHARS_MAX = 1_000
+ERROR_STACK_CHARS_MAX = 8_000
+
+
+class RunningAttempt:
+    """One attempt between its start and the settling of its outcome."""
+
+    __slots__ = (
+        "abandoned",
+        "attempt",
+        "cancel",
+        "ended",
+        "executor",
+        "listener",
+        "started_monotonic_ms",
+    )
+
+    def __init__(
+        self, attempt: Attempt, executor: Executable, listener: AttemptListener | None
+    ) -> None:
+        self.attempt = attempt
+        self.executor = executor
+        self.listener = listener
+        self.ended: AttemptEnded | None = None
+        self.started_monotonic_ms: float | None = None
+        self.abandoned = False
+        self.cancel: Callable[[], object] | None = None
+        """What cancels an async attempt; None for a blocking one."""
+
+
+class AttemptRegistry:
+    """The attempts of a node by partition and ordering id; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[tuple[int, str], RunningAttempt] = {}
+
+    def add(
+        self, attempt: Attempt, executor: Executable, listener: AttemptListener
+    ) -> RunningAttempt:
+        """Register an attempt; its ordering id must have no other one here (P3)."""
+        key = (attempt.partition, attempt.task.key.ordering_id)
+        running = RunningAttempt(attempt, executor, listener)
+        with self._lock:
+            known = self._running.get(key)
+            if known is not None:
+                raise AssertionError(f"an attempt of {key} is still running here")
+            self._running[key] = running
+        return running
+
+    def find(self, attempt: Attempt) -> RunningAttempt | None:
+        """Return what is known of an attempt that is not settled yet."""
+        running = self._running.get((attempt.partition, attempt.task.key.ordering_id))
+        return running if running is not None and running.attempt is attempt else None
+
+    def of_partition(self, partition: int) -> Sequence[RunningAttempt]:
+        """Return the attempts of a partition that run or are not settled."""
+        with self._lock:
+            return [r for (p, _), r in self._running.items() if p == partition]
+
+    def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
+        """Tell the attempt's end to ``listener``; at once where it ended already.
+
+        An abandoned attempt that ended a moment ago is forgotten already: it counts as not
+        started, which is all that its outcome is worth.
+        """
+        with self._lock:
+            running = self.find(attempt)
+            if running is None:
+                ended: AttemptEnded | None = not_started(attempt, 0)
+            else:
+                running.listener = listener
+                ended = running.ended
+        if ended is not None:
+            listener(ended)
+
+    def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
+        """Say what cancels an attempt; done at once where it was abandoned a moment ago."""
+        with self._lock:
+            running.cancel = cancel
+            abandoned = running.abandoned
+        if abandoned:
+            cancel()
+
+    def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
+        """Tell the listener; without one, nobody will ever settle it, so forget it."""
+        with self._lock:
+            running.ended = ended
+            listener = running.listener
+            if listener is None:
+                self._remove(running.attempt)
+        if listener is not None:
+            listener(ended)
+
+    def settle(self, attempt: Attempt) -> None:
+        """Forget an attempt whose outcome is durable."""
+        with self._lock:
+            self._remove(attempt)
+
+    def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
+        """Let nobody hear of these attempts' ends; return those that had begun."""
+        with self._lock:
+            affected = [r for (p, _), r in self._running.items() if p in partitions]
+            for running in affected:
+                running.abandoned = True
+                running.listener = None
+                if running.ended is not None:
+                    self._remove(running.attempt)
+        return [r for r in affected if r.started_monotonic_ms is not None and r.ended is None]
+
+    def _remove(self, attempt: Attempt) -> None:
+        running = self.find(attempt)
+        if running is not None:
+            del self._running[attempt.partition, attempt.task.key.ordering_id]
+
+
+class RegisteredAttempts:
+    """The part of a ``Runner`` that is bookkeeping alone, whatever runs the attempts."""
+
+    def __init__(self) -> None:
+        self._registry = AttemptRegistry()
+
+    def unsettled(self, partition: int) -> Sequence[Attempt]:
+        """Return the attempts of a partition that run or whose outcome is not settled."""
+        return [running.attempt for running in self._registry.of_partition(partition)]
+
+    def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
+        """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
+        self._registry.adopt(attempt, listener)
+
+    def settle(self, attempt: Attempt) -> None:
+        """Forget an ended attempt: its outcome is durable, or of no use any more."""
+        self._registry.settle(attempt)
+
+
+def ended_well(
+    attempt: Attempt, outcome: object, started_ms: int, finished_ms: int
+) -> AttemptEnded:
+    """Return what an attempt's return value means."""
+    match outcome:
+        case None | Done():
+            return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
+        case Retry(after=after):
+            after_ms = None if after is None else max(0, round(after.total_seconds() * 1000))
+            return AttemptEnded(
+                attempt, Ending.RETRY, started_ms, finished_ms, retry_after_ms=after_ms
+            )
+        case Drop(reason=reason):
+            return AttemptEnded(attempt, Ending.DROPPED, started_ms, finished_ms, reason=reason)
+        case _:
+            # Showing the value is user code too; reprlib survives one that raises.
+            shown = reprlib.repr(outcome)[:80]
+            text = f"execute returned {shown}; it returns nothing, Done(), Retry() or Drop()"
+            return ended_badly(attempt, TypeError(text), started_ms, finished_ms)
+
+
+def ended_badly(
+    attempt: Attempt,
+    error: BaseException,
+    started_ms: int,
+    finished_ms: int,
+    ending: Ending = Ending.FAILED,
+) -> AttemptEnded:
+    """Return what an exception of user code means, with as much of it as history keeps."""
+    stack = "".join(traceback.format_exception(error))
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - its __str__ is user code
+        message = "its message cannot be shown"
+    return AttemptEnded(
+        attempt,
+        ending,
+        started_ms,
+        finished_ms,
+        error_class=type(error).__qualname__,
+        error_message=message[:ERROR_MESSAGE_CHARS_MAX],
+        # The innermost frames say most, and they come last.
+        error_stack=stack[-ERROR_STACK_CHARS_MAX:],
+    )
+
+
+def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:
+    """Return the end of an attempt whose user code was never called."""
+    return AttemptEnded(attempt, Ending.NOT_STARTED, now_ms, now_ms)

@@ -1,0 +1,279 @@
+"""The client: what a producer of tasks and commands needs, and nothing of a node.
+
+It decides whether a task or command may enter the log at all (its form, its size, the grace
+window of promise P11) and which partition it enters.  A refusal comes through the future, like
+any other failure, and means that nothing was sent.  It never runs a task, and reads the store
+only to tell what a command achieved.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from actors.model.codec import Command, CommandKind, encode_command, encode_task
+from actors.model.errors import HourhandError, InvalidTask, NodeStopped, StoreUnavailable
+from actors.model.events import TaskEnqueued
+from actors.model.instant import to_millis
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.status import RecordedOutcome
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from actors.ports.log import LogWriter, Position
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
+from scheduler import wiring
+from scheduler.admission import checked_key, encoded, refuse_large, refuse_the_past
+from scheduler.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
+from scheduler.settings import ClientSettings, Settings
+
+__all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
+
+_OUTCOME_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that the log holds a task or command: where it stands, and whose it is."""
+
+    key: TaskKey
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPorts:
+    """What a client works with, where it is not opened from the settings; it closes both."""
+
+    writer: LogWriter
+    open_stores: Callable[[], Stores]
+    """Called at most once, when an outcome is first asked for."""
+    clock: Clock
+    telemetry: Telemetry
+
+
+def _open_ports(settings: Settings) -> ClientPorts:
+    return ClientPorts(
+        writer=wiring.open_writer(settings),
+        open_stores=lambda: wiring.open_stores(settings),
+        clock=wiring.open_clock(),
+        telemetry=wiring.build_telemetry(settings),
+    )
+
+
+class SchedulerClient:
+    """Appends tasks and commands to the log; safe to use from any number of threads.
+
+    Opening asks the log once for its number of partitions and raises LogUnavailable or
+    TopicMissing where it cannot tell.  The futures it returns fail with a CallerError where
+    the request can never be accepted, with LogUnavailable where the log did not acknowledge
+    it in time (it may still have it), and with NodeStopped after ``close``.
+    """
+
+    def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
+        ports = ports or _open_ports(settings)
+        self._begin(
+            writer=ports.writer,
+            open_stores=ports.open_stores,
+            clock=ports.clock,
+            telemetry=ports.telemetry,
+            limits=settings.client,
+        )
+
+    def _begin(
+        self,
+        *,
+        writer: LogWriter,
+        open_stores: Callable[[], Stores],
+        clock: Clock,
+        telemetry: Telemetry,
+        limits: ClientSettings,
+    ) -> None:
+        self._writer = writer
+        self._open_stores = open_stores
+        self._clock = clock
+        self._telemetry = telemetry
+        self._limits = limits
+        self._stores: Stores | None = None
+        self._closed = False
+        # Opening and closing only: the path of a task takes no lock of the client's own.
+        self._lifecycle = Lock()
+        try:
+            self._partition_count = writer.partition_count()
+        except BaseException:
+            writer.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def schedule_task(self, task: Task) -> "Future[Receipt]":
+        """Append a task; the future resolves when the log holds it durably (P1).
+
+        It fails with TaskInThePast, TaskTooLarge or InvalidTask where nothing was sent.
+        """
+        future: Future[Receipt] = Future()
+        started_ms = self._clock.monotonic_ms()
+        try:
+            appended = self._append(task)
+        except HourhandError as error:
+            future.set_exception(error)
+            return future
+        return self._receipt_of(appended, task.key, future, started_ms)
+
+    def schedule_tasks(
+        self, tasks: Iterable[Task], on_rejected: OnRejected | None = None
+    ) -> BulkResult:
+        """Append any number of tasks, at most ``client.bulk_in_flight_max`` unacknowledged.
+
+        Returns when all are settled.  A task that is refused does not stop the others: it is
+        told to ``on_rejected(task, error)`` in this thread, in the order of ``tasks``, and the
+        first ones are kept in the result.  A failing log stops the reading of ``tasks``; the
+        result's ``interrupted_by`` then says why.  ``result.raise_if_rejected()`` turns both
+        into an exception.  An exception of ``tasks`` itself is raised once what was appended
+        before it is settled.
+        """
+        run = BulkRun(
+            append=self._append,
+            in_flight_max=self._limits.bulk_in_flight_max,
+            clock=self._clock,
+            telemetry=self._telemetry,
+            on_rejected=on_rejected,
+        )
+        return run.run(tasks)
+
+    def cancel_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the key not be started any more; a later schedule record reopens it."""
+        return self._send(CommandKind.CANCEL, key)
+
+    def reschedule_task(self, key: TaskKey, to: datetime) -> "Future[Receipt]":
+        """Ask that the task be moved to the aware time ``to``, which is part of its new key.
+
+        Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
+        further in the past than the grace window.
+        """
+        return self._send(CommandKind.RESCHEDULE, key, to)
+
+    def run_task_now(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the task be moved to the time of this record, so that it runs at once."""
+        return self._send(CommandKind.RUN_NOW, key)
+
+    def drop_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the key be closed for good without (another) attempt."""
+        return self._send(CommandKind.DROP, key)
+
+    def retry_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that a failed, dropped or blocked key be opened and attempted again."""
+        return self._send(CommandKind.RETRY, key)
+
+    def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
+        """Return what the command behind ``receipt`` achieved; None while it is undecided.
+
+        Blocks for one read of the store.  Raises StoreUnavailable and NodeStopped.
+        """
+        found = self._opened_stores().ownership.find_outcome(receipt.partition, receipt.offset)
+        try:
+            return found.result(timeout=_OUTCOME_TIMEOUT_S)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the store gave no outcome within {_OUTCOME_TIMEOUT_S:.0f} s; ask again"
+            ) from None
+
+    def close(self) -> None:
+        """Wait (bounded) for records in flight and let go of connections; repeatable."""
+        with self._lifecycle:
+            if self._closed:
+                return
+            self._closed = True
+            stores, self._stores = self._stores, None
+        self._writer.close()
+        if stores is not None:
+            stores.close()
+
+    def _opened_stores(self) -> Stores:
+        with self._lifecycle:
+            self._refuse_when_closed()
+            if self._stores is None:
+                self._stores = self._open_stores()
+            return self._stores
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NodeStopped("this client is closed; open another one to go on")
+
+    def _append(self, task: Task) -> "Future[Position]":
+        """Check a task and hand it to the log; raises CallerError before anything is sent."""
+        self._refuse_when_closed()
+        if not isinstance(task, Task):
+            raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {str(task)[:80]}")
+        self._refuse_the_past("the task", encoded(to_millis, task.scheduled_time))
+        return self._append_value(task.ordering_id, encoded(encode_task, task))
+
+    def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
+        refuse_large(value, self._limits.record_bytes_max)
+        partition = partition_of(ordering_id, self._partition_count)
+        return self._writer.append(partition, ordering_id.encode(), value)
+
+    def _refuse_the_past(self, what: str, time_ms: int) -> None:
+        refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
+
+    def _send(
+        self, kind: CommandKind, key: TaskKey, to: datetime | None = None
+    ) -> "Future[Receipt]":
+        future: Future[Receipt] = Future()
+        started_ms = self._clock.monotonic_ms()
+        try:
+            self._refuse_when_closed()
+            command = Command(kind, checked_key(key), to_ms=self._target_ms(to))
+            value = encoded(encode_command, command)
+            appended = self._append_value(key.ordering_id, value)
+        except HourhandError as error:
+            future.set_exception(error)
+            return future
+        return self._receipt_of(appended, key, future, started_ms)
+
+    def _target_ms(self, to: datetime | None) -> int | None:
+        if to is None:
+            return None
+        try:
+            to_ms = to_millis(to)
+        except ValueError as error:
+            raise InvalidTask(f"cannot reschedule: {error}; write datetime.now(UTC)") from None
+        self._refuse_the_past("the rescheduled task", to_ms)
+        return to_ms
+
+    def _receipt_of(
+        self,
+        appended: "Future[Position]",
+        key: TaskKey,
+        future: "Future[Receipt]",
+        started_ms: float,
+    ) -> "Future[Receipt]":
+        # Once the record is handed over nothing can recall it, so a cancel of the future
+        # must not pretend to.
+        future.set_running_or_notify_cancel()
+
+        def acknowledged(done: "Future[Position]") -> None:
+            error = done.exception()
+            if error is not None:
+                future.set_exception(error)
+                return
+            partition, offset = done.result()
+            duration_ms = self._clock.monotonic_ms() - started_ms
+            self._telemetry.emit(TaskEnqueued(partition, duration_ms))
+            future.set_result(Receipt(key, partition, offset))
+
+        appended.add_done_callback(acknowledged)
+        return future

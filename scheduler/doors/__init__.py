@@ -1,0 +1,1 @@
+"""Ways in: each parses, calls and renders, and decides nothing about tasks."""

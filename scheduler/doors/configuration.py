@@ -1,0 +1,138 @@
+"""Settings as the command line takes and shows them.
+
+Decides how ``--set group.id=foo`` and ``--config file.toml`` reach ``Settings``, which then
+judges every value, and which values are never shown.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic_settings import SettingsError
+
+from actors.model.errors import SettingsInvalid
+from scheduler.settings import CONFIG_VARIABLE, Settings
+
+_MASK = "**********"
+_SECRET_WORDS = ("password", "secret", "token", "credential", "jaas", "security_properties")
+
+
+def load_settings(config: Path | None = None, assignments: Sequence[str] = ()) -> Settings:
+    """Return the settings of ``name=value`` assignments, environment and file, in that order.
+
+    ``config`` is read instead of the file that the environment names.  Raises SettingsInvalid.
+    """
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise SettingsInvalid(f"--set {assignment!r}: expected name=value, as group.id=blue")
+        _assign(values, name.strip(), text)
+    with _config_file(config):
+        try:
+            return Settings(**values)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsInvalid(f"the settings file is no TOML: {error}") from None
+        except SettingsError as error:
+            raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsInvalid(f"the settings file cannot be read: {error}") from None
+
+
+@contextmanager
+def _config_file(config: Path | None) -> Iterator[None]:
+    """Name the file in the environment, where ``Settings`` looks, for as long as it looks."""
+    if config is None:
+        yield
+        return
+    before = os.environ.get(CONFIG_VARIABLE)
+    os.environ[CONFIG_VARIABLE] = str(config)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CONFIG_VARIABLE]
+        else:
+            os.environ[CONFIG_VARIABLE] = before
+
+
+def _assign(values: dict[str, Any], name: str, text: str) -> None:
+    """Put one value where its dotted name says; a mapping's own keys may hold dots too."""
+    model: type[BaseModel] = Settings
+    rest = name
+    while True:
+        part, dot, rest = rest.partition(".")
+        if part not in model.model_fields:
+            raise SettingsInvalid(f"--set {name}: no such setting{_suggestion(name)}")
+        annotation = model.model_fields[part].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if not dot:
+                raise SettingsInvalid(f"--set {name} is a group: name a setting of it")
+            model, values = annotation, values.setdefault(part, {})
+            continue
+        if not dot:
+            values[part] = _value(annotation, text)
+        elif get_origin(annotation) is dict:
+            values.setdefault(part, {})[rest] = text
+        else:
+            raise SettingsInvalid(f"--set {name}: {name.removesuffix('.' + rest)} is no group")
+        return
+
+
+def _value(annotation: object, text: str) -> Any:
+    """Read a list or mapping as JSON and ``null`` as none; the rest is left to pydantic."""
+    if text == "null" and types.NoneType in get_args(annotation):
+        return None
+    if get_origin(annotation) is tuple and not text.startswith("["):
+        return [part.strip() for part in text.split(",")]
+    if get_origin(annotation) in (dict, tuple):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise SettingsInvalid(f"--set: {text!r} is no JSON: {error}") from None
+    return text
+
+
+def _suggestion(name: str) -> str:
+    known = [known for known, _ in flattened(Settings.model_construct())]
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "; `hourhand settings` lists all"
+
+
+def masked(settings: Settings) -> dict[str, Any]:
+    """Return the settings as plain values, with everything that looks secret hidden."""
+    return {name: _plain(name, value) for name, value in settings}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return {part: _plain(part, inner) for part, inner in value}
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {part: _plain(f"{name}.{part}", inner) for part, inner in value.items()}
+    if isinstance(value, SecretStr) or any(word in name.lower() for word in _SECRET_WORDS):
+        return _MASK
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def flattened(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield every setting's dotted name, as ``--set`` takes it, and its masked value."""
+    yield from _leaves("", masked(settings))
+
+
+def _leaves(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,100 @@
+"""What a person types about a task, read into values: moments, durations, data, files.
+
+Decides which texts are understood and says what is expected where one is not (InvalidTask).
+Everything about the task itself is judged by ``Task`` and the client.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from actors.model.codec import Command, LogRecord, decode_record
+from actors.model.errors import HourhandError, InvalidTask, PoisonRecord
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, parse_instant
+from actors.model.task import Task
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+
+OnInvalidLine = Callable[[int, HourhandError], None]
+
+
+def parse_duration_ms(text: str) -> int:
+    """Read ``10s``, ``1h30m``, ``250ms``, ``2d``; weeks are ``w``."""
+    if not _DURATION.fullmatch(text):
+        raise InvalidTask(
+            f"{text!r} is no duration: write a number and one of {', '.join(_UNITS_MS)},"
+            " such as 10s or 1h30m"
+        )
+    parts = _DURATION_PART.findall(text)
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+
+
+def parse_moment_ms(text: str, now_ms: int) -> int:
+    """Read an RFC 3339 instant with a zone, ``now``, or a duration from now: ``+2h``, ``-1d``."""
+    if text == "now":
+        return now_ms
+    if text[:1] in ("+", "-"):
+        sign = -1 if text[0] == "-" else 1
+        return _within_years(text, now_ms + sign * parse_duration_ms(text[1:]))
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise InvalidTask(
+            f"{error}: write 2026-02-09T01:41:12Z or 2026-02-09T02:41:12+01:00"
+        ) from None
+
+
+def due_ms(at: str | None, delay: str | None, now_ms: int, names: str) -> int:
+    """Return the moment that exactly one of ``at`` and ``delay`` gives; ``names`` tells which."""
+    if (at is None) == (delay is None):
+        raise InvalidTask(f"say when with exactly one of {names}")
+    if at is not None:
+        return parse_moment_ms(at, now_ms)
+    return _within_years(str(delay), now_ms + parse_duration_ms(str(delay)))
+
+
+def _within_years(text: str, time_ms: int) -> int:
+    if not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        raise InvalidTask(f"{text!r} from now lies outside years 1 to 9999")
+    return time_ms
+
+
+def parse_data(text: str) -> dict[str, Any]:
+    """Read a JSON object, or ``@file`` (``@-``: standard input) that holds one."""
+    where = "--data"
+    try:
+        if text.startswith("@"):
+            where = text[1:]
+            text = sys.stdin.read() if where == "-" else Path(where).read_text(encoding="utf-8")
+        data = json.loads(text)
+    except OSError as error:
+        raise InvalidTask(f"cannot read {where}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidTask(f"{where} is not JSON: {error}, got {text[:80]!r}") from None
+    if not isinstance(data, dict):
+        raise InvalidTask(f"{where} must be a JSON object, such as '{{\"invoice\": 42}}'")
+    return data
+
+
+def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
+    """Yield the tasks of a file that holds one record of the log's format a line.
+
+    A line that is no task is told to ``on_invalid`` with its number, and the next one is read;
+    empty lines are passed over.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = decode_record(LogRecord(-1, -1, 0, None, line))
+            if isinstance(record, Command):
+                raise PoisonRecord(f"a {record.kind} is no task; use `hourhand {record.kind}`")
+        except PoisonRecord as error:
+            on_invalid(number, error)
+            continue
+        yield record.to_task()

@@ -1,0 +1,139 @@
+"""The partitions a node holds: how far each is delivered to the tree, and how far durable.
+
+Pure bookkeeping for the node: offsets are committed only up to the first record that is not
+durable yet (P9), in whatever order batches are answered.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from actors.model.errors import OwnershipLost
+from actors.model.ownership import Assignment, Claim, Ownership
+
+
+class Stage(Enum):
+    """How far a partition has come on this node."""
+
+    CLAIMING = auto()
+    """The store is asked for a new owner epoch."""
+    RESUMING = auto()
+    """The epoch is ours; the watermark is read again for a rebuilt tree."""
+    RUNNING = auto()
+    """A subtree works on it."""
+    WAITING = auto()
+    """Nothing is under way: a tree or a lease is waited for."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """One batch's part of a partition."""
+
+    batch: int
+    next_offset: int
+    durable: bool = False
+
+
+@dataclass(slots=True)
+class Holding:
+    """One partition of this node."""
+
+    partition: int
+    stage: Stage = Stage.WAITING
+    ownership: Ownership | None = None
+    claiming: "Future[Claim] | None" = None
+    """The store's answer that ``CLAIMING`` waits for."""
+    reading: "Future[Claim | None] | None" = None
+    """The store's answer that ``RESUMING`` waits for."""
+    next_offset: int | None = None
+    """Every record below this is durable; None before reading began."""
+    delivered_offset: int = 0
+    catch_up_offset: int = 0
+    retry_at_ms: float = 0.0
+    claim_after_ms: float | None = None
+    """After a newer owner was seen: claim again once membership is proved later than this."""
+    shares: deque[_Share] = field(default_factory=deque)
+
+    def durable_state(self) -> Claim:
+        """Return the store's answer; OwnershipLost where another owner came in between."""
+        if self.stage is Stage.CLAIMING:
+            assert self.claiming is not None, "a claim is under way"
+            return self.claiming.result()
+        assert self.reading is not None, "the watermark is read again"
+        assert self.ownership is not None, "only an owner resumes"
+        claim = self.reading.result()
+        if claim is None or claim.epoch != self.ownership.epoch:
+            raise OwnershipLost(self.partition, self.ownership.epoch)
+        return claim
+
+    def take(self, claim: Claim) -> Assignment:
+        """Note that the partition is owned; return what a tree needs to work on it."""
+        resumed = self.ownership is not None
+        if self.ownership is None:
+            self.ownership = Ownership(self.partition, claim.epoch)
+            self.claim_after_ms = None
+        assert self.next_offset is not None, "reading has begun"
+        self.shares.clear()
+        return Assignment(
+            ownership=self.ownership,
+            watermark=claim.watermark,
+            catch_up_offset=max(self.catch_up_offset, self.delivered_offset),
+            next_offset=self.next_offset,
+            resumed=resumed,
+        )
+
+    def deliver(self, batch: int, reached: int) -> None:
+        """Note that records up to ``reached`` went to the tree with this batch."""
+        self.delivered_offset = max(self.delivered_offset, reached)
+        self.shares.append(_Share(batch, reached))
+
+    def settle(self, batch: int) -> None:
+        """Note that a batch is durable, and move the durable offset over what is in a row."""
+        for share in self.shares:
+            if share.batch == batch:
+                share.durable = True
+                break
+        while self.shares and self.shares[0].durable:
+            self.next_offset = self.shares.popleft().next_offset
+
+
+@dataclass(slots=True, eq=False)
+class Revocation:
+    """Partitions that are given up together, until all that ran of them has ended."""
+
+    partitions: tuple[int, ...]
+    holdings: tuple[Holding, ...]
+    """As they were then: a partition may be assigned anew before its drain has ended."""
+    ends_ms: float
+    """Monotonic time until which running attempts may end."""
+    future: "Future[Mapping[int, int]]" = field(default_factory=Future)
+    told: bool = False
+    """The tree that lives now is draining them."""
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether a subtree works on any of them."""
+        return any(holding.stage is Stage.RUNNING for holding in self.holdings)
+
+    @property
+    def treeless(self) -> tuple[int, ...]:
+        """Those that no subtree works on."""
+        return tuple(h.partition for h in self.holdings if h.stage is not Stage.RUNNING)
+
+    def lose_tree(self) -> None:
+        """The tree failed: whoever comes after it is to be told anew."""
+        self.told = False
+        for holding in self.holdings:
+            if holding.stage is Stage.RUNNING:
+                holding.stage = Stage.WAITING
+
+
+def commit_offsets(holdings: Mapping[int, Holding]) -> dict[int, int]:
+    """Return the next offset of every partition that is being read."""
+    return {
+        partition: holding.next_offset
+        for partition, holding in holdings.items()
+        if holding.next_offset is not None
+    }

@@ -1,0 +1,305 @@
+"""Runs user code: blocking ``execute`` on a bounded pool of threads, ``async def`` on one loop.
+
+Decides when an attempt gets a worker and checks the gate as the last thing before user code.
+One attempt is one hand-over, never a list: a slow task may not hold others (P7).  Never
+decides what follows from an outcome.
+"""
+
+import asyncio
+import inspect
+import logging
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.errors import HourhandError
+from actors.model.events import AttemptAbandoned, AttemptStarted, AttemptStuck
+from actors.model.settings import ExecutionSettings
+from actors.ports.clock import Clock
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from scheduler.attempts import (
+    RegisteredAttempts,
+    RunningAttempt,
+    ended_badly,
+    ended_well,
+    not_started,
+)
+
+START_DEADLINE_S = 30.0
+"""How long a worker waits for a start to become durable before it gives the slot back."""
+
+logger = logging.getLogger("hourhand.runner")
+
+
+class WorkerRunner(RegisteredAttempts):
+    """Implements ``actors.ports.runner.Runner`` with real threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        settings: ExecutionSettings,
+    ) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._telemetry = telemetry
+        super().__init__()
+        self._workers = _Workers(settings.workers, "hourhand-worker")
+        # Suspects of a node run one at a time: if one kills the process, it is known which.
+        self._suspect_lane = _Workers(1, "hourhand-suspects")
+        self._loop = _LoopThread(settings.async_attempts_max)
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Run the attempt as soon as a worker is free."""
+        running = self._registry.add(attempt, executor, listener)
+        if attempt.suspect:
+            self._suspect_lane.submit(lambda: self._run(running))
+        elif inspect.iscoroutinefunction(type(executor).execute):
+            self._loop.submit(lambda: self._run_async(running))
+        else:
+            self._workers.submit(lambda: self._run(running))
+
+    def running_ms(self, attempt: Attempt) -> float:
+        """Return for how long user code has been running; 0 before it was called."""
+        running = self._registry.find(attempt)
+        if running is None or running.started_monotonic_ms is None:
+            return 0.0
+        return self._clock.monotonic_ms() - running.started_monotonic_ms
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Cancel async attempts of these partitions, report blocking ones."""
+        for running in self._registry.abandon(partitions):
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+            if running.cancel is not None:
+                running.cancel()
+
+    def close(self) -> None:
+        """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
+        self._workers.close()
+        self._suspect_lane.close()
+        self._loop.close()
+
+    # On a worker thread.
+
+    def _run(self, running: RunningAttempt) -> None:
+        attempt = running.attempt
+        if not self._make_start_durable(attempt) or not self._gate(attempt):
+            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+            return
+        started_ms = self._begin(running)
+        watch = self._watch(running)
+        awaits = False
+        try:
+            outcome: object = running.executor.execute(attempt.task.to_task())
+            if inspect.isawaitable(outcome):
+                awaits = True
+                awaited = self._loop.begin(outcome, attempt.timeout_ms)
+                self._registry.let_cancel(running, awaited.cancel)
+                outcome = awaited.result()
+            ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except FutureTimeoutError as error:
+            ending = Ending.TIMED_OUT if awaits else Ending.FAILED
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+        if watch is not None:
+            watch()
+        self._registry.end(running, ended)
+
+    def _make_start_durable(self, attempt: Attempt) -> bool:
+        """Write the start of an overdue task just before it runs, never while it waits."""
+        if attempt.record_start is None:
+            return True
+        if not self._gate(attempt):
+            return False
+        try:
+            attempt.record_start().result(timeout=START_DEADLINE_S)
+        except (CancelledError, FutureTimeoutError, HourhandError):
+            # The tree went away meanwhile; its successor starts the task again.
+            return False
+        return True
+
+    def _begin(self, running: RunningAttempt) -> int:
+        attempt = running.attempt
+        running.executor.attempt = attempt.number
+        running.executor.fence = attempt.epoch
+        running.started_monotonic_ms = self._clock.monotonic_ms()
+        started_ms = self._clock.now_ms()
+        due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
+        self._telemetry.emit(
+            AttemptStarted(attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms)
+        )
+        return started_ms
+
+    def _watch(self, running: RunningAttempt) -> Callable[[], None] | None:
+        """Report a blocking attempt that passes its timeout; return what calls that off."""
+        attempt = running.attempt
+        if attempt.timeout_ms is None:
+            return None
+        event = AttemptStuck(attempt.partition, attempt.task.key, attempt.timeout_ms)
+        return self._loop.call_later(attempt.timeout_ms, lambda: self._telemetry.emit(event))
+
+    # On the event loop.
+
+    async def _run_async(self, running: RunningAttempt) -> None:
+        attempt = running.attempt
+        if attempt.record_start is not None:
+            loop = asyncio.get_running_loop()
+            durable = await loop.run_in_executor(None, self._make_start_durable, attempt)
+        else:
+            durable = True
+        if not durable or not self._gate(attempt):
+            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+            return
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        if task is not None:
+            cancel = task.cancel
+            self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(cancel))
+        started_ms = self._begin(running)
+        ended = await self._execute_async(running, started_ms)
+        self._registry.end(running, ended)
+
+    async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
+        attempt = running.attempt
+        timeout_s = None if attempt.timeout_ms is None else attempt.timeout_ms / 1000
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                outcome = running.executor.execute(attempt.task.to_task())
+                if inspect.isawaitable(outcome):
+                    outcome = await outcome
+            return ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
+            return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+
+
+class _Workers:
+    """Threads that take one job at a time; started as they are needed, up to a limit."""
+
+    def __init__(self, threads_max: int, name: str) -> None:
+        self._threads_max = threads_max
+        self._name = name
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._outstanding = 0
+        """Jobs queued or running: each has a thread, up to the limit.  Counting idle threads
+        instead would take one that has just been woken for a free one."""
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            self._outstanding += 1
+            if len(self._threads) < min(self._outstanding, self._threads_max):
+                self._add_thread()
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def _add_thread(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                return
+            try:
+                job()
+            except Exception:
+                logger.exception("a worker failed outside user code; please report this")
+            with self._lock:
+                self._outstanding -= 1
+
+
+class _LoopThread:
+    """One event loop on a thread of its own, begun when it is first needed."""
+
+    def __init__(self, attempts_max: int) -> None:
+        self._attempts_max = attempts_max
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._slots: asyncio.Semaphore
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Run a coroutine when one of the slots is free."""
+        loop = self._running_loop()
+        loop.call_soon_threadsafe(self._spawn, job)
+
+    def begin(self, awaitable: Awaitable[object], timeout_ms: int | None) -> "Future[object]":
+        """Run an awaitable on the loop, for a thread that waits for the future."""
+
+        async def limited() -> object:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(limited(), self._running_loop())
+
+    def call_later(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
+        """Call something on the loop after a delay; return what calls that off."""
+        loop = self._running_loop()
+        handles: list[asyncio.TimerHandle] = []
+
+        def begin() -> None:
+            handles.append(loop.call_later(delay_ms / 1000, call))
+
+        def cancel() -> None:
+            # Looked up on the loop: the timer may not be set yet when this is called.
+            loop.call_soon_threadsafe(lambda: handles[0].cancel())  # noqa: PLW0108
+
+        loop.call_soon_threadsafe(begin)
+        return cancel
+
+    def close(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        for task in self._tasks:
+            task.cancel()
+        # One more round lets the cancelled tasks report their ends.
+        loop.call_soon(lambda: loop.call_soon(loop.stop))
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = loop = asyncio.new_event_loop()
+                self._slots = asyncio.Semaphore(self._attempts_max)
+                threading.Thread(
+                    target=_serve, args=(loop,), name="hourhand-async", daemon=True
+                ).start()
+            return self._loop
+
+    def _spawn(self, job: Callable[[], Awaitable[None]]) -> None:
+        async def in_slot() -> None:
+            async with self._slots:
+                await job()
+
+        task = asyncio.get_running_loop().create_task(in_slot())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop on the calling thread until it is stopped, and leave nothing of it open."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()

@@ -1,0 +1,186 @@
+"""Every setting, from code, environment or a TOML file, in that order of precedence.
+
+Groups are frozen, names carry their unit, values are ranged.  Environment names are
+``HOURHAND_<GROUP>__<NAME>``; the file is ``hourhand.toml`` in the working folder, or the one
+``HOURHAND_CONFIG`` names.  Nothing here opens a connection.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from actors.model.errors import SettingsInvalid
+from actors.model.settings import Group, TreeSettings
+
+CONFIG_VARIABLE = "HOURHAND_CONFIG"
+CONFIG_FILE = "hourhand.toml"
+CACHE_VARIABLE = "HOURHAND_CACHE"
+"""No setting: where ``make up`` keeps the servers it fetched."""
+
+
+class TopicSettings(Group):
+    """The log's topics; with the embedded log only ``partitions`` matters."""
+
+    name: str = Field("hourhand", min_length=1, max_length=240)
+    dead_letter: str = Field("hourhand-dead-letter", min_length=1, max_length=249)
+    partitions: int = Field(16, ge=1, le=1_000)
+    """Used when a topic is created and as the embedded log's number; fixed from then on."""
+    replication: int = Field(1, ge=1, le=9)
+    """Replicas of a topic that ``hourhand migrate`` creates."""
+
+
+class GroupSettings(Group):
+    """Membership in the consumer group, and the lease that follows from it."""
+
+    id: str = Field("hourhand", min_length=1)
+    assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
+    session_timeout_ms: int = Field(45_000, ge=1_000, le=1_800_000)
+    heartbeat_interval_ms: int = Field(3_000, ge=50, le=600_000)
+    max_poll_interval_ms: int = Field(300_000, ge=1_000, le=86_400_000)
+    lease_margin_ms: int = Field(1_000, ge=0, le=600_000)
+    """The lease ends this much before another member could own the partitions."""
+    commit_interval_ms: int = Field(1_000, ge=50, le=60_000)
+    """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
+
+    @model_validator(mode="after")
+    def _lease_can_be_renewed(self) -> "GroupSettings":
+        if self.lease_margin_ms + 2 * self.commit_interval_ms > self.session_timeout_ms:
+            raise ValueError(
+                f"session_timeout_ms {self.session_timeout_ms} leaves no lease: it must be at"
+                f" least lease_margin_ms {self.lease_margin_ms} plus twice commit_interval_ms"
+                f" {self.commit_interval_ms}"
+            )
+        return self
+
+
+class KafkaSettings(Group):
+    """How the broker is reached."""
+
+    bootstrap_servers: str = Field("localhost:9092", min_length=1)
+    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    """Longest wait for a first answer; the error then names the servers tried."""
+    delivery_timeout_ms: int = Field(30_000, ge=1_000, le=3_600_000)
+    """Longest wait for the acknowledgement of a record."""
+    consumer_properties: dict[str, str] = Field(default_factory=dict)
+    """librdkafka properties of the consumer; Hourhand's own win on conflict."""
+    producer_properties: dict[str, str] = Field(default_factory=dict)
+    """librdkafka properties of the producer; Hourhand's own win on conflict."""
+    security_properties: dict[str, SecretStr] = Field(default_factory=dict)
+    """librdkafka properties of both, kept out of logs: security.protocol, sasl.password, …"""
+
+
+class CassandraSettings(Group):
+    """How the store is reached."""
+
+    contact_points: tuple[str, ...] = ("127.0.0.1",)
+    port: int = Field(9042, ge=1, le=65_535)
+    keyspace: str = Field("hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
+    datacenter: str | None = None
+    """Local datacenter; the first contact point's where it is not named."""
+    replication: dict[str, int] = Field(default_factory=dict)
+    """Datacenter to replicas, for ``hourhand migrate``; one of the local one by default."""
+    consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
+        "LOCAL_QUORUM"
+    )
+    username: str | None = None
+    password: SecretStr | None = None
+    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    request_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    batch_bytes: int = Field(65_536, ge=1_024, le=8_388_608)
+    """Same-row batches are cut near this size."""
+
+
+class EmbeddedSettings(Group):
+    """Where the embedded log and store live."""
+
+    folder: Path = Path("hourhand-data")
+
+
+class ClientSettings(Group):
+    """What a client accepts."""
+
+    grace_ms: int = Field(10_000, ge=0, le=86_400_000)
+    """A task further in the past than this is refused (P11)."""
+    record_bytes_max: int = Field(1_000_000, ge=1_000, le=100_000_000)
+    """Longest encoded task; keep it below the broker's ``message.max.bytes``."""
+    bulk_in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
+    """Unacknowledged records of ``schedule_tasks``."""
+
+
+class Settings(BaseSettings):
+    """Everything a node or client is told.  The default needs no server.
+
+    Raises SettingsInvalid for an unknown name, a wrong type or a value out of its range, and
+    says which, what it was, and what is allowed.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="HOURHAND_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    log: Literal["embedded", "kafka"] = "embedded"
+    store: Literal["embedded", "cassandra"] = "embedded"
+    topic: TopicSettings = TopicSettings()
+    group: GroupSettings = GroupSettings()
+    kafka: KafkaSettings = KafkaSettings()
+    cassandra: CassandraSettings = CassandraSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
+    client: ClientSettings = ClientSettings()
+    tree: TreeSettings = TreeSettings()
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsInvalid(_described(error)) from None
+        unknown = sorted(name for name in os.environ if _is_unknown(name))
+        if unknown:
+            raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Code wins over environment, environment over the file."""
+        del dotenv_settings, file_secret_settings
+        path = Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
+        if CONFIG_VARIABLE in os.environ and not path.is_file():
+            raise SettingsInvalid(f"{CONFIG_VARIABLE} names {path}, which is no file")
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+
+
+def _is_unknown(variable: str) -> bool:
+    """Whether an environment variable has the prefix but names no group or setting."""
+    if not variable.startswith("HOURHAND_") or variable in {CONFIG_VARIABLE, CACHE_VARIABLE}:
+        return False
+    name = variable.removeprefix("HOURHAND_").lower().partition("__")[0]
+    return name not in Settings.model_fields
+
+
+def _described(error: ValidationError) -> str:
+    problems = []
+    for problem in error.errors(include_url=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        shown = (
+            ""
+            if "password" in where or "security" in where
+            else (f", got {str(problem['input'])[:80]!r}")
+        )
+        problems.append(f"{where}: {problem['msg']}{shown}")
+    return "invalid settings: " + "; ".join(problems)
