@@ -1,0 +1,120 @@
+"""The log suite's world on a real broker, for this suite and for Kafka's own tests."""
+
+import itertools
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from actors.model.codec import LogRecord
+from actors.ports.clock import Clock
+from scheduler.adapters.kafka.log import KafkaLog
+from scheduler.adapters.kafka.topics import create_topics
+from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.settings import (
+    ClientSettings,
+    GroupSettings,
+    KafkaSettings,
+    Settings,
+    TopicSettings,
+)
+from tests.conformance.log_bench import QUICK, WAIT_S
+
+RECORD_BYTES_MAX = 200_000
+
+
+class MachineClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock."""
+        return time.time_ns() // 1_000_000  # noqa: TID251
+
+    def monotonic_ms(self) -> float:
+        """Return the clock that only measures."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) * 1000
+
+
+class KafkaTopic:
+    """A pair of topics of its own."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self._clock = clock
+
+    def open_log(self, group: GroupSettings = QUICK) -> KafkaLog:
+        """Open a member, not yet subscribed."""
+        return KafkaLog(self.settings.model_copy(update={"group": group}), self._clock)
+
+    def open_writer(self) -> KafkaWriter:
+        """Open a writer."""
+        return KafkaWriter(self.settings)
+
+    def dead_letters(self, count: int) -> Sequence[LogRecord]:
+        """Read the dead-letter topic with a plain consumer, which is not ours."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.settings.kafka.bootstrap_servers,
+                "group.id": "letters",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        partitions = range(self.settings.topic.partitions)
+        topic = self.settings.topic.dead_letter
+        consumer.assign([TopicPartition(topic, each) for each in partitions])
+        letters: list[LogRecord] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(letters) < count and time.monotonic() < deadline:
+            letters.extend(map(_letter, consumer.consume(count - len(letters), 0.2)))
+        consumer.close()
+        assert len(letters) == count
+        return letters
+
+    def close(self) -> None:
+        """The topics go with the broker."""
+
+
+def _letter(message: Any) -> LogRecord:
+    assert message.error() is None
+    return LogRecord(
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        message.headers() or (),
+    )
+
+
+class KafkaWorld:
+    """Topics on one cluster."""
+
+    members_max = 2
+    has_lease_expiry = True
+    record_bytes_max = RECORD_BYTES_MAX
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.clock: Clock = MachineClock()
+        self._bootstrap_servers = bootstrap_servers
+        self._numbers = itertools.count()
+        self._name = uuid.uuid4().hex[:8]
+
+    def create_topic(self, partitions: int) -> KafkaTopic:
+        """Create a topic nobody has seen."""
+        settings = self.settings(f"{self._name}-{next(self._numbers)}", partitions)
+        create_topics(settings)
+        return KafkaTopic(settings, self.clock)
+
+    def settings(self, name: str, partitions: int = 1) -> Settings:
+        """Return settings for a topic, which need not exist."""
+        return Settings(
+            log="kafka",
+            topic=TopicSettings(name=name, dead_letter=f"{name}-dead", partitions=partitions),
+            group=QUICK,
+            kafka=KafkaSettings(
+                bootstrap_servers=self._bootstrap_servers, connect_timeout_ms=5_000
+            ),
+            client=ClientSettings(record_bytes_max=RECORD_BYTES_MAX),
+        )

@@ -1,0 +1,107 @@
+"""Appending: acknowledged positions, sizes, the dead-letter topic, and what a close leaves."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_futures
+
+import pytest
+
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError, TaskTooLarge
+from actors.ports.log import Position
+from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_until
+
+
+class AppendingContract:
+    """One or more writers on one topic."""
+
+    def test_partition_count_is_the_topics(self, bench: Callable[..., Bench]) -> None:
+        """The number comes from the log, not from the settings."""
+        assert bench(3).writer().partition_count() == 3
+
+    def test_positions_grow_within_a_partition(self, bench: Callable[..., Bench]) -> None:
+        """Offsets follow the order of the appends."""
+        writer = bench(2).writer()
+        offsets = append_all(writer, 1, [b"%d" % n for n in range(1_000)])
+        assert offsets == sorted(set(offsets))
+
+    def test_writers_on_many_threads_lose_nothing_and_keep_their_order(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """Each thread's own records stay in order."""
+        made = bench(1)
+        writer = made.writer()
+        futures: list[Future[Position]] = []
+
+        def append_many(name: int) -> None:
+            futures.extend(writer.append(0, b"k", b"%d-%d" % (name, n)) for n in range(300))
+
+        threads = [threading.Thread(target=append_many, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        assert not wait_futures(futures, timeout=WAIT_S).not_done
+        member = made.join("a")
+        poll_until(lambda: len(member.records) == 1_200, member)
+        for name in range(4):
+            prefix = b"%d-" % name
+            mine = [v for v in member.values(0) if v is not None and v.startswith(prefix)]
+            assert mine == [b"%d-%d" % (name, n) for n in range(300)]
+
+    def test_flush_leaves_nothing_unacknowledged(self, bench: Callable[..., Bench]) -> None:
+        """After a flush that returns 0 every future is done."""
+        writer = bench(1).writer()
+        futures = [writer.append(0, b"k", b"v") for _ in range(100)]
+        assert writer.flush(10_000) == 0
+        assert not wait_futures(futures, timeout=WAIT_S).not_done
+
+    def test_a_record_too_large_is_refused_and_the_next_one_is_not(
+        self, bench: Callable[..., Bench], log_world: LogWorld
+    ) -> None:
+        """The limit is a limit of one record; its neighbours pass."""
+        made = bench(1)
+        writer = made.writer()
+        refused = writer.append(0, b"k", b"x" * (2 * log_world.record_bytes_max))
+        with pytest.raises(TaskTooLarge):
+            refused.result(WAIT_S)
+        largest = b"x" * (log_world.record_bytes_max - 100)
+        append_all(writer, 0, [largest])
+        member = made.join("a")
+        poll_until(lambda: member.values(0) == [largest], member)
+
+    def test_a_dead_letter_holds_the_record_and_where_it_stood(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """Key, value and headers unchanged, four headers added; a record without any works too."""
+        made = bench(2)
+        record = LogRecord(1, 42, 1_700_000_000_000, b"id", b"\xffnot json", [("mine", b"1")])
+        empty = LogRecord(0, 7, 0, None, None)
+        writer = made.writer()
+        for each in (record, empty):
+            writer.dead_letter(each, f"reason {each.offset} ä").result(WAIT_S)
+        letters = {each.key: each for each in made.topic.dead_letters(2)}
+        letter = letters[b"id"]
+        assert letter.value == b"\xffnot json"
+        assert letter.headers[0] == ("mine", b"1")
+        headers = dict(letter.headers)
+        assert headers["hourhandReason"] == "reason 42 ä".encode()
+        assert headers["hourhandPartition"] == b"1"
+        assert headers["hourhandOffset"] == b"42"
+        assert headers["hourhandTopic"]
+        assert letters[None].value is None
+        assert dict(letters[None].headers)["hourhandOffset"] == b"7"
+
+    def test_a_closed_writer_resolves_all_and_takes_nothing(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """Nobody waits for a future that no thread will resolve."""
+        writer = bench(1).writer()
+        futures = [writer.append(0, b"k", b"v") for _ in range(200)]
+        writer.close()
+        writer.close()
+        assert not wait_futures(futures, timeout=1).not_done
+        assert [each.exception() for each in futures] == [None] * 200
+        with pytest.raises(HourhandError):
+            writer.append(0, b"k", b"v").result(1)

@@ -1,0 +1,160 @@
+"""What every runner must do; bind it by a ``bench`` fixture that makes a ``RunnerBench``.
+
+The bench says how the runner is moved on: a real one runs by itself, a virtual one when told.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.outcome import Done, Drop, Outcome, Retry
+from actors.model.task import Task
+from actors.ports.runner import Runner
+from tests.builders import RecordingExecutable, a_stored_task, an_attempt
+
+TIMEOUT_S = 10.0
+
+
+class AsyncExecutable(RecordingExecutable):
+    """The same with an ``async def execute``."""
+
+    async def execute(self, task: Task) -> Outcome | None:  # type: ignore[override]
+        """Note the task; return or raise the next prepared outcome."""
+        return RecordingExecutable.execute(self, task)
+
+
+@dataclass
+class Gate:
+    """A gate that a test opens and closes."""
+
+    open: bool = True
+    asked: list[Attempt] = field(default_factory=list)
+
+    def __call__(self, attempt: Attempt) -> bool:
+        """Note who asks, and let them through or not."""
+        self.asked.append(attempt)
+        return self.open
+
+
+@dataclass
+class RunnerBench:
+    """A runner, the gate it asks, and how it is moved on."""
+
+    runner: Runner
+    gate: Gate
+    move: Callable[[], None]
+    """Let a virtual runner work; nothing for a real one."""
+
+    def run(self, attempt: Attempt, executor: RecordingExecutable) -> AttemptEnded:
+        """Run an attempt and return how it ended."""
+        ended: Future[AttemptEnded] = Future()
+        self.runner.start(attempt, executor, ended.set_result)
+        self.move()
+        return ended.result(timeout=TIMEOUT_S)
+
+
+class RunnerContract:
+    """The contract of ``actors.ports.runner.Runner``."""
+
+    def test_the_executor_sees_the_task_its_attempt_and_its_fence(self, bench: RunnerBench) -> None:
+        """User code knows nothing else of where it runs."""
+        executor = RecordingExecutable()
+        attempt = an_attempt(task=a_stored_task(due_in_ms=0), number=3, epoch=7)
+
+        bench.run(attempt, executor)
+
+        assert [task.key for task in executor.ran] == [attempt.task.key]
+        assert (executor.attempt, executor.fence) == (3, 7)
+
+    def test_what_execute_returns_is_how_the_attempt_ended(self, bench: RunnerBench) -> None:
+        """Nothing and Done are the same."""
+        outcomes: list[tuple[Outcome | Exception | None, Ending]] = [
+            (None, Ending.DONE),
+            (Done(), Ending.DONE),
+            (Retry(after=timedelta(seconds=2)), Ending.RETRY),
+            (Drop("why not"), Ending.DROPPED),
+            (ValueError("broken"), Ending.FAILED),
+        ]
+        for outcome, ending in outcomes:
+            attempt = an_attempt()
+            ended = bench.run(attempt, RecordingExecutable(outcome))
+            bench.runner.settle(attempt)
+            assert ended.ending is ending, outcome
+
+    def test_an_async_execute_is_awaited(self, bench: RunnerBench) -> None:
+        """Its outcome is the coroutine's, not the coroutine."""
+        executor = AsyncExecutable(Drop("gone"))
+
+        ended = bench.run(an_attempt(), executor)
+
+        assert (ended.ending, ended.reason, len(executor.ran)) == (Ending.DROPPED, "gone", 1)
+
+    def test_an_exception_leaves_its_class_message_and_stack(self, bench: RunnerBench) -> None:
+        """History keeps them."""
+        ended = bench.run(an_attempt(), RecordingExecutable(KeyError("invoice")))
+
+        assert ended.error_class == "KeyError"
+        assert ended.error_message == "'invoice'"
+        assert "KeyError" in (ended.error_stack or "")
+
+    def test_a_closed_gate_keeps_user_code_from_being_called(self, bench: RunnerBench) -> None:
+        """No lease, no attempt (P15)."""
+        bench.gate.open = False
+        executor = RecordingExecutable()
+
+        ended = bench.run(an_attempt(), executor)
+
+        assert ended.ending is Ending.NOT_STARTED
+        assert not executor.ran
+
+    def test_the_start_is_durable_before_user_code(self, bench: RunnerBench) -> None:
+        """Of a suspect or an overdue task: otherwise nobody learns who killed the process."""
+        executor = RecordingExecutable()
+        seen: list[int] = []
+
+        def record_start() -> "Future[None]":
+            seen.append(len(executor.ran))
+            recorded: Future[None] = Future()
+            recorded.set_result(None)
+            return recorded
+
+        task = a_stored_task(due_in_ms=0)
+        attempt = Attempt(task, 0, 1, 1, record_start=record_start)
+
+        ended = bench.run(attempt, executor)
+
+        assert ended.ending is Ending.DONE
+        assert seen == [0]
+
+    def test_an_outcome_is_kept_until_it_is_settled(self, bench: RunnerBench) -> None:
+        """A rebuilt tree adopts what ended while nobody listened (P16)."""
+        attempt = an_attempt()
+        bench.run(attempt, RecordingExecutable())
+
+        assert list(bench.runner.unsettled(attempt.partition)) == [attempt]
+        adopted: Future[AttemptEnded] = Future()
+        bench.runner.adopt(attempt, adopted.set_result)
+        assert adopted.result(timeout=TIMEOUT_S).ending is Ending.DONE
+
+        bench.runner.settle(attempt)
+        assert not bench.runner.unsettled(attempt.partition)
+
+    def test_an_abandoned_outcome_reaches_nobody(self, bench: RunnerBench) -> None:
+        """The partition is another node's, and so is the decision."""
+        attempt = an_attempt()
+        ended = bench.run(attempt, RecordingExecutable())
+        assert ended.ending is Ending.DONE
+
+        bench.runner.abandon([attempt.partition])
+
+        assert not bench.runner.unsettled(attempt.partition)
+
+    def test_partitions_do_not_see_each_others_attempts(self, bench: RunnerBench) -> None:
+        """An ordering id belongs to one partition; the rest is none of its business."""
+        attempt = an_attempt(partition=3)
+        bench.run(attempt, RecordingExecutable())
+
+        assert not bench.runner.unsettled(4)
+        assert list(bench.runner.unsettled(3)) == [attempt]

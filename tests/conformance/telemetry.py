@@ -1,0 +1,63 @@
+"""What every telemetry must do; bind it by a ``telemetry`` fixture in ``TelemetryContract``."""
+
+import dataclasses
+import threading
+import typing
+
+from actors.model import events
+from actors.model.codec import CommandKind
+from actors.model.events import Event
+from actors.model.key import TaskKey
+from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from actors.ports.telemetry import Telemetry
+
+_SAMPLES: dict[object, object] = {
+    int: 3,
+    float: 1.5,
+    str: "text with\nlines and {braces} %s",
+    bool: True,
+    str | None: None,
+    TaskKey: TaskKey(1_770_601_272_959, "an id, with ünïcode", ""),
+    AttemptResult: AttemptResult.FAILURE,
+    CompletionResult: CompletionResult.SUCCESS,
+    CommandKind: CommandKind.CANCEL,
+    CommandOutcome: CommandOutcome.APPLIED,
+}
+
+
+def one_of_each() -> list[Event]:
+    """Return an event of every class there is."""
+    made = []
+    for kind in typing.get_args(events.Event):
+        hints = typing.get_type_hints(kind)
+        fields = {field.name: _SAMPLES[hints[field.name]] for field in dataclasses.fields(kind)}
+        made.append(kind(**fields))
+    return made
+
+
+class TelemetryContract:
+    """The contract of ``actors.ports.telemetry.Telemetry``."""
+
+    def test_every_event_is_taken(self, telemetry: Telemetry) -> None:
+        """None raises, whatever text it carries."""
+        for event in one_of_each():
+            telemetry.emit(event)
+
+    def test_events_come_from_any_thread(self, telemetry: Telemetry) -> None:
+        """Workers, drivers and the dispatcher all report."""
+        failures: list[BaseException] = []
+
+        def report() -> None:
+            try:
+                for event in one_of_each() * 20:
+                    telemetry.emit(event)
+            except BaseException as error:  # noqa: BLE001 - carried to the test's own thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=report) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+
+        assert not failures

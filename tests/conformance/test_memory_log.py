@@ -1,0 +1,157 @@
+"""Binds the log suite to the memory log, which makes it a verified fake.
+
+The fake is for one thread.  The suite uses several, so this world lets one in at a time.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+import pytest
+
+from actors.model.codec import Headers, LogRecord
+from actors.ports.log import (
+    AssignmentListener,
+    LogWriter,
+    Polled,
+    Position,
+    StartPosition,
+    TaskLog,
+)
+from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.log import MemoryLog
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.settings import GroupSettings, Settings
+from tests.conformance.log_bench import QUICK
+from tests.conformance.task_log import TaskLogContract
+
+RECORD_BYTES_MAX = 200_000
+
+
+class OneAtATimeLog:
+    """A log whose every call waits for its turn."""
+
+    def __init__(self, log: TaskLog, turn: threading.RLock) -> None:
+        self._log = log
+        self._turn = turn
+
+    def subscribe(self, listener: AssignmentListener) -> None:
+        """Take a turn."""
+        with self._turn:
+            self._log.subscribe(listener)
+
+    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+        """Take a turn."""
+        with self._turn:
+            return self._log.start(partition, stored_next_offset)
+
+    def seek(self, partition: int, next_offset: int) -> None:
+        """Take a turn."""
+        with self._turn:
+            self._log.seek(partition, next_offset)
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Take a turn."""
+        with self._turn:
+            return self._log.poll(records_max, timeout_ms)
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Take a turn."""
+        with self._turn:
+            self._log.commit(next_offsets)
+
+    def lease_ends_ms(self) -> float:
+        """Need no turn: worker threads ask too."""
+        return self._log.lease_ends_ms()
+
+    def close(self) -> None:
+        """Take a turn."""
+        with self._turn:
+            self._log.close()
+
+
+class OneAtATimeWriter:
+    """A writer whose every call waits for its turn."""
+
+    def __init__(self, writer: LogWriter, turn: threading.RLock) -> None:
+        self._writer = writer
+        self._turn = turn
+
+    def partition_count(self) -> int:
+        """Take a turn."""
+        with self._turn:
+            return self._writer.partition_count()
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Take a turn."""
+        with self._turn:
+            return self._writer.append(partition, key, value, headers)
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Take a turn."""
+        with self._turn:
+            return self._writer.dead_letter(record, reason)
+
+    def flush(self, timeout_ms: int) -> int:
+        """Take a turn."""
+        with self._turn:
+            return self._writer.flush(timeout_ms)
+
+    def close(self) -> None:
+        """Take a turn."""
+        with self._turn:
+            self._writer.close()
+
+
+class MemoryTopic:
+    """A broker of its own."""
+
+    def __init__(self, partitions: int) -> None:
+        self._clock = SystemClock()
+        self._broker = MemoryBroker(partitions, self._clock, record_bytes_max=RECORD_BYTES_MAX)
+        self._turn = threading.RLock()
+
+    def open_log(self, group: GroupSettings = QUICK) -> TaskLog:
+        """Open a member."""
+        log = MemoryLog(self._broker, Settings(group=group), self._clock)
+        return OneAtATimeLog(log, self._turn)
+
+    def open_writer(self) -> LogWriter:
+        """Open a writer."""
+        return OneAtATimeWriter(MemoryWriter(self._broker), self._turn)
+
+    def dead_letters(self, count: int) -> Sequence[LogRecord]:
+        """Return the first ``count`` dead letters."""
+        letters, _ = self._broker.dead_letters.read(0, count)
+        return letters
+
+    def close(self) -> None:
+        """Do nothing: the broker goes with the test."""
+
+
+class MemoryWorld:
+    """A broker for each topic, under the machine's clock."""
+
+    members_max = 2
+    has_lease_expiry = True
+    record_bytes_max = RECORD_BYTES_MAX
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+
+    def create_topic(self, partitions: int) -> MemoryTopic:
+        """Begin a broker."""
+        return MemoryTopic(partitions)
+
+
+@pytest.fixture(scope="module")
+def log_world() -> MemoryWorld:
+    """Brokers that know nothing of each other."""
+    return MemoryWorld()
+
+
+class TestMemoryLog(TaskLogContract):
+    """Everything a log must do, as a plain value."""

@@ -1,0 +1,44 @@
+"""Binds the store suite to the memory stores, which makes them verified fakes."""
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.ports.store import Stores
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from tests.conformance.stores import OwnershipSuite, ScheduleSuite, StatusSuite
+
+
+@pytest.fixture
+def data() -> MemoryStores:
+    """What the stores of a test hold."""
+    return MemoryStores()
+
+
+@pytest.fixture
+def stores(data: MemoryStores) -> Stores:
+    """A view of it."""
+    return open_memory_stores(data)
+
+
+@pytest.fixture
+def reopen(data: MemoryStores, stores: Stores) -> Callable[[], Stores]:
+    """Close that view and open another."""
+
+    def open_again() -> Stores:
+        stores.close()
+        return open_memory_stores(data)
+
+    return open_again
+
+
+class TestMemorySchedule(ScheduleSuite):
+    """``task_schedule``."""
+
+
+class TestMemoryStatus(StatusSuite):
+    """``task_status`` and ``attempt_history``."""
+
+
+class TestMemoryOwnership(OwnershipSuite):
+    """``partition_watermark``, ``command_outcome``, ``schedule_meta``."""

@@ -1,0 +1,37 @@
+"""Fixtures that several kinds of tests share: real servers, one of each per session."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.cassandra import CassandraServer
+from tests.servers.kafka import KafkaServer
+from tests.servers.maven import FetchFailed, ToolMissing
+
+
+@pytest.fixture(scope="session")
+def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """One Kafka broker for the session; the tests are skipped, saying why, without Java."""
+    try:
+        server = KafkaServer(tmp_path_factory.mktemp("kafka"))
+        server.start()
+    except (ToolMissing, FetchFailed) as error:
+        pytest.skip(f"no real Kafka: {error}")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def cassandra_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
+    """One Cassandra node for the session; the tests are skipped, saying why, without Java."""
+    try:
+        server = CassandraServer(tmp_path_factory.mktemp("cassandra"))
+        server.start()
+    except (ToolMissing, FetchFailed) as error:
+        pytest.skip(f"no real Cassandra: {error}")
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,1 @@
+"""What must hold for every input, checked with inputs hypothesis invents."""

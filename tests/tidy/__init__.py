@@ -1,0 +1,1 @@
+"""The style of the project, as tests: sizes, names, imports, documents, packaging."""

@@ -1,0 +1,172 @@
+"""Writes the pages that must agree with the code: docs/errors.md and docs/settings.md.
+
+``make docs`` runs it; tests/tidy/test_docs.py fails where a page is not what it would write.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from actors.model import errors
+from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
+from scheduler.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
+from tests.tidy.source import ROOT
+
+_BRANCHES: dict[type[HourhandError], str] = {
+    CallerError: "The caller asked for something that cannot be done",
+    OperatorError: "The installation is not as it must be",
+    InternalError: "A bug, or state only a rebuild can mend",
+}
+
+_PREFIX = "HOURHAND_"
+
+
+def errors_page() -> str:
+    """Return docs/errors.md: every error with its code and meaning, by whose fault it is."""
+    lines = [
+        "# Errors",
+        "",
+        "Every error Hourhand raises on purpose is a `HourhandError` with a stable `code`; logs",
+        "and the command line show it. The message says which value was wrong and what to do",
+        "next. This page is written by `make docs` from `actors/model/errors.py`.",
+    ]
+    for branch, title in _BRANCHES.items():
+        lines += ["", f"## {title}", "", f"Catch all of them as `{branch.__name__}`.", ""]
+        lines += ["| code | class | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{error.code}` | `{error.__name__}` | {_one_line(inspect.getdoc(error))} |"
+            for error in _declared_errors()
+            if issubclass(error, branch) and error is not branch
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _declared_errors() -> list[type[HourhandError]]:
+    """Return every class of the module, in the order it is written in."""
+    return [
+        member
+        for member in vars(errors).values()
+        if inspect.isclass(member) and issubclass(member, HourhandError)
+    ]
+
+
+def settings_page() -> str:
+    """Return docs/settings.md: every setting with its type, default, range and meaning."""
+    lines = [
+        "# Settings",
+        "",
+        "A value comes from code (`Settings(topic={...})`), else from the environment, else from",
+        f"the file `{CONFIG_FILE}` in the working folder (or the one `{CONFIG_VARIABLE}` names),",
+        "else it is the default below, which needs no server. A wrong name, type or value is",
+        "refused with an error that says which it was and what is allowed. This page is written",
+        "by `make docs` from the models.",
+        "",
+        "In the file, each heading below is a table: `[tree.window]`, then `tick_ms = 200`. In the",
+        "environment, a list or a mapping is written as JSON.",
+    ]
+    lines += ["", "## Which log, which store", "", *_table(Settings, ())]
+    for path, group in _groups(Settings, ()):
+        lines += ["", f"## {'.'.join(path)}", "", _one_line(inspect.getdoc(group)), ""]
+        lines += _table(group, path)
+    return "\n".join(lines) + "\n"
+
+
+def _groups(
+    model: type[BaseModel], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        if _is_group(field):
+            group = field.annotation
+            assert isinstance(group, type)
+            assert issubclass(group, BaseModel)
+            if any(not _is_group(inner) for inner in group.model_fields.values()):
+                yield (*path, name), group
+            yield from _groups(group, (*path, name))
+
+
+def _is_group(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+
+
+def _table(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    meanings = _attribute_docstrings(model)
+    rows = ["| setting, environment | type | default | meaning |", "|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        if not _is_group(field):
+            variable = _PREFIX + "__".join((*path, name)).upper()
+            rows.append(
+                f"| `{name}`<br>`{variable}` | {_type(field)} | {_default(field)} |"
+                f" {meanings.get(name, '')} |"
+            )
+    return rows
+
+
+def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the string below each field, which Python itself throws away."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in pairwise(body.body):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = _one_line(text)
+            case _:
+                pass
+    return found
+
+
+def _type(field: FieldInfo) -> str:
+    shown = _type_name(field.annotation)
+    bounds = {
+        sign: getattr(bound, name)
+        for bound in field.metadata
+        for name, sign in (("ge", "≥"), ("le", "≤"), ("pattern", "matches"))
+        if getattr(bound, name, None) is not None
+    }
+    if "≥" in bounds and "≤" in bounds:
+        return f"{shown}, {bounds['≥']} to {bounds['≤']}"
+    return ", ".join([shown, *(f"{sign} `{bound}`" for sign, bound in bounds.items())])
+
+
+def _type_name(annotation: Any) -> str:
+    choices = get_args(annotation)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return " or ".join(f"`{choice}`" for choice in choices)
+    name = annotation.__name__ if isinstance(annotation, type) and not choices else str(annotation)
+    name = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", name)
+    return name.replace(" | ", " or ").replace("NoneType", "none").replace("None", "none")
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "none"
+    return f"`{list(value) if isinstance(value, tuple) else value}`"
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("``", "`").replace("|", "\\|")
+
+
+PAGES = {"docs/errors.md": errors_page, "docs/settings.md": settings_page}
+"""Every generated page with the function that returns its text."""
+
+
+def write_pages() -> None:
+    """Write every page."""
+    for name, page in PAGES.items():
+        (ROOT / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages()

@@ -1,0 +1,65 @@
+"""The public surface: a dozen names, and importing them loads no driver."""
+
+import subprocess
+import sys
+import types
+
+import scheduler
+from tests.tidy.source import ROOT
+
+NAMES_MAX = 12
+
+DRIVERS = {"cassandra", "confluent_kafka", "prometheus_client", "pyspark", "rich", "typer"}
+
+
+def _loaded_after(statement: str) -> set[str]:
+    """Return the top-level packages a fresh interpreter has loaded after a statement."""
+    program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.split())
+
+
+def test_the_public_names_are_few_and_real() -> None:
+    """Every name listed can be imported, and no other name is left lying about."""
+    names = list(scheduler.__all__)
+
+    assert len(names) <= NAMES_MAX
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert getattr(scheduler, name) is not None
+    visible = {
+        name
+        for name, value in vars(scheduler).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert visible <= set(names)
+
+
+def test_the_names_of_the_design_are_public() -> None:
+    """What the first example of the README imports."""
+    wanted = {"Scheduler", "SchedulerClient", "Settings", "Task", "TaskKey", "TaskExecutor"}
+
+    assert wanted <= set(scheduler.__all__)
+
+
+def test_importing_the_library_loads_no_driver() -> None:
+    """A client of the embedded log never pays for Kafka or Cassandra."""
+    assert not _loaded_after("import scheduler") & DRIVERS
+    assert not _loaded_after("from scheduler import *") & DRIVERS
+
+
+def test_the_two_packages_can_be_imported_in_either_order() -> None:
+    """No import works only because another one came before."""
+    both = {"actors", "scheduler"}
+
+    assert both <= _loaded_after("import scheduler")
+    assert "scheduler" not in _loaded_after("import actors.topic_supervisor")
+    assert both <= _loaded_after("import actors.topic_supervisor, scheduler")

@@ -1,0 +1,143 @@
+"""The grammar of actors/messages.py, so that the file reads as the script of the play.
+
+A request is verb and nouns (``PersistTasks``), its answer nouns and participle
+(``TasksPersisted``), a refusal has ``Not`` before the participle (``TasksNotPersisted``).
+"""
+
+import ast
+import re
+
+from tests.tidy.source import ROOT, Source, sources
+
+VERBS = {
+    "Adopt": "Adopted",
+    "Assign": "Assigned",
+    "Attempt": "Attempted",
+    "Await": "Awaited",
+    "Catch": "CaughtUp",
+    "Check": "Checked",
+    "Close": "Closed",
+    "Drain": "Drained",
+    "Execute": "Executed",
+    "Find": "Found",
+    "Forget": "Forgotten",
+    "Hold": "Held",
+    "Load": "Loaded",
+    "Lower": "Lowered",
+    "Measure": "Measured",
+    "Meet": "Met",
+    "Persist": "Persisted",
+    "Postpone": "Postponed",
+    "Record": "Recorded",
+    "Release": "Released",
+    "Revoke": "Revoked",
+    "Schedule": "Scheduled",
+    "Shrink": "Shrunk",
+    "Spill": "Spilled",
+    "Start": "Started",
+    "Stop": "Stopped",
+    "Update": "Updated",
+    "Withdraw": "Withdrawn",
+}
+"""Every verb of the conversation with its participle; a new one is added here on purpose."""
+
+_MESSAGES = Source(ROOT / "actors" / "messages.py")
+_REQUEST = re.compile(rf"({'|'.join(VERBS)})(([A-Z][a-z]+)+)")
+_ANSWER = re.compile(rf"(([A-Z][a-z]+)+?)(Not)?({'|'.join(VERBS.values())})")
+
+
+def _classes() -> list[ast.ClassDef]:
+    return [node for node in _MESSAGES.tree.body if isinstance(node, ast.ClassDef)]
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def _parts() -> set[str]:
+    """Names that occur in the fields of a message: what messages are made of."""
+    return {
+        name.id
+        for node in _classes()
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+        for name in ast.walk(field.annotation)
+        if isinstance(name, ast.Name)
+    }
+
+
+def test_every_message_is_a_request_or_an_answer() -> None:
+    """What is neither is part of a message."""
+    parts = _parts()
+    strange = [
+        node.name
+        for node in _classes()
+        if not _REQUEST.fullmatch(node.name)
+        and not _ANSWER.fullmatch(node.name)
+        and node.name not in parts
+    ]
+
+    assert not strange, f"{strange}: VerbNouns, NounsVerbed or NounsNotVerbed; verbs are listed"
+
+
+def test_messages_are_frozen_slotted_dataclasses() -> None:
+    """They cross threads, and there are many."""
+    for node in _classes():
+        if _is_dataclass(node):
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            assert len(decorators) == 1, node.name
+            assert "frozen=True" in decorators[0], node.name
+            assert "slots=True" in decorators[0], node.name
+
+
+def test_messages_carry_no_list_and_no_dict() -> None:
+    """A frozen message with a list in it is not frozen."""
+    for node in _classes():
+        for field in node.body:
+            if isinstance(field, ast.AnnAssign):
+                annotation = ast.unparse(field.annotation)
+                assert not re.search(r"\b(list|dict|set)\[", annotation), (node.name, annotation)
+
+
+def test_an_answer_follows_its_request() -> None:
+    """The file is in the order of a task's life."""
+    places = {node.name: node.lineno for node in _classes()}
+    for verb, participle in VERBS.items():
+        for name, line in places.items():
+            if (request := _REQUEST.fullmatch(name)) and request[1] == verb:
+                for answer in (f"{request[2]}{participle}", f"{request[2]}Not{participle}"):
+                    assert places.get(answer, line + 1) > line, f"{answer} stands before {name}"
+
+
+def test_every_message_is_described() -> None:
+    """The docstring says who tells it to whom."""
+    for node in _classes():
+        assert ast.get_docstring(node), node.name
+
+
+def _matched_names() -> set[str]:
+    """Classes that stand in a ``case`` or are asked for by ``isinstance``."""
+    names: set[str] = set()
+    for source in sources("actors", "scheduler"):
+        for node in ast.walk(source.tree):
+            match node:
+                case ast.MatchClass(cls=ast.Name(id=name)):
+                    names.add(name)
+                case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                    names.update(kind.id for kind in ast.walk(kinds) if isinstance(kind, ast.Name))
+                case _:
+                    pass
+    return names
+
+
+def _built_names() -> set[str]:
+    return {name for source in sources("actors", "scheduler") for _, name in source.calls()}
+
+
+def test_every_message_is_sent_and_received() -> None:
+    """A message nobody builds or nobody matches is dead."""
+    parts, matched, built = _parts(), _matched_names(), _built_names()
+    for node in _classes():
+        if _is_dataclass(node) and node.name not in parts:
+            assert f"actors.messages.{node.name}" in built, f"{node.name} is sent by nobody"
+            assert node.name in matched, f"{node.name} is matched nowhere"

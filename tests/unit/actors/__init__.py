@@ -1,0 +1,1 @@
+"""Tests of the tree's roles, one at a time."""

@@ -1,0 +1,151 @@
+"""ThreadedSystem: one thread for all actors, timers on time, nothing that kills it."""
+
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from actors.kernel.actor import Actor
+from actors.kernel.system import ThreadedSystem
+from scheduler.adapters.clock import SystemClock
+
+TIMEOUT_S = 30
+
+
+class Echo(Actor):
+    """Does what it is told and says so on a queue."""
+
+    def __init__(self) -> None:
+        self.told: SimpleQueue[tuple[object, str]] = SimpleQueue()
+        self.stopped = threading.Event()
+
+    def on_stop(self) -> None:
+        self.stopped.set()
+
+    def on_receive(self, message: object) -> None:
+        if isinstance(message, tuple):
+            delay_ms, later = message
+            self._context.after(delay_ms, later)
+        elif isinstance(message, threading.Event):
+            message.wait(TIMEOUT_S)
+        elif message == "boom":
+            raise ValueError(message)
+        else:
+            self.told.put((message, threading.current_thread().name))
+
+
+class Bench:
+    """A real system, its failures on a queue."""
+
+    def __init__(self) -> None:
+        self.failures: SimpleQueue[BaseException] = SimpleQueue()
+        self.clock = SystemClock()
+        self.system = ThreadedSystem(self.clock, self.failures.put, "test")
+        self.echo = Echo()
+        self.ref = self.system.spawn_root(self.echo)
+
+    def hear(self) -> object:
+        """Return the next message the actor handled."""
+        return self.echo.told.get(timeout=TIMEOUT_S)[0]
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A system that is closed afterwards."""
+    made = Bench()
+    yield made
+    made.system.close()
+
+
+def test_messages_are_handled_in_order_on_the_dispatchers_thread(bench: Bench) -> None:
+    """Whoever tells them."""
+    for number in range(200):
+        bench.ref.tell(number)
+
+    told = [bench.echo.told.get(timeout=TIMEOUT_S) for _ in range(200)]
+
+    assert told == [(number, "test-dispatcher") for number in range(200)]
+
+
+def test_a_timer_fires_on_time_and_not_early(bench: Bench) -> None:
+    """While nothing else happens."""
+    before_ms = bench.clock.monotonic_ms()
+
+    bench.ref.tell((20, "later"))
+    heard = bench.hear()
+    waited_ms = bench.clock.monotonic_ms() - before_ms
+
+    assert heard == "later" and 20 <= waited_ms < 1_000
+
+
+def test_an_earlier_timer_overtakes_one_that_is_waited_for(bench: Bench) -> None:
+    """The dispatcher's sleep is cut short by the message that sets it."""
+    bench.ref.tell((60_000, "never"))
+    bench.ref.tell("awake")
+    bench.ref.tell((1, "soon"))
+
+    assert [bench.hear(), bench.hear()] == ["awake", "soon"]
+
+
+def test_a_flood_of_messages_does_not_hold_back_a_due_timer(bench: Bench) -> None:
+    """A due timer is looked at every few dozen messages."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    bench.ref.tell((0, "timer"))
+    for number in range(1_000):
+        bench.ref.tell(number)
+    gate.set()
+
+    told = [bench.hear() for _ in range(1_001)]
+
+    assert told.index("timer") < 200
+
+
+def test_a_wait_of_millennia_does_not_kill_the_dispatcher(bench: Bench) -> None:
+    """A retry may ask for it."""
+    bench.ref.tell((8.64e16, "never"))
+    bench.ref.tell("one")
+    first = bench.hear()
+    bench.ref.tell("two")
+
+    assert (first, bench.hear()) == ("one", "two")
+
+
+def test_a_failure_is_told_to_the_owner_and_the_system_goes_on(bench: Bench) -> None:
+    """The next tree runs on the same dispatcher."""
+    bench.ref.tell("boom")
+    error = bench.failures.get(timeout=TIMEOUT_S)
+    successor = Echo()
+    bench.system.spawn_root(successor).tell("hello")
+
+    assert str(error) == "boom"
+    assert successor.told.get(timeout=TIMEOUT_S) == ("hello", "test-dispatcher")
+    assert bench.echo.stopped.is_set() and not bench.ref.is_alive()
+
+
+def test_p16_a_tree_that_was_given_up_fails_in_silence(bench: Bench) -> None:
+    """Its late failure would be taken for one of its successor."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    bench.ref.tell("boom")
+    bench.system.stop_tree(bench.ref)
+    successor = Echo()
+    bench.system.spawn_root(successor).tell("hello")
+    gate.set()
+
+    successor.told.get(timeout=TIMEOUT_S)
+
+    assert bench.failures.empty() and bench.echo.stopped.is_set()
+
+
+def test_close_handles_what_was_told_before_and_ends_the_thread() -> None:
+    """A second close changes nothing."""
+    bench = Bench()
+    bench.ref.tell("last")
+
+    bench.system.close()
+    bench.system.close()
+
+    assert bench.hear() == "last"
+    assert "test-dispatcher" not in {thread.name for thread in threading.enumerate()}

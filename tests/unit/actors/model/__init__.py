@@ -1,0 +1,1 @@
+"""Examples and edges of the vocabulary."""

@@ -1,0 +1,166 @@
+"""The record format by example: what is written, what is read, what is poison."""
+
+import pytest
+
+from actors.model.codec import (
+    REASON_CHARS_MAX,
+    Command,
+    CommandKind,
+    LogRecord,
+    decode_record,
+    encode_command,
+    encode_data,
+    encode_task,
+)
+from actors.model.errors import InvalidTask, PoisonRecord
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX, StoredTask, Task
+from tests.builders import NOW_MS, a_key, a_record, a_task
+
+_KEY = b'"orderingId":"a","scheduledTime":"2026-02-09T01:41:12.959Z","uniquenessKey":"b"'
+
+
+def test_a_record_is_written_as_the_design_says() -> None:
+    """Compact, in field order, three millisecond digits, version last."""
+    assert (
+        encode_task(a_task(due_in_ms=0, data={"invoice": 42, "ü": None}))
+        == (
+            '{"orderingId":"customer-7","scheduledTime":"2026-02-09T01:41:12.959Z",'
+            '"uniquenessKey":"invoice-42","taskData":{"invoice":42,"ü":null},"version":1}'
+        ).encode()
+    )
+
+
+def test_a_command_is_the_same_object_with_a_command() -> None:
+    """A reschedule has the new time beside it."""
+    key = TaskKey(NOW_MS, "a", "b")
+
+    assert encode_command(Command(CommandKind.CANCEL, key)) == (
+        b"{" + _KEY + b',"taskData":{},"version":1,"command":"cancel"}'
+    )
+    assert encode_command(Command(CommandKind.RESCHEDULE, key, to_ms=0)) == (
+        b"{" + _KEY + b',"taskData":{},"version":1,"command":"reschedule",'
+        b'"to":"1970-01-01T00:00:00.000Z"}'
+    )
+
+
+def test_data_and_version_may_be_missing() -> None:
+    """A producer that has nothing to say need not say it."""
+    read = decode_record(a_record(value=b"{" + _KEY + b"}", offset=7))
+
+    assert read == StoredTask(TaskKey(NOW_MS, "a", "b"), b"{}", 7)
+
+
+def test_data_is_kept_as_the_producer_wrote_it() -> None:
+    """Large integers and odd spellings of floats survive untouched."""
+    data = b'{ "n": 123456789012345678901234567890, "x": 1.50e+2 }'
+
+    read = decode_record(a_record(value=b"{" + _KEY + b',"taskData":' + data + b"}"))
+
+    assert isinstance(read, StoredTask)
+    assert read.data == data
+    assert read.to_task().data == {"n": 123456789012345678901234567890, "x": 150.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"", "truncated"),
+        (b"null", "Expected `object`"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "missing required field `orderingId`"),
+        (b"\xff", "malformed"),
+        (b"{" + _KEY + b',"version":2}', "version 2 is unknown, this node reads 1"),
+        (b"{" + _KEY + b',"version":"1"}', "Expected `int`"),
+        (b"{" + _KEY + b',"taskData":null}', "Expected `object`"),
+        (b"{" + _KEY + b',"taskData":[1]}', "Expected `object`"),
+        (b"{" + _KEY + b',"taskData":{"a":NaN}}', "malformed"),
+        (b"{" + _KEY + b',"taskData":{"a":1e999}}', "out of range"),
+        (b"{" + _KEY + b',"taskData":{"a":"\xff"}}', "can't decode byte 0xff"),
+        (b"{" + _KEY + b',"taskData":{"a":"\\ud800"}}', "truncated"),
+        (b"{" + _KEY + b',"taskData":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}", "recursion"),
+        (b"{" + _KEY + b',"command":"explode"}', "known are cancel, reschedule"),
+        (b"{" + _KEY + b',"command":"reschedule"}', '"to" belongs to a reschedule'),
+        (
+            b"{" + _KEY + b',"command":"cancel","to":"2026-02-09T01:41:12.959Z"}',
+            '"to" belongs to a reschedule',
+        ),
+        (b"{" + _KEY + b',"command":"reschedule","to":"soon"}', "'soon' is no RFC 3339"),
+        (_KEY.join((b"{", b"}")).replace(b'"a"', b'""'), "orderingId is empty"),
+        (_KEY.join((b"{", b"}")).replace(b'"a"', b'"\\ud800"'), "surrogate"),
+        (_KEY.join((b"{", b"}")).replace(b"12.959Z", b"12.959"), "with a time zone"),
+        (
+            _KEY.join((b"{", b"}")).replace(
+                b"2026-02-09T01:41:12.959Z", b"0001-01-01T00:00:00+01:00"
+            ),
+            "years 1 to 9999",
+        ),
+    ],
+)
+def test_p10_what_cannot_be_read_is_poison_with_its_reason(value: bytes, why: str) -> None:
+    """The reason says what was wrong with which field."""
+    with pytest.raises(PoisonRecord, match=why.replace("(", r"\(")):
+        decode_record(a_record(value=value))
+
+
+def test_p10_a_record_without_a_value_is_poison() -> None:
+    """A tombstone means nothing in this log."""
+    with pytest.raises(PoisonRecord, match="no value"):
+        decode_record(LogRecord(0, 0, NOW_MS, b"a", None))
+
+
+@pytest.mark.parametrize("field", [b'"orderingId":"a"', b'"uniquenessKey":"b"'])
+def test_p10_an_id_no_row_can_hold_is_poison(field: bytes) -> None:
+    """The limit is in UTF-8 bytes, and exactly the limit is read."""
+    name = field.partition(b":")[0]
+
+    def value_of(size_bytes: int) -> bytes:
+        return b"{" + _KEY.replace(field, name + b':"' + b"x" * size_bytes + b'"') + b"}"
+
+    assert isinstance(decode_record(a_record(value=value_of(ID_BYTES_MAX))), StoredTask)
+    with pytest.raises(PoisonRecord, match="longer than the 32760 bytes"):
+        decode_record(a_record(value=value_of(ID_BYTES_MAX + 1)))
+
+
+def test_p10_the_reason_stays_short_however_long_the_record_is() -> None:
+    """It is sent beside the record, which may already have the largest size there is."""
+    value = b"{" + _KEY + b',"command":"' + b"x" * 900_000 + b'"}'
+
+    with pytest.raises(PoisonRecord) as caught:
+        decode_record(a_record(value=value))
+
+    assert len(str(caught.value)) == REASON_CHARS_MAX
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_has_not_is_refused(number: float) -> None:
+    """It would be written as null and change on its way."""
+    with pytest.raises(InvalidTask, match="data is not JSON"):
+        encode_data(a_task(data={"a": None, "b": [number]}))
+
+
+def test_a_lone_surrogate_in_data_is_refused() -> None:
+    """No UTF-8 text can hold it."""
+    with pytest.raises(InvalidTask, match="surrogates not allowed"):
+        encode_data(a_task(data={"a": "\ud800"}))
+
+
+def test_data_slipped_past_validation_is_still_refused() -> None:
+    """``model_copy`` checks nothing, so the encoder does not rely on the model."""
+    tampered: Task = a_task().model_copy(update={"data": {"a": object()}})
+
+    with pytest.raises(InvalidTask, match="data is not JSON"):
+        encode_data(tampered)
+
+
+def test_a_command_knows_the_key_a_task_moves_to() -> None:
+    """Run-now moves to the time of its record, and the others move nothing."""
+    key = a_key()
+
+    def new_key(kind: CommandKind, to_ms: int | None = None) -> TaskKey | None:
+        return Command(kind, key, offset=3, recorded_ms=NOW_MS, to_ms=to_ms).new_key
+
+    assert new_key(CommandKind.RESCHEDULE, 5) == TaskKey(5, key.ordering_id, key.uniqueness_key)
+    assert new_key(CommandKind.RUN_NOW) == a_key(due_in_ms=0)
+    for kind in (CommandKind.CANCEL, CommandKind.DROP, CommandKind.RETRY):
+        assert new_key(kind) is None

@@ -1,0 +1,206 @@
+"""What each command does to a key in each state, by table and by example (P12)."""
+
+import pytest
+
+from actors.model.codec import Command, CommandKind
+from actors.model.commands import Decision, KnownTask, decide
+from actors.model.key import TaskKey
+from actors.model.status import CommandOutcome, Completion, CompletionResult
+from actors.model.task import FRESH, AttemptState, StoredTask
+from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
+
+OFFSET = 10
+"""Where the command stands; rows before it were made by lower offsets."""
+
+
+def _command(kind: CommandKind, *, to_ms: int = NOW_MS + 90_000) -> Command:
+    to = to_ms if kind is CommandKind.RESCHEDULE else None
+    return Command(kind, a_key(), OFFSET, recorded_ms=NOW_MS, to_ms=to)
+
+
+def _known(
+    *,
+    row: StoredTask | None = None,
+    completion: Completion | None = None,
+    attempts: AttemptState = FRESH,
+    running: bool = False,
+) -> KnownTask:
+    return KnownTask(row or a_stored_task(offset=1), completion, attempts, running)
+
+
+def _decide(
+    kind: CommandKind, known: KnownTask, new_key_completion: Completion | None = None
+) -> Decision:
+    return decide(_command(kind), known, new_key_completion, NOW_MS)
+
+
+@pytest.mark.parametrize("kind", CommandKind)
+def test_p12_a_key_nobody_scheduled_is_unknown(kind: CommandKind) -> None:
+    """Nothing is written for it."""
+    known = KnownTask(row=None, completion=None, attempts=FRESH, running=False)
+
+    assert _decide(kind, known) == Decision(CommandOutcome.UNKNOWN_KEY)
+
+
+@pytest.mark.parametrize("kind", sorted(set(CommandKind) - {CommandKind.RETRY}))
+@pytest.mark.parametrize("result", sorted(set(CompletionResult) - {CompletionResult.REOPENED}))
+def test_p12_a_closed_key_stays_closed(kind: CommandKind, result: CompletionResult) -> None:
+    """Only an operator's retry opens a done key."""
+    known = _known(completion=a_completion(result=result, offset=5))
+
+    assert _decide(kind, known) == Decision(CommandOutcome.ALREADY_CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        (CommandKind.CANCEL, CompletionResult.CANCELLED),
+        (CommandKind.DROP, CompletionResult.DROPPED),
+    ],
+)
+@pytest.mark.parametrize("running", [True, False])
+def test_p6_cancel_and_drop_close_the_key_and_say_whether_it_runs(
+    kind: CommandKind, result: CompletionResult, *, running: bool
+) -> None:
+    """A running attempt may end; the outcome says so."""
+    decision = _decide(kind, _known(running=running))
+
+    assert decision.outcome is (CommandOutcome.RUNNING if running else CommandOutcome.APPLIED)
+    assert decision.completion is not None
+    assert (decision.completion.result, decision.completion.offset) == (result, OFFSET)
+    assert decision.completion.closes(1)
+    assert (decision.row, decision.resumed) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "new_time_ms", "for_good"),
+    [
+        (CommandKind.RESCHEDULE, NOW_MS + 90_000, False),
+        (CommandKind.RUN_NOW, NOW_MS, True),
+    ],
+)
+def test_p12_a_move_closes_the_old_key_then_writes_the_new_row(
+    kind: CommandKind, new_time_ms: int, *, for_good: bool
+) -> None:
+    """The row keeps its data and takes the command's offset."""
+    decision = _decide(kind, _known())
+
+    new_key = TaskKey(new_time_ms, a_key().ordering_id, a_key().uniqueness_key)
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.new_key == new_key
+    assert decision.row == StoredTask(new_key, a_stored_task().data, OFFSET)
+    assert decision.completion is not None
+    assert decision.completion.moved_to_ms == new_time_ms
+    assert decision.completion.for_good is for_good
+
+
+@pytest.mark.parametrize("kind", [CommandKind.RESCHEDULE, CommandKind.RUN_NOW])
+@pytest.mark.parametrize(
+    "known", [_known(running=True), _known(attempts=AttemptState(used=1, last=1))]
+)
+def test_p12_a_move_is_too_late_once_an_attempt_runs_or_ran(
+    kind: CommandKind, known: KnownTask
+) -> None:
+    """It writes nothing."""
+    assert _decide(kind, known) == Decision(CommandOutcome.TOO_LATE)
+
+
+def test_p12_a_replayed_move_only_does_what_is_missing() -> None:
+    """The old key was closed before the crash, the new row may be missing."""
+    first = _decide(CommandKind.RESCHEDULE, _known())
+
+    again = _decide(CommandKind.RESCHEDULE, _known(completion=first.completion))
+
+    assert again.completion is None
+    assert (again.outcome, again.row, again.new_key) == (
+        CommandOutcome.APPLIED,
+        first.row,
+        first.new_key,
+    )
+
+
+def test_a_move_to_a_key_that_never_runs_again_is_refused() -> None:
+    """The task would vanish; it goes on waiting where it is."""
+    done = a_completion(result=CompletionResult.SUCCESS)
+
+    decision = _decide(CommandKind.RESCHEDULE, _known(), new_key_completion=done)
+
+    assert decision.outcome is CommandOutcome.ALREADY_CLOSED
+    assert (decision.completion, decision.row) == (None, None)
+    assert decision.resumed == a_stored_task(offset=1)
+
+
+def test_a_move_to_a_key_that_was_moved_away_before_is_applied() -> None:
+    """There and back again: the later record opens the key."""
+    moved_away = a_completion(result=CompletionResult.MOVED, offset=5)
+
+    decision = _decide(CommandKind.RESCHEDULE, _known(), new_key_completion=moved_away)
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.row is not None
+
+
+def test_a_move_to_its_own_time_changes_nothing() -> None:
+    """The task goes on waiting under the same key."""
+    command = _command(CommandKind.RESCHEDULE, to_ms=a_key().scheduled_ms)
+
+    decision = decide(command, _known(), None, NOW_MS)
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert (decision.completion, decision.row) == (None, None)
+    assert decision.resumed == a_stored_task(offset=1)
+    assert decision.new_key == a_key()
+
+
+@pytest.mark.parametrize(
+    "result", [CompletionResult.SUCCESS, CompletionResult.FAILURE, CompletionResult.DROPPED]
+)
+def test_p5_an_operators_retry_reopens_a_done_key(result: CompletionResult) -> None:
+    """All attempts are available again; their numbers go on, so no row is written over."""
+    known = _known(
+        completion=a_completion(result=result, offset=1, attempts=7),
+        attempts=AttemptState(used=3, last=3, next_attempt_ms=NOW_MS),
+    )
+
+    decision = _decide(CommandKind.RETRY, known)
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.completion is not None
+    assert decision.completion.result is CompletionResult.REOPENED
+    assert decision.completion.attempts == 7
+    assert not decision.completion.closes(1)
+    assert decision.resumed is not None
+    assert decision.resumed.attempts == AttemptState(used=0, last=7)
+
+
+@pytest.mark.parametrize("result", [CompletionResult.CANCELLED, CompletionResult.MOVED])
+def test_a_retry_does_not_reopen_what_was_cancelled_or_moved(result: CompletionResult) -> None:
+    """A schedule record does."""
+    known = _known(completion=a_completion(result=result, offset=5))
+
+    assert _decide(CommandKind.RETRY, known) == Decision(CommandOutcome.ALREADY_CLOSED)
+
+
+def test_a_retry_of_a_running_task_leaves_it_alone() -> None:
+    """It is being tried already."""
+    assert _decide(CommandKind.RETRY, _known(running=True)) == Decision(CommandOutcome.RUNNING)
+
+
+def test_a_retry_of_a_waiting_task_ends_its_wait() -> None:
+    """A blocked task, or one that waits for its next attempt, may start at once."""
+    waiting = AttemptState(used=5, last=5, next_attempt_ms=NOW_MS + 100_000)
+
+    decision = _decide(CommandKind.RETRY, _known(attempts=waiting))
+
+    assert decision.outcome is CommandOutcome.APPLIED
+    assert decision.resumed is not None
+    assert decision.resumed.attempts == AttemptState(used=0, last=5, next_attempt_ms=0)
+
+
+def test_p6_a_later_record_opens_what_a_cancel_closed_and_commands_work_again() -> None:
+    """The completion of the cancel closes nothing made after it."""
+    cancelled = a_completion(result=CompletionResult.CANCELLED, offset=5)
+    known = _known(row=a_stored_task(offset=8), completion=cancelled)
+
+    assert known.closing is None
+    assert _decide(CommandKind.DROP, known).outcome is CommandOutcome.APPLIED

@@ -1,0 +1,48 @@
+"""Events: typed, past tense, and all of them in the union that telemetry handles."""
+
+import dataclasses
+import inspect
+import re
+import typing
+
+from actors.model import events
+from actors.model.events import Event
+
+_PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held)$")
+"""The regular participles, and the irregular ones in use."""
+
+
+def _classes() -> list[type]:
+    return [
+        member
+        for _, member in inspect.getmembers(events, inspect.isclass)
+        if member.__module__ == events.__name__
+    ]
+
+
+def test_every_event_is_in_the_union() -> None:
+    """An event outside it would be emitted and handled by nobody."""
+    assert set(typing.get_args(Event)) == set(_classes())
+
+
+def test_every_event_is_told_in_the_past_tense() -> None:
+    """It has happened; nobody is asked to do anything."""
+    for event in _classes():
+        assert _PAST.search(event.__name__), event
+
+
+def test_every_event_is_a_frozen_slotted_value() -> None:
+    """It crosses threads."""
+    for event in _classes():
+        parameters = getattr(event, "__dataclass_params__")  # noqa: B009 - not declared
+        assert parameters.frozen, event
+        assert "__slots__" in vars(event), event
+        assert inspect.getdoc(event), event
+
+
+def test_times_of_events_carry_their_unit() -> None:
+    """A duration or an instant is told in milliseconds."""
+    for event in _classes():
+        for field in dataclasses.fields(event):
+            if re.search(r"duration|delay|pause|waited|timeout|reached|watermark", field.name):
+                assert field.name.endswith("_ms"), (event, field.name)

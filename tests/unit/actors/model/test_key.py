@@ -1,0 +1,67 @@
+"""The text forms of a key, by example."""
+
+import pytest
+
+from actors.model.errors import InvalidKey
+from actors.model.key import TaskKey, first_key_at
+from tests.builders import NOW, NOW_MS, a_key
+
+
+def test_the_text_form_by_example() -> None:
+    """Time, ordering id, uniqueness key; commas and slashes inside are encoded."""
+    key = TaskKey(NOW_MS, "customer/7", "a,b")
+
+    assert str(key) == "2026-02-09T01:41:12.959Z,customer%2F7,a%2Cb"
+    assert TaskKey.parse(str(key)) == key
+
+
+def test_the_time_of_a_key_is_told_in_utc() -> None:
+    """The property gives what the user scheduled."""
+    assert a_key(due_in_ms=0).scheduled_time == NOW
+
+
+def test_empty_ids_keep_their_place() -> None:
+    """Two commas are always there."""
+    assert str(TaskKey(NOW_MS, "", "")) == "2026-02-09T01:41:12.959Z,,"
+    assert TaskKey.parse("2026-02-09T01:41:12.959Z,,") == TaskKey(NOW_MS, "", "")
+
+
+def test_the_legacy_form_is_read_as_it_stands() -> None:
+    """Nothing of it is encoded, so a per cent sign is one."""
+    key = TaskKey.parse("TaskKey(2026-02-09T01:41:12.959Z,customer (7),100%2C)")
+
+    assert key == TaskKey(NOW_MS, "customer (7)", "100%2C")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "expected <instant>,<ordering id>,<uniqueness key>"),
+        ("2026-02-09T01:41:12.959Z,a", "expected <instant>"),
+        ("2026-02-09T01:41:12.959Z,a,b,c", "written as %2C"),
+        ("TaskKey(2026-02-09T01:41:12.959Z,a,b,c)", "expected <instant>"),
+        ("2026-02-09T01:41:12.959,a,b", "no RFC 3339 instant with a time zone"),
+        ("tomorrow,a,b", "'tomorrow' is no RFC 3339 instant"),
+        ("2026-02-09T01:41:12.959Z,%FF,b", "can't decode byte 0xff"),
+    ],
+)
+def test_other_text_is_refused_with_the_reason(text: str, why: str) -> None:
+    """The error shows the text and what was expected."""
+    with pytest.raises(InvalidKey) as caught:
+        TaskKey.parse(text)
+
+    assert repr(text) in str(caught.value)
+    assert why in str(caught.value)
+
+
+def test_p4_keys_order_by_time_then_ordering_id_then_uniqueness_key() -> None:
+    """The order in which tasks of one ordering id run."""
+    first, *others = in_order = [
+        first_key_at(NOW_MS),
+        TaskKey(NOW_MS, "a", "b"),
+        TaskKey(NOW_MS, "a", "c"),
+        TaskKey(NOW_MS, "b", "a"),
+        TaskKey(NOW_MS + 1, "a", "a"),
+    ]
+
+    assert sorted([*others, first]) == in_order

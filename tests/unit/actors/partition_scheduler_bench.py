@@ -1,0 +1,55 @@
+"""A PartitionScheduler between probes."""
+
+from actors.messages import (
+    ExecuteTasks,
+    ScheduleTasks,
+    StartTasks,
+    WithdrawTask,
+)
+from actors.model.commands import Withdrawal
+from actors.model.settings import TreeSettings, WindowSettings
+from actors.model.task import AttemptState, StoredTask
+from actors.partition_scheduler import PartitionScheduler
+from tests.builders import a_stored_task
+from tests.unit.probes import PARTITION, Harness, Probe
+
+SLOTS = 3
+
+
+class Bench:
+    """A PartitionScheduler between probes, started unless told otherwise."""
+
+    def __init__(self, *, started: bool = True) -> None:
+        window = WindowSettings(executing_tasks_max=SLOTS, tasks_max=10, clock_check_ms=1_000)
+        self.harness = Harness(TreeSettings(window=window))
+        self.executor = self.harness.executor
+        self.ref = self.harness.spawn(PartitionScheduler(self.harness.effects, PARTITION))
+        if started:
+            self.tell(StartTasks())
+
+    def tell(self, message: object) -> None:
+        """Let the role handle a message."""
+        self.ref.tell(message)
+        self.harness.run()
+
+    def schedule(self, *due_in_ms: int) -> None:
+        """Send tasks due after these times; their keys are named after them."""
+        self.tell(ScheduleTasks(tuple(task_due_in(due) for due in due_in_ms)))
+
+    def executed(self) -> list[str]:
+        """Take what was handed on."""
+        batches = self.executor.take_all(ExecuteTasks)
+        return [task.key.uniqueness_key for batch in batches for task in batch.tasks]
+
+    def withdraw(self, due_in_ms: int, withdrawal: Withdrawal = Withdrawal.CLOSE) -> Probe:
+        """Ask for a key."""
+        asker = Probe()
+        self.tell(WithdrawTask(task_due_in(due_in_ms).key, withdrawal, asker))
+        return asker
+
+
+def task_due_in(due_in_ms: int, *, last: int = 0, offset: int = 0) -> StoredTask:
+    """Return a task named after its due time."""
+    attempts = AttemptState(last=last, used=last)
+    name = str(due_in_ms)
+    return a_stored_task(due_in_ms=due_in_ms, uniqueness_key=name, attempts=attempts, offset=offset)

@@ -1,0 +1,195 @@
+"""PartitionExecutor with its real children, messages delivered in a random order of actors.
+
+Whatever the order, every slot is given back exactly once, every task is closed exactly once,
+no ordering id runs two at a time, and a drain ends.  The seed is in the test's name.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+
+from actors.messages import (
+    AttemptRecorded,
+    CheckTask,
+    CompletionRecorded,
+    DrainTasks,
+    ExecuteTasks,
+    LoadOrdering,
+    MeetSiblings,
+    OrderingLoaded,
+    RecordAttempt,
+    RecordCompletion,
+    SlotsReleased,
+    TaskChecked,
+    TasksDrained,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from actors.model.attempts import Ending
+from actors.model.backoff import RetryPolicy
+from actors.model.commands import Holding, Withdrawal
+from actors.model.key import TaskKey
+from actors.model.outcome import Outcome
+from actors.model.settings import TreeSettings, WindowSettings
+from actors.model.status import CompletionResult
+from actors.model.task import StoredTask, Task
+from actors.partition_executor import PartitionExecutor
+from actors.task_executor import TaskExecutor
+from tests.builders import a_stored_task
+from tests.unit.probes import Harness, Probe
+
+STEPS = 400
+IDS = 3
+TASKS_PER_ID = 8
+
+
+class Job(TaskExecutor):
+    """The fake runner never calls it."""
+
+    retry = RetryPolicy(attempts_max=3, wait=lambda _state: 0.05)  # type: ignore[arg-type]
+
+    def execute(self, task: Task) -> Outcome | None:
+        """Never called here."""
+        raise AssertionError(f"{task.key} was run")
+
+
+class World:
+    """A subtree, and a stand-in for store and tracker that answers when it is drawn to."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        window = WindowSettings(ordering_queue_tasks_max=2, slow_attempt_ms=1_000)
+        self.harness = Harness(TreeSettings(window=window), rng=self.rng, make_executor=Job)
+        self.ref = self.harness.system.spawn_root(
+            PartitionExecutor(self.harness.effects, self.harness.ownership)
+        )
+        self.ref.tell(MeetSiblings(self.harness.siblings))
+        self.stored: dict[TaskKey, StoredTask] = {}
+        self.closed: Counter[TaskKey] = Counter()
+        self.cancelled: dict[TaskKey, int] = {}
+        self.asked: list[tuple[TaskKey, Probe]] = []
+        self.slots = 0
+        self.offset = 0
+
+    def act(self, *, sends: bool) -> None:
+        """Do one thing at random, and deliver a few messages."""
+        acts = [self._end_attempt, self._answer_tracker, self._answer_store, self._let_time_pass]
+        if sends:
+            acts += [self._send, self._send, self._cancel]
+        self.rng.choice(acts)()
+        for _ in range(self.rng.randrange(6)):
+            self.harness.system.run_one()
+        self._note()
+
+    def settle(self) -> None:
+        """Answer everything until nothing is left to answer."""
+        for _ in range(STEPS * 20):
+            self.act(sends=False)
+        self.harness.run()
+        self._note()
+
+    def _note(self) -> None:
+        if self.harness.failures:
+            raise self.harness.failures.pop(0)
+        for message in self.harness.scheduler.take_all(SlotsReleased):
+            self.slots -= message.slots
+        waiting = []
+        for key, asker in self.asked:
+            if not asker.messages:
+                waiting.append((key, asker))
+            else:
+                assert asker.take(TaskWithdrawn).holding is not Holding.RAN
+                self.cancelled[key] = self.offset
+        self.asked = waiting
+
+    def _send(self) -> None:
+        if self.asked:
+            # The schedule is written one operation at a time: a command ends before a batch.
+            return
+        self.offset += 1
+        number = self.rng.randrange(TASKS_PER_ID)
+        task = a_stored_task(
+            due_in_ms=number - 1_000,
+            ordering_id=f"id-{self.rng.randrange(IDS)}",
+            uniqueness_key=str(number),
+            offset=self.offset,
+        )
+        self.stored[task.key] = task
+        self.slots += 1
+        self.ref.tell(ExecuteTasks((task,)))
+
+    def _cancel(self) -> None:
+        if self.stored and not self.asked:
+            key = self.rng.choice(sorted(self.stored))
+            self.asked.append((key, Probe()))
+            self.ref.tell(WithdrawTask(key, Withdrawal.CLOSE, self.asked[-1][1]))
+
+    def _end_attempt(self) -> None:
+        if self.harness.runner.started:
+            endings = [Ending.DONE, Ending.DONE, Ending.FAILED, Ending.NOT_STARTED, Ending.DROPPED]
+            now_ms = self.harness.clock.now_ms()
+            self.harness.runner.end(self.rng.choice(endings), at_ms=now_ms)
+
+    def _answer_tracker(self) -> None:
+        if not self.harness.tracker.messages:
+            return
+        match self.harness.tracker.messages.pop(0):
+            case CheckTask(task=task, reply_to=asker):
+                asker.tell(TaskChecked(task.key, self._is_closed(task), task.offset))
+            case RecordAttempt(record=record, reply_to=asker):
+                asker.tell(AttemptRecorded(record.key))
+            case RecordCompletion(completion=completion, reply_to=asker):
+                self.closed[completion.key] += 1
+                asker.tell(CompletionRecorded(completion.key, CompletionResult.SUCCESS))
+            case message:
+                raise AssertionError(f"no executor tells a tracker {message!r}")
+
+    def _is_closed(self, task: StoredTask) -> bool:
+        return self.closed[task.key] > 0 or self.cancelled.get(task.key, -1) >= task.offset
+
+    def _answer_store(self) -> None:
+        if self.harness.persistence.has(LoadOrdering):
+            ask = self.harness.persistence.take(LoadOrdering)
+            rows = [
+                self.stored[key]
+                for key in sorted(self.stored)
+                if key.ordering_id == ask.ordering_id and ask.after < key <= ask.up_to
+            ]
+            page = rows[: ask.limit]
+            next_after = page[-1].key if len(rows) > ask.limit else None
+            fresh = tuple(row for row in page if not self._is_closed(row))
+            ask.reply_to.tell(OrderingLoaded(fresh, next_after))
+
+    def _let_time_pass(self) -> None:
+        self.harness.clock.advance(self.rng.choice((1, 100, 1_000)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_task_is_closed_once_and_every_slot_given_back(seed: int) -> None:
+    """Nothing is left behind, whatever the order of messages."""
+    world = World(seed)
+    for _ in range(STEPS):
+        world.act(sends=True)
+
+    world.settle()
+
+    still_open = [key for key, task in world.stored.items() if not world._is_closed(task)]
+    assert not still_open
+    assert not [key for key, times in world.closed.items() if times > 1]
+    assert world.slots == 0 and not world.asked
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_p14_a_drain_ends_whatever_it_interrupts(seed: int) -> None:
+    """Once, and nothing is started after it."""
+    world = World(1_000 + seed)
+    for _ in range(world.rng.randrange(STEPS)):
+        world.act(sends=True)
+
+    world.ref.tell(DrainTasks())
+    world.settle()
+    world.harness.advance(10_000)
+
+    assert len(world.harness.supervisor.take_all(TasksDrained)) == 1
+    assert not world.harness.runner.started and not world.asked

@@ -1,0 +1,149 @@
+"""OrderingExecutor: commands, what an earlier tree left running, and letting go."""
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.messages import (
+    AdoptAttempt,
+    DrainTasks,
+    ExecuteTask,
+    HoldOrdering,
+    OrderingDrained,
+    TaskPostponed,
+    TaskWithdrawn,
+    WithdrawTask,
+)
+from actors.model.commands import Holding, Withdrawal
+from tests.builders import an_attempt
+from tests.unit.actors.ordering_executor_bench import Bench, task_named
+from tests.unit.probes import EPOCH, Probe
+
+
+@pytest.mark.parametrize("withdrawal", Withdrawal)
+def test_a_waiting_task_is_withdrawn(withdrawal: Withdrawal) -> None:
+    """Its slot is given back."""
+    bench = Bench()
+    bench.execute("a", "b")
+    asker = Probe()
+
+    bench.tell(WithdrawTask(task_named("b").key, withdrawal, asker))
+    bench.finish()
+
+    assert asker.take(TaskWithdrawn).holding is Holding.WITHDRAWN
+    assert bench.attempted == ["a"] and bench.slots == 0
+
+
+def test_a_waiting_task_that_ran_is_not_moved() -> None:
+    """It stays where it is."""
+    bench = Bench()
+    bench.execute("a")
+    bench.slots += 1
+    bench.tell(ExecuteTask(task_named("b", last=1)))
+    asker = Probe()
+
+    bench.tell(WithdrawTask(task_named("b").key, Withdrawal.MOVE, asker))
+    bench.finish()
+
+    assert asker.take(TaskWithdrawn).holding is Holding.RAN and bench.running() == "b"
+
+
+def test_the_task_at_hand_is_withdrawn_by_its_executor() -> None:
+    """It knows whether user code runs."""
+    bench = Bench()
+    bench.execute("a")
+    asker = Probe()
+
+    bench.tell(WithdrawTask(task_named("a").key, Withdrawal.CLOSE, asker))
+
+    assert bench.told(WithdrawTask) == 1 and not asker.messages
+
+
+def test_an_unknown_key_is_absent() -> None:
+    """The store alone knows it."""
+    bench = Bench()
+    asker = Probe()
+
+    bench.tell(WithdrawTask(task_named("b").key, Withdrawal.CLOSE, asker))
+
+    assert asker.take(TaskWithdrawn).holding is Holding.ABSENT
+
+
+def test_p16_a_foreign_attempt_is_waited_for_and_its_key_runs_again() -> None:
+    """Another owner may have run it; only the check will say."""
+    bench = Bench()
+    attempt = an_attempt(task=task_named("a"), epoch=EPOCH - 1)
+
+    bench.tell(AdoptAttempt(attempt))
+    bench.execute("a")
+    waiting = bench.attempted
+    bench.finish("a")
+    bench.finish("a")
+
+    assert not waiting and bench.attempted == ["a"] and bench.slots == 0
+
+
+def test_p16_an_own_attempt_takes_a_slot_and_gives_it_back() -> None:
+    """A later load of its key only updates it."""
+    bench = Bench()
+
+    bench.tell(AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)))
+    slots = bench.slots
+    bench.execute("a")
+    bench.finish("a")
+
+    assert slots == 1 and bench.slots == 0 and not bench.attempted
+
+
+def test_an_idle_id_is_drained_at_once() -> None:
+    """Nothing of it runs."""
+    bench = Bench()
+
+    bench.tell(DrainTasks())
+
+    assert bench.harness.executor.has(OrderingDrained)
+
+
+def test_p14_a_busy_id_is_drained_when_its_task_has_ended() -> None:
+    """The queue is stored, so it is left."""
+    bench = Bench()
+    bench.execute("a", "b")
+
+    bench.tell(DrainTasks())
+    early = bench.harness.executor.has(OrderingDrained)
+    bench.finish()
+
+    assert not early and bench.told(DrainTasks) == 1
+    assert bench.harness.executor.has(OrderingDrained) and bench.attempted == ["a"]
+
+
+def test_p14_an_answer_of_the_store_after_the_drain_began_is_ignored() -> None:
+    """It may be under way already."""
+    bench = Bench()
+    bench.execute("a", "b")
+    bench.tell(TaskPostponed(task_named("a").key))
+    bench.finish()
+
+    bench.tell(DrainTasks())
+    bench.loaded("b")
+
+    assert bench.attempted == ["a"] and bench.harness.executor.has(OrderingDrained)
+
+
+def test_every_message_of_the_parent_is_counted_as_received() -> None:
+    """The parent stops an idle child only when it saw everything sent to it."""
+    bench = Bench()
+    sends: tuple[Callable[[], object], ...] = (
+        lambda: AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)),
+        lambda: ExecuteTask(task_named("a", 9)),
+        lambda: ExecuteTask(task_named("b")),
+        lambda: ExecuteTask(task_named("b", 9)),
+        lambda: WithdrawTask(task_named("b").key, Withdrawal.CLOSE, Probe()),
+        lambda: WithdrawTask(task_named("a").key, Withdrawal.CLOSE, Probe()),
+        lambda: HoldOrdering(task_named("c").key, task_named("d").key),
+    )
+    for send in sends:
+        bench.tell(send())
+    bench.finish("a", offset=9)
+
+    assert bench.last is not None and bench.last.received == len(sends)

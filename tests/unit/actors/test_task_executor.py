@@ -1,0 +1,299 @@
+"""TaskExecutor: what follows from one attempt, and what may interrupt it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from actors.messages import (
+    AttemptTask,
+    RecordCompletion,
+    RecordStart,
+    TaskExecuted,
+    TaskPostponed,
+)
+from actors.model.attempts import AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy
+from actors.model.commands import Holding, Withdrawal
+from actors.model.status import AttemptResult, CompletionResult
+from actors.model.task import AttemptState
+from actors.ports.log import Position
+from actors.task_executor import TaskExecutor
+from tests.builders import NOW_MS, a_stored_task
+from tests.unit.actors.task_executor_bench import (
+    AWKWARD_NAMES,
+    TASK,
+    WAIT_MS,
+    Awkward,
+    Bench,
+    Job,
+    holding_of,
+)
+from tests.unit.probes import EPOCH
+
+
+def test_a_task_is_run_once_and_closed_as_a_success() -> None:
+    """The ordering id goes on only after the completion is durable."""
+    bench = Bench()
+
+    attempt = bench.begin()
+    bench.end()
+    settled_early = list(bench.runner.settled)
+    told_early = bench.parent.has(TaskExecuted)
+    recorded = bench.record_completion()
+
+    assert (attempt.number, attempt.epoch, attempt.timeout_ms) == (1, EPOCH, 7_000)
+    assert recorded.completion.result is CompletionResult.SUCCESS
+    assert recorded.completion.offset == 3 and recorded.record is None
+    assert not settled_early and not told_early
+    assert bench.runner.settled == [attempt]
+    assert bench.parent.take(TaskExecuted).key == TASK.key
+
+
+def test_a_subclass_may_name_its_attributes_as_it_likes() -> None:
+    """Neither side sees the other's state, and no constructor of ours need be called."""
+    role = Awkward()
+    bench = Bench(role)
+
+    bench.begin()
+    setattr(role, AWKWARD_NAMES[0], "mine")
+    bench.end(Ending.FAILED)
+    bench.record_attempt()
+
+    assert bench.parent.has(TaskPostponed)
+    assert {getattr(role, name) for name in AWKWARD_NAMES} == {"mine"}
+
+
+def test_p5_a_closed_task_is_not_run() -> None:
+    """The tracker says so, and nothing is recorded."""
+    bench = Bench()
+
+    bench.tell(AttemptTask(TASK))
+    bench.answer_check(closed=True)
+
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_a_dropped_task_is_closed_with_its_reason() -> None:
+    """A drop is done: it is never tried again."""
+    bench = Bench()
+
+    bench.begin()
+    bench.runner.end(Ending.DROPPED, reason="customer left")
+    bench.harness.run()
+
+    completion = bench.record_completion().completion
+    assert completion.result is CompletionResult.DROPPED
+    assert completion.reason == "customer left"
+
+
+def test_the_next_attempt_waits_until_number_and_time_are_durable() -> None:
+    """Attempt number and next time are durable before the next attempt."""
+    bench = Bench()
+
+    bench.begin()
+    bench.end(Ending.FAILED)
+    bench.harness.advance(WAIT_MS * 10)
+    started_early = list(bench.runner.started)
+    record = bench.record_attempt().record
+    bench.harness.advance(1)
+
+    assert not started_early
+    assert (record.attempt, record.used, record.result) == (1, 1, AttemptResult.FAILURE)
+    assert record.next_attempt_ms == NOW_MS + WAIT_MS
+    assert bench.runner.only.number == 2
+
+
+def test_a_retry_runs_after_its_wait_and_not_before() -> None:
+    """The parent hears that what is behind belongs in the store."""
+    bench = Bench()
+
+    bench.begin()
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS - 1)
+    early = list(bench.runner.started)
+    bench.harness.advance(1)
+
+    assert not early and bench.runner.only.number == 2
+    assert bench.parent.has(TaskPostponed)
+
+
+def test_retry_after_overrides_the_policys_wait() -> None:
+    """``Retry(after=...)`` says when; it counts as an attempt."""
+    bench = Bench()
+
+    bench.begin()
+    bench.end(Ending.RETRY, retry_after_ms=5)
+    record = bench.record_attempt().record
+
+    assert (record.result, record.used, record.next_attempt_ms) == (
+        AttemptResult.RETRY,
+        1,
+        NOW_MS + 5,
+    )
+
+
+def test_a_wait_without_end_is_kept_within_the_years_a_row_can_hold() -> None:
+    """``Retry(after=timedelta.max)`` is a long wait, not a number no store can hold."""
+    bench = Bench()
+
+    bench.begin()
+    bench.end(Ending.RETRY, retry_after_ms=round(timedelta.max.total_seconds() * 1000))
+
+    next_ms = bench.record_attempt().record.next_attempt_ms
+    assert next_ms is not None and NOW_MS < next_ms <= 253_402_300_799_999
+
+
+def test_a_wait_strategy_that_raises_does_not_take_the_tree_down() -> None:
+    """It is user code: the task is tried again as the default policy says."""
+    role = Job()
+
+    def broken(_state: object) -> float:
+        raise ZeroDivisionError
+
+    role.retry = RetryPolicy(3, broken)  # type: ignore[arg-type]
+    bench = Bench(role)
+
+    bench.begin()
+    bench.end(Ending.FAILED)
+
+    next_ms = bench.record_attempt().record.next_attempt_ms
+    assert next_ms is not None and next_ms > NOW_MS
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.RETRY, Ending.TIMED_OUT])
+def test_used_up_attempts_close_the_key_as_failed(ending: Ending) -> None:
+    """``skip``: the last attempt goes with the completion."""
+    bench = Bench(attempts_max=2)
+
+    bench.begin()
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS)
+    bench.end(ending)
+    recorded = bench.record_completion()
+
+    assert recorded.completion.result is CompletionResult.FAILURE
+    assert recorded.completion.attempts == 2
+    assert recorded.record is not None and recorded.record.next_attempt_ms is None
+    assert bench.parent.take_all(TaskExecuted)
+
+
+def test_a_blocked_key_holds_its_ordering_id() -> None:
+    """``block``: recorded, then held until an operator acts."""
+    bench = Bench(attempts_max=1, on_exhausted="block")
+
+    bench.begin()
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS * 100)
+
+    assert not bench.runner.started and not bench.parent.has(TaskExecuted)
+    assert bench.parent.has(TaskPostponed)
+    assert holding_of(bench.withdraw(Withdrawal.RETRY)) is Holding.WITHDRAWN
+
+
+def test_a_dead_letter_is_acknowledged_before_the_key_is_closed() -> None:
+    """``dead_letter``: the record as it stood in the log."""
+    bench = Bench(attempts_max=1, on_exhausted="dead_letter")
+
+    bench.begin()
+    bench.end(Ending.FAILED)
+    letter, _reason, future = bench.harness.writer.letters[0]
+    early = bench.tracker.has(RecordCompletion)
+    future.set_result(Position(0, 1))
+    bench.harness.run()
+
+    assert not early and letter.offset == 3
+    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+
+
+def test_a_task_loaded_with_all_attempts_used_is_not_run() -> None:
+    """A suspect that used up its attempts by dying is given up."""
+    bench = Bench(attempts_max=2)
+
+    bench.tell(AttemptTask(replace(TASK, attempts=AttemptState(used=2, last=3, suspect=True))))
+    bench.answer_check()
+
+    completion = bench.record_completion().completion
+    assert not bench.runner.started
+    assert (completion.result, completion.attempts) == (CompletionResult.FAILURE, 3)
+
+
+def test_a_task_that_was_not_overdue_records_no_start() -> None:
+    """A first attempt that succeeds has no attempt row."""
+    assert Bench().begin().record_start is None
+
+
+@pytest.mark.parametrize(("suspect", "used"), [(False, 1), (True, 2)])
+def test_only_a_suspects_start_counts_as_an_attempt(suspect: bool, used: int) -> None:
+    """A bystander of a dying process keeps its attempts."""
+    bench = Bench()
+    state = AttemptState(used=1, last=4, suspect=suspect)
+
+    attempt = bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
+    assert attempt.record_start is not None
+    recorded = attempt.record_start()
+    message = bench.tracker.take(RecordStart)
+
+    assert message.recorded is recorded and attempt.suspect is suspect
+    assert (message.record.attempt, message.record.used) == (5, used)
+    assert message.record.result is AttemptResult.STARTED and message.record.finished_ms is None
+
+
+def test_a_failed_suspect_is_counted_once() -> None:
+    """Its durable start and its end are the same attempt."""
+    bench = Bench()
+    state = AttemptState(used=1, last=1, suspect=True)
+
+    bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
+    record = bench.fail_once().record
+    bench.harness.advance(WAIT_MS)
+
+    assert (record.attempt, record.used) == (2, 2)
+    assert bench.runner.only.record_start is None and not bench.runner.only.suspect
+
+
+def test_an_attempt_without_a_lease_is_tried_again() -> None:
+    """User code was not called, so nothing is counted."""
+    bench = Bench()
+
+    bench.begin()
+    bench.end(Ending.NOT_STARTED)
+    bench.harness.advance(200)
+
+    assert bench.runner.only.number == 1 and not bench.tracker.messages
+
+
+def test_a_clock_set_far_back_and_forward_again_does_not_strand_a_task() -> None:
+    """The wait follows the wall clock, however far away the due time looked."""
+    bench = Bench()
+
+    bench.begin()
+    bench.harness.clock.step_wall(-86_400_000)
+    bench.end(Ending.NOT_STARTED)
+    bench.harness.clock.step_wall(86_400_000)
+    bench.harness.advance(2_000)
+
+    assert bench.runner.only.number == 1
+
+
+def test_the_ends_of_other_attempts_are_ignored() -> None:
+    """An attempt of an earlier task may answer late."""
+    bench = Bench()
+
+    first = bench.begin()
+    listener = bench.runner.started[0].listener
+    bench.end()
+    bench.record_completion()
+    bench.begin(a_stored_task(due_in_ms=0, uniqueness_key="next"))
+
+    listener(AttemptEnded(first, Ending.DONE, NOW_MS, NOW_MS))
+    bench.harness.run()
+
+    assert bench.runner.only.task.key.uniqueness_key == "next"
+    assert not bench.tracker.messages
+
+
+def test_it_is_started_by_its_parent_only() -> None:
+    """On its own it would have no tree to fail with."""
+    with pytest.raises(TypeError, match="spawn"):
+        TaskExecutor.start()

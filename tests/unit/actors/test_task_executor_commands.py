@@ -1,0 +1,213 @@
+"""TaskExecutor: later records and commands, whatever it is just waiting for."""
+
+from dataclasses import replace
+
+import pytest
+
+from actors.messages import (
+    AttemptTask,
+    TaskExecuted,
+    UpdateTask,
+    WithdrawTask,
+)
+from actors.model.attempts import Ending
+from actors.model.commands import Holding, Withdrawal
+from actors.model.status import CompletionResult
+from tests.builders import a_stored_task
+from tests.unit.actors.task_executor_bench import TASK, WAIT_MS, Bench, holding_of
+from tests.unit.probes import Probe
+
+
+def test_p6_the_next_attempt_uses_the_latest_data() -> None:
+    """The running one keeps the data it started with."""
+    bench = Bench()
+
+    attempt = bench.begin()
+    bench.tell(UpdateTask(replace(TASK, data=b'{"invoice":43}', offset=9)))
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS)
+
+    assert attempt.task.data == b'{"invoice":42}'
+    assert bench.runner.only.task.data == b'{"invoice":43}'
+    assert bench.runner.only.number == 2, "a later record does not forget attempts"
+
+
+def test_an_update_for_a_task_that_just_ended_does_no_harm() -> None:
+    """The parent may send one before it hears of the end."""
+    bench = Bench()
+    bench.begin()
+    bench.end()
+    bench.record_completion()
+
+    bench.tell(UpdateTask(replace(TASK, offset=9)))
+
+    assert bench.parent.take(TaskExecuted).offset == 3, "the update was not taken into account"
+
+
+def test_an_update_while_checking_is_checked_itself() -> None:
+    """What is known of the older record says nothing about the newer one."""
+    bench = Bench()
+    bench.tell(AttemptTask(TASK))
+
+    bench.tell(UpdateTask(replace(TASK, offset=9)))
+    bench.answer_check(closed=True)
+    waiting = not bench.parent.has(TaskExecuted)
+    bench.answer_check(closed=False)
+
+    assert waiting and bench.runner.only.task.offset == 9
+
+
+def test_an_answer_about_an_earlier_task_is_not_taken_for_this_one() -> None:
+    """A withdrawn task leaves its question behind."""
+    bench = Bench()
+    bench.tell(AttemptTask(TASK))
+    assert holding_of(bench.withdraw()) is Holding.WITHDRAWN
+    bench.tell(AttemptTask(a_stored_task(due_in_ms=0, uniqueness_key="next", offset=4)))
+    bench.parent.take_all(TaskExecuted)
+
+    bench.answer_check(closed=True)
+    not_finished = not bench.parent.has(TaskExecuted)
+    bench.answer_check(closed=False)
+
+    assert not_finished and bench.runner.only.task.key.uniqueness_key == "next"
+
+
+@pytest.mark.parametrize("withdrawal", Withdrawal)
+def test_a_task_being_checked_can_be_withdrawn(withdrawal: Withdrawal) -> None:
+    """No attempt follows, whatever the check says."""
+    bench = Bench()
+    bench.tell(AttemptTask(TASK))
+
+    asker = bench.withdraw(withdrawal)
+    bench.answer_check()
+
+    assert holding_of(asker) is Holding.WITHDRAWN
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_p6_a_cancelled_attempt_may_end_and_no_other_follows() -> None:
+    """Its failure is recorded as history."""
+    bench = Bench()
+
+    bench.begin()
+    asker = bench.withdraw()
+    bench.end(Ending.FAILED)
+    record = bench.record_attempt().record
+    bench.harness.advance(WAIT_MS * 10)
+
+    assert holding_of(asker) is Holding.RUNNING
+    assert record.next_attempt_ms is None
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_p6_a_cancelled_attempt_that_ends_well_makes_the_key_done() -> None:
+    """The cancel came too late."""
+    bench = Bench()
+
+    bench.begin()
+    bench.withdraw()
+    bench.end()
+
+    assert bench.record_completion().completion.result is CompletionResult.SUCCESS
+
+
+def test_p6_a_cancelled_attempt_that_was_refused_is_not_started_again() -> None:
+    """No lease meant that user code was not called; after a cancel it never is."""
+    bench = Bench()
+
+    bench.begin()
+    bench.withdraw()
+    bench.end(Ending.NOT_STARTED)
+    bench.harness.advance(WAIT_MS)
+
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_a_record_after_a_cancel_opens_the_key_again() -> None:
+    """The running attempt is followed by another one."""
+    bench = Bench()
+
+    bench.begin()
+    bench.withdraw()
+    bench.tell(UpdateTask(replace(TASK, offset=9)))
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS)
+
+    assert bench.runner.only.task.offset == 9
+
+
+def test_a_cancel_while_waiting_for_a_retry_ends_it() -> None:
+    """The timer of the retry does not fire into the next task."""
+    bench = Bench()
+    bench.begin()
+    bench.fail_once()
+
+    asker = bench.withdraw()
+    bench.harness.advance(WAIT_MS * 2)
+
+    assert holding_of(asker) is Holding.WITHDRAWN and not bench.runner.started
+
+
+def test_a_cancel_in_the_same_moment_as_the_retry_is_due_ends_it() -> None:
+    """The message is in the mailbox before the timer's."""
+    bench = Bench()
+    bench.begin()
+    bench.fail_once()
+    asker = Probe()
+
+    bench.harness.clock.advance(WAIT_MS)
+    bench.ref.tell(WithdrawTask(TASK.key, Withdrawal.CLOSE, asker))
+    bench.harness.run()
+
+    assert holding_of(asker) is Holding.WITHDRAWN and not bench.runner.started
+
+
+def test_p6_a_cancel_while_a_failure_is_recorded_allows_no_further_attempt() -> None:
+    """Even where the next one would be due at once."""
+    bench = Bench()
+    bench.begin()
+    bench.end(Ending.RETRY, retry_after_ms=0)
+
+    asker = bench.withdraw()
+    bench.record_attempt()
+
+    assert holding_of(asker) is Holding.WITHDRAWN
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_a_command_while_the_completion_is_recorded_finds_the_key_closed() -> None:
+    """It is answered when the completion is durable."""
+    bench = Bench()
+    bench.begin()
+    bench.end()
+
+    asker = bench.withdraw()
+    early = list(asker.messages)
+    bench.record_completion()
+
+    assert not early and holding_of(asker) is Holding.ABSENT
+
+
+def test_a_task_that_ran_is_not_moved() -> None:
+    """A reschedule finds that an attempt ran, and the retry goes on."""
+    bench = Bench()
+    bench.begin()
+    bench.fail_once()
+
+    asker = bench.withdraw(Withdrawal.MOVE)
+    bench.harness.advance(WAIT_MS)
+
+    assert holding_of(asker) is Holding.RAN and bench.runner.only.number == 2
+
+
+def test_a_move_while_a_failure_is_recorded_is_refused_and_the_retry_goes_on() -> None:
+    """An attempt ran."""
+    bench = Bench()
+    bench.begin()
+    bench.end(Ending.FAILED)
+
+    asker = bench.withdraw(Withdrawal.MOVE)
+    bench.record_attempt()
+    bench.harness.advance(WAIT_MS)
+
+    assert holding_of(asker) is Holding.RAN and bench.runner.only.number == 2

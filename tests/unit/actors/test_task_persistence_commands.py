@@ -1,0 +1,172 @@
+"""TaskPersistence: what each command does, wherever its key is."""
+
+from dataclasses import replace
+
+import pytest
+
+from actors.messages import (
+    RecordCompletion,
+    ScheduleTasks,
+    WithdrawTask,
+)
+from actors.model.attempts import KeyStatus
+from actors.model.codec import Command, CommandKind
+from actors.model.commands import Holding
+from actors.model.status import CommandOutcome, CompletionResult
+from actors.model.task import AttemptState
+from tests.builders import NOW_MS, a_completion
+from tests.unit.actors.task_persistence_bench import (
+    LATER_MS,
+    TASK,
+    Bench,
+)
+from tests.unit.probes import PARTITION
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        (CommandKind.CANCEL, CompletionResult.CANCELLED),
+        (CommandKind.DROP, CompletionResult.DROPPED),
+    ],
+)
+@pytest.mark.parametrize(
+    ("holding", "outcome"),
+    [
+        (Holding.WITHDRAWN, CommandOutcome.APPLIED),
+        (Holding.ABSENT, CommandOutcome.APPLIED),
+        (Holding.RUNNING, CommandOutcome.RUNNING),
+    ],
+)
+def test_p12_a_key_is_closed_by_command(
+    kind: CommandKind, result: CompletionResult, holding: Holding, outcome: CommandOutcome
+) -> None:
+    """Wherever it was; a running attempt may end."""
+    bench = Bench()
+    bench.store(TASK)
+
+    assert bench.command(kind, holding) is outcome
+    completion = bench.tracker.take(RecordCompletion).completion
+    assert (completion.result, completion.offset) == (result, 10)
+
+
+@pytest.mark.parametrize("kind", [CommandKind.RESCHEDULE, CommandKind.RUN_NOW])
+def test_p12_a_task_that_never_ran_is_moved(kind: CommandKind) -> None:
+    """The old key is closed, the new row is written and passed on where the window reaches."""
+    bench = Bench()
+    bench.store(TASK)
+    bench.load()
+    bench.scheduled()
+    to_ms = LATER_MS if kind is CommandKind.RESCHEDULE else None
+
+    outcome = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+
+    completion = bench.tracker.take(RecordCompletion).completion
+    assert outcome is CommandOutcome.APPLIED
+    assert completion.result is CompletionResult.MOVED
+    assert completion.for_good is (kind is CommandKind.RUN_NOW)
+    assert [key.scheduled_ms for key in bench.scheduled()] == [to_ms or NOW_MS]
+
+
+def test_p12_a_task_that_runs_is_not_moved() -> None:
+    """Nothing is written but the outcome."""
+    bench = Bench()
+    bench.store(TASK)
+
+    outcome = bench.command(CommandKind.RESCHEDULE, Holding.RUNNING, to_ms=LATER_MS)
+
+    assert outcome is CommandOutcome.TOO_LATE
+    assert "insert_tasks" not in bench.requests.made[1:]
+    assert not bench.tracker.has(RecordCompletion)
+
+
+def test_p8_a_task_withdrawn_for_a_move_that_is_refused_goes_on_waiting() -> None:
+    """The store knows of an attempt that memory did not: its start was recorded, no more."""
+    bench = Bench()
+    bench.store(TASK)
+    bench.load()
+    bench.scheduled()
+    status = KeyStatus(None, AttemptState(last=1, suspect=True))
+
+    outcome = bench.command(
+        CommandKind.RESCHEDULE, Holding.WITHDRAWN, to_ms=LATER_MS, status=status
+    )
+
+    assert outcome is CommandOutcome.TOO_LATE
+    (resumed,) = bench.scheduler.take(ScheduleTasks).tasks
+    assert resumed.key == TASK.key and resumed.attempts == status.attempts
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_p12_a_retry_opens_a_key_again_with_all_its_attempts(done: bool) -> None:
+    """Blocked or failed for good; their numbers go on."""
+    bench = Bench()
+    bench.store(TASK)
+    bench.load()
+    bench.scheduled()
+    failure = a_completion(key=TASK.key, result=CompletionResult.FAILURE, attempts=4)
+    status = KeyStatus(failure if done else None, AttemptState(used=4, last=4))
+
+    outcome = bench.command(CommandKind.RETRY, Holding.WITHDRAWN, status=status)
+
+    completion = bench.tracker.take(RecordCompletion).completion
+    assert outcome is CommandOutcome.APPLIED
+    assert completion.result is CompletionResult.REOPENED
+    (resumed,) = bench.scheduler.take(ScheduleTasks).tasks
+    assert (resumed.attempts.used, resumed.attempts.last) == (0, 4)
+
+
+@pytest.mark.parametrize("kind", CommandKind)
+def test_p12_a_replayed_command_changes_nothing(kind: CommandKind) -> None:
+    """Its outcome is recorded; nobody is asked."""
+    bench = Bench()
+    bench.store(TASK)
+    to_ms = LATER_MS if kind is CommandKind.RESCHEDULE else None
+    first = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+    bench.scheduled()
+    bench.tracker.messages.clear()
+    bench.requests.made.clear()
+
+    second = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+
+    assert second is first and not bench.scheduled() and not bench.tracker.messages
+    assert set(bench.requests.made) == {"find_outcome"}
+
+
+def test_p12_a_move_that_was_half_done_is_finished_by_its_replay() -> None:
+    """The old key is closed, the new row is missing."""
+    bench = Bench()
+    bench.store(TASK)
+    moved = a_completion(
+        key=TASK.key, result=CompletionResult.MOVED, offset=10, moved_to_ms=LATER_MS
+    )
+
+    outcome = bench.command(
+        CommandKind.RESCHEDULE,
+        Holding.ABSENT,
+        to_ms=LATER_MS,
+        status=KeyStatus(moved, AttemptState()),
+    )
+
+    new_key = TASK.key._replace(scheduled_ms=LATER_MS)
+    rows = bench.stores.schedule.find_tasks(PARTITION, (new_key,)).result(timeout=0)
+    assert outcome is CommandOutcome.APPLIED and rows[new_key].offset == 10
+
+
+def test_p12_a_command_for_an_unknown_key_says_so() -> None:
+    """And records that."""
+    bench = Bench()
+
+    assert bench.command(CommandKind.CANCEL, Holding.ABSENT) is CommandOutcome.UNKNOWN_KEY
+
+
+def test_p12_commands_and_tasks_of_a_share_keep_their_order() -> None:
+    """The command sees the row before it, and the record behind it opens the key again."""
+    bench = Bench()
+    bench.requests.hold("insert_tasks")
+    cancel = Command(CommandKind.CANCEL, TASK.key, 4, NOW_MS)
+
+    bench.persist(TASK, cancel, replace(TASK, offset=5))
+
+    assert bench.requests.made == ["insert_tasks"]
+    assert not bench.scheduler.has(WithdrawTask)

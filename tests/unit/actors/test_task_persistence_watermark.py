@@ -1,0 +1,176 @@
+"""TaskPersistence: how the watermark moves, and what is deleted behind it."""
+
+from dataclasses import replace
+
+import pytest
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.errors import OwnershipLost
+from actors.model.events import WatermarkHeld
+from actors.model.ownership import Assignment, Straggler, Watermark
+from actors.task_persistence import TaskPersistence
+from tests.builders import NOW_MS
+from tests.unit.actors.task_persistence_bench import (
+    DAY_MS,
+    LAG_MS,
+    TASK,
+    Bench,
+    task_due_in,
+)
+from tests.unit.probes import PARTITION
+
+
+def test_the_watermark_follows_what_is_done() -> None:
+    """Not beyond the first open task, nor the clock less its lag, nor the window."""
+    bench = Bench()
+    bench.load()
+    bench.harness.advance(0)
+
+    bench.advance_watermark(earliest_ms=NOW_MS - LAG_MS)
+    held_back = bench.saved().watermark_ms
+    bench.harness.clock.advance(10 * LAG_MS)
+    bench.advance_watermark()
+
+    assert held_back == NOW_MS - LAG_MS
+    assert bench.saved().watermark_ms == NOW_MS + 300_000, "the window ends there"
+
+
+def test_the_watermark_passes_stragglers_and_lists_them() -> None:
+    """A blocked ordering id does not hold the others."""
+    bench = Bench()
+    bench.load()
+    held = (Straggler("x", NOW_MS - LAG_MS + 1),)
+
+    bench.harness.clock.advance(2 * LAG_MS)
+    bench.advance_watermark(held=held)
+
+    assert bench.saved().stragglers == held
+    assert bench.saved().watermark_ms > held[0].first_ms
+
+
+def test_with_too_many_stragglers_the_watermark_waits_and_says_so() -> None:
+    """The list is bounded."""
+    bench = Bench()
+    bench.load()
+    firsts = [NOW_MS - LAG_MS + offset for offset in (1, 2, 3)]
+    held = tuple(Straggler(str(first), first) for first in firsts)
+
+    bench.harness.clock.advance(2 * LAG_MS)
+    bench.advance_watermark(held=held)
+
+    assert bench.saved().stragglers == held[:2]
+    assert bench.saved().watermark_ms == firsts[2]
+    assert bench.harness.telemetry.of(WatermarkHeld)
+
+
+def test_the_durable_next_offset_is_kept_beside_the_watermark() -> None:
+    """A group without offsets begins there."""
+    bench = Bench()
+    bench.persist(task_due_in(10), next_offset=8)
+
+    bench.advance_watermark(earliest_ms=NOW_MS + 10)
+
+    assert bench.saved().next_offset == 8
+
+
+def test_an_idle_partition_does_not_write_its_watermark_at_every_interval() -> None:
+    """It follows the clock in steps of its lag."""
+    bench = Bench(next_offset=4)
+    bench.load()
+    bench.advance_watermark()
+    bench.requests.made.clear()
+
+    for _ in range(5):
+        bench.advance_watermark()
+
+    assert "save_watermark" not in bench.requests.made
+
+
+def test_p16_an_owner_that_was_replaced_fails() -> None:
+    """Its tree must not go on."""
+    bench = Bench()
+    bench.stores.ownership.claim(PARTITION, NOW_MS).result(timeout=0)
+
+    with pytest.raises(OwnershipLost):
+        bench.persist(task_due_in(-DAY_MS))
+
+
+def test_p5_rows_are_deleted_before_the_statuses_that_guard_them() -> None:
+    """Whole hours that are done, one step after the other."""
+    mark = Watermark(
+        watermark_ms=NOW_MS - LAG_MS,
+        loaded_until_ms=NOW_MS + DAY_MS,
+        tasks_swept_until_ms=hour_of(NOW_MS) - 2 * DAY_MS,
+        statuses_swept_until_ms=hour_of(NOW_MS) - 2 * DAY_MS,
+    )
+    bench = Bench(watermark=mark)
+    bench.requests.hold("delete_tasks")
+
+    bench.advance_watermark()
+    before_rows = "delete_statuses" in bench.requests.made
+    bench.serve("delete_tasks")
+    before_retention = "delete_statuses" in bench.requests.made
+    bench.harness.clock.advance(DAY_MS)
+    bench.advance_watermark()
+
+    assert not before_rows
+    assert not before_retention
+    assert "delete_statuses" in bench.requests.made
+
+
+def test_p5_hours_with_stragglers_and_within_retention_are_kept() -> None:
+    """Nothing open is deleted, nothing done is forgotten too soon."""
+    first_ms = hour_of(NOW_MS) - 3 * HOUR_MS
+    mark = Watermark(
+        watermark_ms=NOW_MS - LAG_MS,
+        loaded_until_ms=NOW_MS + DAY_MS,
+        stragglers=(Straggler("x", first_ms + 5),),
+        tasks_swept_until_ms=first_ms - HOUR_MS,
+        statuses_swept_until_ms=first_ms - HOUR_MS,
+    )
+    bench = Bench(watermark=mark)
+    row = replace(TASK, key=TASK.key._replace(scheduled_ms=first_ms + 5))
+    bench.store(row)
+
+    bench.advance_watermark(held=mark.stragglers)
+
+    kept = bench.stores.schedule.find_tasks(PARTITION, (row.key,)).result(timeout=0)
+    assert row.key in kept and "delete_tasks" in bench.requests.made
+    assert "delete_statuses" not in bench.requests.made
+
+
+def test_p5_a_completion_is_kept_for_its_retention_after_its_hour_was_deleted() -> None:
+    """``completion_retention_ms``: how long a done key stays done after its hour was deleted."""
+    old_ms = hour_of(NOW_MS) - 3 * DAY_MS
+    mark = Watermark(
+        watermark_ms=NOW_MS - LAG_MS,
+        loaded_until_ms=NOW_MS + DAY_MS,
+        tasks_swept_until_ms=old_ms,
+        statuses_swept_until_ms=old_ms,
+    )
+    bench = Bench(watermark=mark)
+
+    bench.advance_watermark()
+
+    assert "delete_tasks" in bench.requests.made
+    assert "delete_statuses" not in bench.requests.made
+
+
+def test_p8_a_watermark_that_a_failed_tree_left_in_flight_does_not_undo_a_lowering() -> None:
+    """The save is compared by epoch, which the rebuilt tree shares; the task would be lost."""
+    bench = Bench()
+    bench.load()
+    bench.harness.clock.advance(3 * LAG_MS)
+    bench.requests.hold("save_watermark")
+    bench.advance_watermark()
+    late = bench.requests.take("save_watermark")
+    bench.requests.hold_nothing()
+    bench.harness.system.stop_tree(bench.ref)
+    assignment = Assignment(bench.harness.ownership, bench.saved(), 0, 0)
+    bench.ref = bench.harness.spawn(TaskPersistence(bench.harness.effects, assignment))
+
+    bench.persist(task_due_in(-DAY_MS))
+    assert bench.persisted() == [1]
+    late()
+
+    assert bench.saved().watermark_ms <= NOW_MS - DAY_MS

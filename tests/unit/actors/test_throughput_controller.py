@@ -1,0 +1,165 @@
+"""ThroughputController: it loads into the room there is, and never stops looking."""
+
+import pytest
+
+from actors.messages import LoadMeasured, LoadTasks, MeasureLoad, ShrinkWindow, TasksLoaded
+from actors.model.settings import TreeSettings, WindowSettings
+from actors.throughput_controller import ThroughputController
+from tests.builders import NOW_MS
+from tests.unit.probes import Harness
+
+WINDOW = WindowSettings(
+    look_ahead_ms=300_000, prefetch_ms=60_000, tick_ms=200, page_tasks=100, tasks_max=500
+)
+
+
+class Bench:
+    """A ThroughputController between probes."""
+
+    def __init__(self) -> None:
+        settings = TreeSettings(window=WINDOW)
+        self.harness = Harness(settings)
+        self.ref = self.harness.spawn(ThroughputController(settings))
+        self.scheduler = self.harness.scheduler
+        self.persistence = self.harness.persistence
+
+    def tell(self, message: object) -> None:
+        """Let the role handle a message."""
+        self.ref.tell(message)
+        self.harness.run()
+
+    @property
+    def pending(self) -> tuple[int, int, int]:
+        """Questions, loads and timers that are under way: exactly one in all."""
+        timers = int(self.harness.system.next_timer_ms() is not None)
+        questions = len([m for m in self.scheduler.messages if isinstance(m, MeasureLoad)])
+        loads = len([m for m in self.persistence.messages if isinstance(m, LoadTasks)])
+        return questions, loads, timers
+
+    def measure(self, waiting: int, executing: int = 0) -> None:
+        """Answer the question how much is in memory."""
+        self.scheduler.take(MeasureLoad)
+        self.tell(LoadMeasured(waiting, executing))
+
+    def load(self, ahead_ms: int, *, complete: bool = True) -> None:
+        """Answer a load."""
+        self.persistence.take(LoadTasks)
+        self.tell(TasksLoaded(self.harness.clock.now_ms() + ahead_ms, complete))
+
+
+def test_it_loads_up_to_the_window_into_the_room_there_is() -> None:
+    """A page at most."""
+    bench = Bench()
+
+    bench.measure(waiting=430, executing=10)
+
+    assert bench.persistence.take(LoadTasks) == LoadTasks(NOW_MS + 300_000, 60)
+
+
+def test_a_page_is_the_most_it_asks_for() -> None:
+    """However empty memory is."""
+    bench = Bench()
+
+    bench.measure(waiting=0)
+
+    assert bench.persistence.take(LoadTasks).limit == 100
+
+
+@pytest.mark.parametrize("free", [0, 49])
+def test_it_waits_until_a_tenth_is_free(free: int) -> None:
+    """Small pages cost a round trip each."""
+    bench = Bench()
+
+    bench.measure(waiting=500 - free)
+    early = bench.pending
+    bench.harness.advance(200)
+
+    assert (early, bench.pending) == ((0, 0, 1), (1, 0, 0))
+
+
+def test_an_incomplete_page_is_followed_by_a_look_at_the_room() -> None:
+    """At once, not by the clock."""
+    bench = Bench()
+
+    bench.measure(waiting=0)
+    bench.load(1_000, complete=False)
+
+    assert bench.pending == (1, 0, 0)
+
+
+def test_the_next_load_begins_before_the_window_ends() -> None:
+    """A prefetch ahead of it."""
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.load(300_000)
+
+    bench.harness.advance(239_999)
+    early = bench.pending
+    bench.harness.advance(1)
+
+    assert (early, bench.pending) == ((0, 0, 1), (1, 0, 0))
+
+
+def test_a_clock_set_far_back_puts_off_the_next_load_by_one_window_at_most() -> None:
+    """The window's end looks far away then."""
+    bench = Bench()
+    bench.measure(waiting=0)
+
+    bench.load(86_400_000)
+    bench.harness.advance(300_000)
+
+    assert bench.pending == (1, 0, 0)
+
+
+def test_p13_too_many_tasks_are_left_to_the_store() -> None:
+    """What executes cannot be left; the rest shrinks to what is allowed."""
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.load(300_000)
+
+    bench.tell(LoadMeasured(waiting=600, executing=100))
+
+    assert bench.scheduler.take(ShrinkWindow).tasks_max == 400
+
+
+def test_after_a_shrink_it_looks_again_soon() -> None:
+    """Not only when the window that was loaded before is nearly over."""
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.load(300_000)
+
+    bench.tell(LoadMeasured(waiting=600, executing=0))
+    bench.harness.advance(200)
+
+    assert bench.pending == (1, 0, 0)
+
+
+def test_more_executing_than_allowed_keeps_nothing_waiting() -> None:
+    """A number below zero means nothing to anybody."""
+    bench = Bench()
+
+    bench.measure(waiting=10, executing=600)
+
+    assert bench.scheduler.take(ShrinkWindow).tasks_max == 0
+
+
+@pytest.mark.parametrize("state", ["measuring", "loading", "waiting"])
+def test_an_unasked_measure_never_leaves_it_with_nothing_to_wait_for(state: str) -> None:
+    """Exactly one of question, load and timer is under way, whatever comes unasked."""
+    bench = Bench()
+    if state != "measuring":
+        bench.measure(waiting=0)
+    if state == "waiting":
+        bench.load(300_000)
+
+    bench.tell(LoadMeasured(waiting=600, executing=0))
+    bench.tell(LoadMeasured(waiting=600, executing=0))
+    if state == "measuring":
+        # The question was answered by what came unasked; its own answer follows.
+        bench.measure(waiting=100)
+    if state == "loading":
+        bench.load(300_000)
+
+    assert sum(bench.pending) == 1
+    bench.harness.advance(300_000)
+    assert sum(bench.pending) == 1 and bench.pending[0] == 1

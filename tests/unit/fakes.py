@@ -1,0 +1,181 @@
+"""Ports in the hand of a test: what is asked of them waits until the test answers."""
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.codec import Headers, LogRecord
+from actors.model.events import Event
+from actors.ports.log import Position
+from actors.ports.runner import AttemptListener, Executable
+from scheduler.adapters.memory.delivery import Request
+from tests.builders import NOW_MS
+
+Told = TypeVar("Told")
+
+
+class HeldRequests:
+    """Serves requests at once, but for the kinds it is told to hold."""
+
+    def __init__(self) -> None:
+        self._held_kinds: set[str] = set()
+        self.held: list[Request[Any]] = []
+        self.made: list[str] = []
+        """Kind of every request so far."""
+
+    def __call__(self, request: Request[Any]) -> None:
+        """Implements ``Deliver``."""
+        self.made.append(request.kind)
+        if request.kind in self._held_kinds:
+            self.held.append(request)
+        else:
+            request()
+
+    def hold(self, *kinds: str) -> None:
+        """Keep requests of these kinds until they are served."""
+        self._held_kinds.update(kinds)
+
+    def hold_nothing(self) -> None:
+        """Serve at once from now on."""
+        self._held_kinds.clear()
+
+    def take(self, kind: str) -> Request[Any]:
+        """Remove and return the oldest held request of this kind; there must be one."""
+        for request in self.held:
+            if request.kind == kind:
+                self.held.remove(request)
+                return request
+        raise AssertionError(f"no {kind} among {[request.kind for request in self.held]}")
+
+    def count(self, kind: str) -> int:
+        """Return how many requests of this kind are held."""
+        return sum(request.kind == kind for request in self.held)
+
+
+class RecordingTelemetry:
+    """Keeps every event; implements ``Telemetry``."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def of(self, kind: type[Told]) -> list[Told]:
+        """Return the events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass(slots=True)
+class Started:
+    """One attempt the runner was given."""
+
+    attempt: Attempt
+    executor: Executable | None
+    listener: AttemptListener
+
+
+class FakeRunner:
+    """Starts nothing: the test ends each attempt.  Implements ``Runner``."""
+
+    def __init__(self) -> None:
+        self.started: list[Started] = []
+        """Attempts not ended yet."""
+        self.left: list[Attempt] = []
+        """Attempts of an earlier tree that are not settled."""
+        self.settled: list[Attempt] = []
+        self.abandoned: list[int] = []
+        self.slow_ms = 0.0
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Keep the attempt until ``end``."""
+        busy = {s.attempt.task.key.ordering_id for s in self.started}
+        assert attempt.task.key.ordering_id not in busy, "one attempt of an ordering id at a time"
+        self.started.append(Started(attempt, executor, listener))
+
+    def end(
+        self,
+        ending: Ending = Ending.DONE,
+        *,
+        retry_after_ms: int | None = None,
+        reason: str | None = None,
+        at_ms: int = NOW_MS,
+    ) -> Attempt:
+        """End the oldest attempt."""
+        started = self.started.pop(0)
+        failed = ending in {Ending.FAILED, Ending.TIMED_OUT}
+        started.listener(
+            AttemptEnded(
+                started.attempt,
+                ending,
+                at_ms,
+                at_ms,
+                retry_after_ms=retry_after_ms,
+                reason=reason,
+                error_class="ValueError" if failed else None,
+                error_message="no" if failed else None,
+            )
+        )
+        return started.attempt
+
+    @property
+    def only(self) -> Attempt:
+        """The one attempt that runs."""
+        assert len(self.started) == 1, f"{len(self.started)} attempts run"
+        return self.started[0].attempt
+
+    def running_ms(self, attempt: Attempt) -> float:
+        """Return how long every attempt is said to run."""
+        return self.slow_ms
+
+    def unsettled(self, partition: int) -> Sequence[Attempt]:
+        """Return what an earlier tree left."""
+        return [attempt for attempt in self.left if attempt.partition == partition]
+
+    def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
+        """Tell the end to this listener."""
+        self.started.append(Started(attempt, None, listener))
+
+    def settle(self, attempt: Attempt) -> None:
+        """Note that the outcome is of no use any more."""
+        self.settled.append(attempt)
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Note the partitions."""
+        self.abandoned.extend(partitions)
+
+
+class FakeWriter:
+    """Keeps what is appended; the test acknowledges it.  Implements ``LogWriter``."""
+
+    def __init__(self) -> None:
+        self.letters: list[tuple[LogRecord, str, Future[Position]]] = []
+        self.appended: list[tuple[int, bytes, Future[Position]]] = []
+
+    def partition_count(self) -> int:
+        """Return the number the harness works with."""
+        return 1
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Keep the record."""
+        future: Future[Position] = Future()
+        self.appended.append((partition, value, future))
+        return future
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Keep the record and its reason."""
+        future: Future[Position] = Future()
+        self.letters.append((record, reason, future))
+        return future
+
+    def flush(self, timeout_ms: int) -> int:
+        """Nothing is ever under way."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,173 @@
+"""One role alone: a simulated system, probes in place of its siblings, stores that can be held.
+
+Messages go to the role by hand, one at a time; what it says is found in the probes.  Whatever
+the role raises is raised by ``Harness.run``, so no test passes over a tree that failed.
+"""
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from actors.kernel.actor import Actor
+from actors.kernel.ref import Ref
+from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from actors.messages import MeetSiblings, Siblings
+from actors.model.outcome import Outcome
+from actors.model.ownership import Ownership
+from actors.model.settings import TreeSettings
+from actors.model.task import Task
+from actors.ports.effects import Effects
+from actors.task_executor import TaskExecutor
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from tests.builders import NOW_MS
+from tests.unit.fakes import FakeRunner, FakeWriter, HeldRequests, RecordingTelemetry
+
+PARTITION = 0
+EPOCH = 3
+
+Message = TypeVar("Message")
+
+
+class Probe:
+    """Stands where an actor would: a recipient that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def tell(self, message: object) -> None:
+        """Keep the message."""
+        self.messages.append(message)
+
+    def take(self, kind: type[Message]) -> Message:
+        """Remove and return the oldest message of this kind; there must be one."""
+        for message in self.messages:
+            if isinstance(message, kind):
+                self.messages.remove(message)
+                return message
+        raise AssertionError(f"no {kind.__name__} among {self.messages}")
+
+    def take_all(self, kind: type[Message]) -> list[Message]:
+        """Remove and return every message of this kind, in order."""
+        taken = [message for message in self.messages if isinstance(message, kind)]
+        self.messages = [message for message in self.messages if not isinstance(message, kind)]
+        return taken
+
+    def has(self, kind: type[object]) -> bool:
+        """Whether a message of this kind was told and not taken."""
+        return any(isinstance(message, kind) for message in self.messages)
+
+
+class ProbeActor(Actor):
+    """A child that keeps what it is told; never answers."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def on_receive(self, message: object) -> None:
+        """Keep the message."""
+        self.messages.append(message)
+
+
+class ProbedChildren(Actor):
+    """Mixed into a role: wherever it spawns a child, a probe is started in its place."""
+
+    def spawn(self, child: Actor) -> Ref:
+        """Start a probe and keep it."""
+        probe = ProbeActor()
+        self.children.append(probe)
+        return super().spawn(probe)
+
+    @property
+    def children(self) -> list[ProbeActor]:
+        """The probes, in the order in which they were spawned."""
+        children: list[ProbeActor] = vars(self).setdefault("probed_children", [])
+        return children
+
+
+class ProbeExecutor(TaskExecutor):
+    """A TaskExecutor that only keeps what its role is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def on_receive(self, message: object) -> None:
+        """Keep the message."""
+        self.messages.append(message)
+
+    def execute(self, task: Task) -> Outcome | None:
+        """Never called: no attempt is started by a probe."""
+        raise AssertionError(f"{task.key} was run by a probe")
+
+
+class Harness:
+    """One role, everything around it in the test's hand."""
+
+    def __init__(
+        self,
+        settings: TreeSettings | None = None,
+        *,
+        partition_count: int = 1,
+        rng: random.Random | None = None,
+        make_executor: Callable[[], TaskExecutor] | None = None,
+    ) -> None:
+        self.clock = VirtualClock(NOW_MS)
+        self.failures: list[BaseException] = []
+        self.system = SimulatedSystem(self.clock, self.failures.append, rng)
+        self.data = MemoryStores()
+        self.requests = HeldRequests()
+        self.runner = FakeRunner()
+        self.telemetry = RecordingTelemetry()
+        self.writer = FakeWriter()
+        self.executors: list[ProbeExecutor] = []
+        self.effects = Effects(
+            settings=settings or TreeSettings(),
+            partition_count=partition_count,
+            stores=open_memory_stores(self.data, self.requests),
+            writer=self.writer,
+            runner=self.runner,
+            telemetry=self.telemetry,
+            make_executor=make_executor or self._make_executor,
+        )
+        self.ownership = Ownership(PARTITION, EPOCH)
+        self.supervisor, self.persistence = Probe(), Probe()
+        self.controller = Probe()
+        self.scheduler = Probe()
+        self.executor = Probe()
+        self.tracker = Probe()
+        self.siblings = Siblings(
+            supervisor=self.supervisor,
+            task_persistence=self.persistence,
+            throughput_controller=self.controller,
+            partition_scheduler=self.scheduler,
+            partition_executor=self.executor,
+            completion_tracker=self.tracker,
+        )
+
+    def _make_executor(self) -> ProbeExecutor:
+        executor = ProbeExecutor()
+        self.executors.append(executor)
+        return executor
+
+    def spawn(self, role: Actor, *, meets: bool = True) -> Ref:
+        """Start the role and, where it ``meets`` them, tell it its siblings."""
+        ref = self.system.spawn_root(role)
+        if meets:
+            ref.tell(MeetSiblings(self.siblings))
+        self.run()
+        return ref
+
+    def run(self) -> None:
+        """Deliver everything that is under way; raise what the role raised."""
+        while self.system.run_one():
+            pass
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def advance(self, delta_ms: float) -> None:
+        """Let time pass, from timer to timer."""
+        end_ms = self.clock.monotonic_ms() + delta_ms
+        while (due_ms := self.system.next_timer_ms()) is not None and due_ms <= end_ms:
+            self.clock.advance(max(0.0, due_ms - self.clock.monotonic_ms()))
+            self.run()
+        self.clock.advance(end_ms - self.clock.monotonic_ms())
+        self.run()

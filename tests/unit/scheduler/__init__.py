@@ -1,0 +1,1 @@
+"""Tests of what connects the tree to the world."""

@@ -1,0 +1,1 @@
+"""The embedded log and stores: what the conformance suites do not ask."""

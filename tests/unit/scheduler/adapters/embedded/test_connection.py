@@ -1,0 +1,105 @@
+"""Opening a file: what is refused, and what the message says."""
+
+import os
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from actors.model.errors import LogUnavailable, SchemaMissing, StoreUnavailable
+from scheduler.adapters.embedded.connection import open_connection
+from scheduler.adapters.embedded.folder import log_file, store_file
+from scheduler.adapters.embedded.stores import open_stores
+from scheduler.adapters.embedded.writer import EmbeddedWriter
+from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    """The default works without any preparation."""
+    folder = tmp_path / "a" / "b"
+    open_connection(store_file(folder)).close()
+
+    assert (folder / "store.db").is_file()
+
+
+def test_many_may_make_the_same_folder_at_once(tmp_path: Path) -> None:
+    """Whoever comes second finds it made, not half made."""
+    openers = 6
+
+    def open_together(folder: Path) -> None:
+        barrier.wait(WAIT_S)
+        open_connection(store_file(folder)).close()
+
+    with ThreadPoolExecutor(openers) as pool:
+        for number in range(30):
+            barrier = threading.Barrier(openers)
+            folder = tmp_path / str(number)
+            list(pool.map(open_together, [folder] * openers))
+
+
+def test_a_committed_row_is_on_the_disk_before_the_commit_returns(tmp_path: Path) -> None:
+    """Every connection syncs the write-ahead log at each commit."""
+    connection = open_connection(store_file(tmp_path))
+    modes = [
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous")
+    ]
+    connection.close()
+
+    assert modes == ["wal", 2]
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Downgrading by accident must not destroy anything."""
+    file = store_file(tmp_path)
+    connection = open_connection(file)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+
+    with pytest.raises(SchemaMissing, match=r"store\.db has schema version 99.*upgrade"):
+        open_stores(settings_of(tmp_path))
+
+
+def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Not one table is added to it."""
+    foreign = sqlite3.connect(tmp_path / "log.db")
+    foreign.execute("CREATE TABLE mine (a)")
+    foreign.commit()
+
+    with pytest.raises(LogUnavailable, match=r"choose another embedded\.folder"):
+        open_connection(log_file(tmp_path))
+    assert foreign.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
+    foreign.close()
+
+
+def test_garbage_is_no_file_of_ours(tmp_path: Path) -> None:
+    """The message names the file and what to do."""
+    (tmp_path / "log.db").write_bytes(b"garbage " * 1_000)
+
+    with pytest.raises(LogUnavailable, match=r"log\.db is not available.*damaged.*backup"):
+        EmbeddedWriter(settings_of(tmp_path))
+
+
+def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
+    """A file cut in the middle answers nothing, rather than half of what it held."""
+    settings = settings_of(tmp_path)
+    writer = EmbeddedWriter(settings)
+    for number in range(500):
+        last = writer.append(0, b"k", b"%d" % number * 100)
+    last.result(WAIT_S)
+    writer.close()
+    path = tmp_path / "log.db"
+    os.truncate(path, path.stat().st_size // 2)
+
+    with pytest.raises(LogUnavailable, match="damaged"):
+        EmbeddedWriter(settings)
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    """What the operating system says is passed on, with the path."""
+    (tmp_path / "data").write_text("no folder", encoding="utf-8")
+
+    with pytest.raises(StoreUnavailable, match=r"data.store\.db is not available"):
+        open_stores(settings_of(tmp_path / "data"))

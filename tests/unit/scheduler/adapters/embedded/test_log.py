@@ -1,0 +1,200 @@
+"""The node's side of the log, where the suite does not look: other processes, pruning, failures."""
+
+import math
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.model.errors import FolderLocked, LogUnavailable
+from actors.ports.log import Polled
+from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.embedded.log import EmbeddedLog
+from scheduler.adapters.embedded.writer import EmbeddedWriter
+from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
+
+CLIENT = """
+import sys
+from pathlib import Path
+from scheduler.adapters.embedded.writer import EmbeddedWriter
+from scheduler.settings import EmbeddedSettings, Settings
+writer = EmbeddedWriter(Settings(embedded=EmbeddedSettings(folder=Path(sys.argv[1]))))
+for line in sys.stdin:
+    print(writer.append(1, b"k", line.strip().encode()).result(10).offset, flush=True)
+writer.close()
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[EmbeddedWriter]:
+    """A writer of the node's own process."""
+    writer = EmbeddedWriter(settings_of(tmp_path))
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path, writer: EmbeddedWriter) -> Iterator[EmbeddedLog]:
+    """A node's log, subscribed, started."""
+    log = started(tmp_path)
+    yield log
+    log.close()
+
+
+def started(folder: Path, listener: Listener | None = None) -> EmbeddedLog:
+    """Open a log and start every partition."""
+    log = EmbeddedLog(settings_of(folder), SystemClock())
+    listener = listener or Listener()
+    log.subscribe(listener)
+    log.poll(0, 0)
+    for partition in listener.partitions:
+        log.start(partition, None)
+    return log
+
+
+def test_a_second_node_is_refused_and_the_first_goes_on(
+    tmp_path: Path, log: EmbeddedLog, writer: EmbeddedWriter
+) -> None:
+    """The refused one has no lease, and closing it takes nothing from the first."""
+    second = EmbeddedLog(settings_of(tmp_path), SystemClock())
+    with pytest.raises(FolderLocked, match="stop that node"):
+        second.subscribe(Listener())
+    assert second.lease_ends_ms() == -math.inf
+    second.close()
+
+    with pytest.raises(FolderLocked):
+        started(tmp_path)
+    before_ms = SystemClock().now_ms()
+    writer.append(0, b"k", b"v").result(WAIT_S)
+    (record,) = log.poll(10, 5_000).records
+    assert record.value == b"v"
+    assert before_ms - 1 <= record.timestamp_ms <= SystemClock().now_ms() + 1
+    assert log.lease_ends_ms() == math.inf
+
+
+def test_a_client_of_another_process_wakes_the_node(tmp_path: Path, log: EmbeddedLog) -> None:
+    """Its records arrive while it lives, soon after it has its acknowledgement."""
+    clock = SystemClock()
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        for number in range(5):
+            client.stdin.write(f"record {number}\n")
+            client.stdin.flush()
+            polled = Polled()
+            deadline_ms = clock.monotonic_ms() + WAIT_S * 1000
+            while not polled.records and clock.monotonic_ms() < deadline_ms:
+                polled = log.poll(10, 60_000)
+            assert [each.value for each in polled.records] == [b"record %d" % number]
+            assert int(client.stdout.readline()) == number
+        client.stdin.close()
+        assert client.wait(WAIT_S) == 0
+
+
+def test_records_far_below_the_committed_offset_are_removed(
+    tmp_path: Path, log: EmbeddedLog, writer: EmbeddedWriter
+) -> None:
+    """The log does not grow for ever; a tail stays, and offsets go on where they were."""
+    for number in range(9_000):
+        last = writer.append(0, b"k", b"%d" % number)
+    last.result(WAIT_S)
+    log.commit({0: 8_500})
+    assert log._pruning is not None
+    log._pruning.result(WAIT_S)
+
+    connection = sqlite3.connect(tmp_path / "log.db")
+    offsets = [offset for (offset,) in connection.execute("SELECT id FROM record ORDER BY id")]
+    connection.close()
+    assert offsets == list(range(7_500, 9_000))
+    log.seek(0, 0)
+    polled = log.poll(1, 1_000)
+    assert [each.offset for each in polled.records] == [7_500]
+    assert writer.append(0, b"k", b"next").result(WAIT_S).offset == 9_000
+
+
+def test_offsets_are_never_given_out_twice(tmp_path: Path, writer: EmbeddedWriter) -> None:
+    """Not even where every record is gone and every process was restarted."""
+    for _ in range(3):
+        writer.append(1, b"k", b"v").result(WAIT_S)
+    writer.close()
+    connection = sqlite3.connect(tmp_path / "log.db")
+    connection.execute("DELETE FROM record")
+    connection.commit()
+    connection.close()
+
+    again = EmbeddedWriter(settings_of(tmp_path))
+    assert again.append(1, b"k", b"v").result(WAIT_S).offset == 3
+    again.close()
+    listener = Listener()
+    log = started(tmp_path, listener)
+    assert [each.offset for each in log.poll(10, 1_000).records] == [3]
+    log.close()
+
+
+def test_a_gap_of_removed_records_is_reached_over(tmp_path: Path, writer: EmbeddedWriter) -> None:
+    """A position below the first record left, with nothing behind it, still advances."""
+    log = started(tmp_path)
+    for _ in range(3):
+        writer.append(0, b"k", b"v").result(WAIT_S)
+    connection = sqlite3.connect(tmp_path / "log.db")
+    connection.execute("DELETE FROM record")
+    connection.commit()
+    connection.close()
+
+    assert log.poll(10, 1_000) == Polled([], {0: 3})
+    log.close()
+
+
+def test_no_partition_waits_for_a_long_one(log: EmbeddedLog, writer: EmbeddedWriter) -> None:
+    """Each poll shares its room between all that have something."""
+    for partition, count in ((0, 500), (1, 5)):
+        for _ in range(count):
+            last = writer.append(partition, b"k", b"v")
+        last.result(WAIT_S)
+    polled = log.poll(20, 1_000)
+
+    counts = [sum(each.partition == partition for each in polled.records) for partition in (0, 1)]
+    assert len(polled.records) == 15 or counts == [15, 5]
+    assert counts[1] == 5
+
+
+def test_a_commit_that_failed_is_told_by_the_next_poll(
+    log: EmbeddedLog, writer: EmbeddedWriter
+) -> None:
+    """Once; then the log goes on."""
+    log._database.write(
+        lambda connection: connection.execute("PRAGMA query_only=ON").close()
+    ).result(WAIT_S)
+    log.commit({0: 0})
+    assert log._committing is not None
+    assert log._committing.exception(WAIT_S) is not None
+
+    with pytest.raises(LogUnavailable):
+        log.poll(0, 0)
+    log.poll(0, 0)
+
+
+def test_the_number_of_partitions_is_the_one_the_log_was_begun_with(tmp_path: Path) -> None:
+    """Another setting changes nothing; whoever compares can see it."""
+    EmbeddedWriter(settings_of(tmp_path, partitions=3)).close()
+    listener = Listener()
+    log = EmbeddedLog(settings_of(tmp_path, partitions=7), SystemClock())
+    log.subscribe(listener)
+    log.poll(0, 0)
+
+    assert listener.partitions == [0, 1, 2]
+    log.close()
+    writer = EmbeddedWriter(settings_of(tmp_path, partitions=7))
+    assert writer.partition_count() == 3
+    with pytest.raises(ValueError, match="partition 3 is none of 3"):
+        writer.append(3, b"k", b"v")
+    writer.close()

@@ -1,0 +1,134 @@
+"""Each answer renews the lease from the sending of its own commit, and of no other."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from scheduler.adapters.kafka.commits import OffsetCommits
+from scheduler.adapters.kafka.lease import Lease
+from scheduler.settings import GroupSettings
+
+GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)
+REACH_MS = 9_000
+
+
+@dataclass
+class HandClock:
+    """A clock that is moved by hand."""
+
+    time_ms: float = 0.0
+
+    def now_ms(self) -> int:
+        """Return the same time."""
+        return int(self.time_ms)
+
+    def monotonic_ms(self) -> float:
+        """Return the same time."""
+        return self.time_ms
+
+
+@dataclass
+class Coordinator:
+    """Takes commits and keeps them until the test answers."""
+
+    sent: list[list[TopicPartition]] = field(default_factory=list)
+
+    def commit(self, *, offsets: Sequence[TopicPartition], asynchronous: bool) -> None:
+        """Keep a commit."""
+        assert asynchronous
+        self.sent.append(list(offsets))
+
+
+class Case:
+    """Commits of one started partition, with clock, lease and coordinator."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.lease = Lease(GROUP)
+        self.lease.polled(0.0)
+        self.coordinator = Coordinator()
+        self.commits = OffsetCommits("topic", self.clock, self.lease, 10_000)
+        self.commits.begin(0, 5)
+
+    def ask_at(self, time_ms: float, offsets: dict[int, int] | None = None) -> None:
+        """Ask for a commit at a time."""
+        self.clock.time_ms = time_ms
+        self.commits.ask(self.coordinator, offsets or {})
+
+    def offsets(self) -> list[dict[int, int]]:
+        """Return the offsets of every commit sent."""
+        return [{each.partition: each.offset for each in sent} for sent in self.coordinator.sent]
+
+
+def test_a_commit_of_nothing_new_carries_the_started_position() -> None:
+    """There is always one to send."""
+    case = Case()
+    case.ask_at(1.0)
+    assert case.offsets() == [{0: 5}]
+
+
+def test_the_lease_counts_from_the_sending() -> None:
+    """However late the answer comes."""
+    case = Case()
+    case.ask_at(100.0)
+    case.clock.time_ms = 700.0
+    assert case.lease.ends_ms == -math.inf
+    case.commits.answered(None, case.coordinator.sent[0])
+    assert case.lease.ends_ms == 100.0 + REACH_MS
+
+
+def test_one_is_in_flight_and_the_latest_wish_follows() -> None:
+    """What is asked for meanwhile is sent once, with the newest offsets."""
+    case = Case()
+    case.ask_at(0.0)
+    case.ask_at(10.0, {0: 6})
+    case.ask_at(20.0, {0: 7})
+    case.commits.send_waiting(case.coordinator)
+    assert case.offsets() == [{0: 5}]
+    case.commits.answered(None, case.coordinator.sent[0])
+    case.clock.time_ms = 30.0
+    case.commits.send_waiting(case.coordinator)
+    case.commits.send_waiting(case.coordinator)
+    assert case.offsets() == [{0: 5}, {0: 7}]
+    case.commits.answered(None, case.coordinator.sent[1])
+    assert case.lease.ends_ms == 30.0 + REACH_MS
+
+
+def test_a_late_answer_is_not_taken_for_that_of_a_later_commit() -> None:
+    """Neither after a loss of membership, nor when an answer was given up."""
+    case = Case()
+    case.ask_at(0.0)
+    case.commits.abandon()
+    case.ask_at(500.0)
+    case.commits.answered(None, case.coordinator.sent[0])
+    assert case.lease.ends_ms == -math.inf
+    case.ask_at(10_501.0)
+    case.commits.answered(None, case.coordinator.sent[1])
+    assert case.lease.ends_ms == -math.inf
+    case.commits.answered(None, case.coordinator.sent[2])
+    assert case.lease.ends_ms == 10_501.0 + REACH_MS
+
+
+def test_a_refused_commit_renews_nothing() -> None:
+    """And the next one may be sent."""
+    case = Case()
+    case.ask_at(0.0)
+    case.commits.answered(KafkaError(KafkaError.UNKNOWN_MEMBER_ID), case.coordinator.sent[0])
+    assert case.lease.ends_ms == -math.inf
+    case.ask_at(10.0)
+    assert len(case.coordinator.sent) == 2
+
+
+def test_partitions_that_are_gone_are_not_committed() -> None:
+    """Nor are those that were never started."""
+    case = Case()
+    case.commits.begin(1, 3)
+    case.commits.forget([0])
+    case.ask_at(0.0, {0: 9, 1: 4, 2: 8})
+    assert case.offsets() == [{1: 4}]
+    case.commits.forget([1])
+    case.commits.abandon()
+    case.ask_at(1.0)
+    assert len(case.coordinator.sent) == 1

@@ -1,0 +1,1 @@
+"""The memory log and stores: what only a fake can be asked."""
