@@ -1,0 +1,1 @@
+"""The promises of docs/promises.md, each tried by tests that carry its number."""

@@ -1,0 +1,80 @@
+"""A runner whose attempts take as long as the test wants, so that they can overlap things.
+
+It keeps the contract of ``actors.ports.runner.Runner`` with the registry of the real one;
+``begin`` and ``end`` play the worker.
+"""
+
+from collections.abc import Callable, Collection
+
+from actors.model.attempts import Attempt
+from actors.model.events import AttemptAbandoned
+from actors.ports.clock import Clock
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from scheduler.attempts import (
+    RegisteredAttempts,
+    RunningAttempt,
+    ended_badly,
+    ended_well,
+    not_started,
+)
+
+
+class HeldRunner(RegisteredAttempts):
+    """Attempts wait in ``queued``, run in ``running``, and end when they are told to."""
+
+    def __init__(
+        self, *, clock: Clock, gate: Callable[[Attempt], bool], telemetry: Telemetry
+    ) -> None:
+        self.queued: list[RunningAttempt] = []
+        self.running: list[RunningAttempt] = []
+        self.begun: list[Attempt] = []
+        """Every attempt whose user code was called, in order."""
+        self._clock = clock
+        self._gate = gate
+        self._telemetry = telemetry
+        super().__init__()
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Queue an attempt, as for a worker that is busy."""
+        self.queued.append(self._registry.add(attempt, executor, listener))
+
+    def begin(self) -> int:
+        """Call user code of everything queued; return of how many."""
+        queued, self.queued = self.queued, []
+        before = len(self.begun)
+        for running in queued:
+            attempt = running.attempt
+            if attempt.record_start is not None and self._gate(attempt):
+                attempt.record_start()
+            if not self._gate(attempt):
+                self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+                continue
+            running.started_monotonic_ms = self._clock.monotonic_ms()
+            self.running.append(running)
+            self.begun.append(attempt)
+        return len(self.begun) - before
+
+    def end(self, outcome: object = None) -> None:
+        """End everything that runs, with a return value or an exception."""
+        running, self.running = self.running, []
+        for each in running:
+            now_ms = self._clock.now_ms()
+            if isinstance(outcome, Exception):
+                ended = ended_badly(each.attempt, outcome, now_ms, now_ms)
+            else:
+                ended = ended_well(each.attempt, outcome, now_ms, now_ms)
+            self._registry.end(each, ended)
+
+    def running_ms(self, attempt: Attempt) -> float:
+        """Return for how long user code has been running."""
+        found = self._registry.find(attempt)
+        if found is None or found.started_monotonic_ms is None:
+            return 0.0
+        return self._clock.monotonic_ms() - found.started_monotonic_ms
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Let nobody hear of these."""
+        for running in self._registry.abandon(partitions):
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))

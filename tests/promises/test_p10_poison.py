@@ -1,0 +1,126 @@
+"""P10: a record that cannot be read or stored goes to the dead letters, and the next is read."""
+
+import pytest
+
+from actors.model.events import RecordPoisoned, TreeRebuilt
+from actors.model.settings import ExecutionSettings, TreeSettings
+from scheduler.adapters.memory.writer import MemoryWriter
+from tests.builders import a_task
+from tests.promises.group import Group
+
+START = b'{"orderingId":"a","scheduledTime":"2026-02-09T01:41:13Z","uniquenessKey":"u"'
+
+POISON = {
+    "no value": b"",
+    "no JSON": b"hello",
+    "cut off": START,
+    "a list": b"[1,2]",
+    "null": b"null",
+    "not UTF-8": b'{"orderingId":"\xff\xfe"}',
+    "no ordering id": b'{"scheduledTime":"2026-02-09T01:41:13Z","uniquenessKey":"u"}',
+    "no time": b'{"orderingId":"a","uniquenessKey":"u"}',
+    "an empty ordering id": START.replace(b'"a"', b'""') + b"}",
+    "a number for an id": START.replace(b'"a"', b"7") + b"}",
+    "a lone surrogate": START.replace(b'"a"', b'"\\ud800"') + b"}",
+    "a lone surrogate in data": START + b',"taskData":{"x":"\\udc00"}}',
+    "an ordering id too long": START.replace(b'"a"', b'"' + b"x" * 40_000 + b'"') + b"}",
+    "a key too long": START.replace(b'"u"', b'"' + b"x" * 40_000 + b'"') + b"}",
+    "no such day": START.replace(b"02-09", b"02-30") + b"}",
+    "a time without a zone": START.replace(b"13Z", b"13") + b"}",
+    "a time beyond all": START.replace(b"2026-", b"99999-") + b"}",
+    "data that is no object": START + b',"taskData":[1]}',
+    "data that is null": START + b',"taskData":null}',
+    "data too deep": START + b',"taskData":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    "data with a number too large": START + b',"taskData":{"x":1e999}}',
+    "an unknown version": START + b',"version":2}',
+    "an unknown command": START + b',"command":"explode"}',
+    "a reschedule to nowhere": START + b',"command":"reschedule"}',
+    "a cancel with a time": START + b',"command":"cancel","to":"2026-02-09T01:41:13Z"}',
+    "a reschedule to no time": START + b',"command":"reschedule","to":"soon"}',
+    "a row too large": START + b',"taskData":{"x":"' + b"x" * 5_000 + b'"}}',
+}
+SMALL_ROWS = TreeSettings(execution=ExecutionSettings(row_bytes_max=4_096))
+
+
+@pytest.mark.parametrize("kind", POISON)
+def test_p10_poison_goes_to_the_dead_letters_and_the_next_record_is_read(kind: str) -> None:
+    """With its reason and where it stood; nothing is rebuilt for it."""
+    small = kind == "a row too large"
+    group = Group(tree=SMALL_ROWS if small else TreeSettings())
+    member = group.join()
+    group.append(a_task(due_in_ms=1_000, uniqueness_key="before"))
+    MemoryWriter(group.broker).append(0, b"a", POISON[kind]).result(0)
+    group.append(a_task(due_in_ms=1_000, uniqueness_key="behind"))
+    group.advance(5_000)
+
+    [letter] = group.broker.dead_letters.read(0, 10)[0]
+    headers = dict(letter.headers)
+    poisoned = [each for each in member.telemetry.events if isinstance(each, RecordPoisoned)]
+    assert group.journal.names == ["before", "behind"]
+    assert letter.value == POISON[kind]
+    assert headers["hourhandReason"]
+    assert (headers["hourhandPartition"], headers["hourhandOffset"]) == (b"0", b"1")
+    assert [(each.partition, each.offset) for each in poisoned] == [(0, 1)]
+    assert group.committed() == 3
+    assert member.count(TreeRebuilt) == 0
+
+
+def test_p10_a_record_without_value_is_poison_too() -> None:
+    """A tombstone of a compacted topic."""
+    group = Group()
+    group.join()
+    group.broker.partitions[0].append(0, b"a", None, ())
+    group.append(a_task(due_in_ms=1_000))
+    group.advance(5_000)
+
+    assert group.broker.dead_letters.end_offset == 1
+    assert group.journal.names == ["invoice-42"]
+
+
+def test_p10_a_thousand_of_them_hold_nothing_up() -> None:
+    """A producer gone wrong."""
+    group = Group()
+    group.join()
+    for number in range(1_000):
+        MemoryWriter(group.broker).append(0, b"a", b"%d" % number)
+    group.append(a_task(due_in_ms=1_000))
+    group.advance(1_000)
+
+    assert group.broker.dead_letters.end_offset == 1_000
+    assert group.journal.names == ["invoice-42"]
+
+
+def test_p10_strange_but_readable_records_run() -> None:
+    """Unknown fields, extreme times, huge integers, any key of the record."""
+    group = Group()
+    group.join()
+    writer = MemoryWriter(group.broker)
+    for number, value in enumerate(
+        (
+            START + b',"new":{"field":1}}',
+            START.replace(b"2026", b"0001").replace(b'"u"', b'"old"') + b"}",
+            START.replace(b'"u"', b'""') + b"}",
+            START.replace(b'"u"', b'"int"') + b',"taskData":{"x":123456789012345678901234567890}}',
+            START.replace(b'"u"', '"ü\u2028🕰"'.encode()) + b"}",
+            START.replace(b"13Z", b"13.9999+02:00").replace(b'"u"', b'"zone"') + b"}",
+        )
+    ):
+        writer.append(0, b"%d" % number, value)
+    group.advance(5_000)
+
+    assert group.broker.dead_letters.end_offset == 0
+    assert set(group.journal.names) == {"u", "old", "", "int", "ü\u2028🕰", "zone"}
+
+
+def test_p10_a_task_in_the_far_future_is_no_poison() -> None:
+    """The last instant there is."""
+    group = Group()
+    member = group.join()
+    MemoryWriter(group.broker).append(
+        0, b"a", START.replace(b"2026-02-09T01:41:13Z", b"9999-12-31T23:59:59.999Z") + b"}"
+    )
+    group.advance(5_000)
+
+    assert group.broker.dead_letters.end_offset == 0
+    assert member.count(TreeRebuilt) == 0
+    assert group.committed() == 1

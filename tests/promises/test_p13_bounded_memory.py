@@ -1,0 +1,118 @@
+"""P13: a node's memory depends on its windows and limits, not on the backlog."""
+
+import pytest
+
+from actors.model.events import PartitionLoadReported
+from actors.model.settings import TreeSettings, WindowSettings
+from tests.builders import a_task
+from tests.promises.group import Group, Member
+
+WINDOW = WindowSettings(
+    tasks_max=500, executing_tasks_max=100, page_tasks=100, ordering_queue_tasks_max=10
+)
+BATCH_MAX = 20_000
+"""Records a node delivers to its tree before it waits."""
+
+
+def _most_in_memory(member: Member) -> int:
+    loads = [each for each in member.telemetry.events if isinstance(each, PartitionLoadReported)]
+    return max(each.waiting + each.executing for each in loads)
+
+
+@pytest.mark.parametrize("ids", [1, 20, 4_000])
+def test_p13_a_backlog_all_due_at_once_stays_in_the_store(ids: int) -> None:
+    """Thousands of tasks stored before the node came, of one ordering id or of many."""
+    group = Group(tree=TreeSettings(window=WINDOW))
+    first = group.join()
+    for number in range(4_000):
+        group.append(
+            a_task(
+                due_in_ms=3_600_000, ordering_id=f"id-{number % ids}", uniqueness_key=f"{number:05}"
+            )
+        )
+    group.advance(2_000)
+    group.kill(first)
+    group.advance(3_600_000)
+
+    heir = group.join()
+    group.advance(120_000)
+
+    assert len(set(group.journal.names)) == len(group.journal.names) == 4_000
+    assert _most_in_memory(heir) <= WINDOW.tasks_max
+
+
+def test_p13_fifty_thousand_tasks_due_at_once_leave_memory_as_it_is() -> None:
+    """They come through the log, and user code ends for none of them."""
+    group = Group(tree=TreeSettings(window=WINDOW))
+    member = group.join(held=True)
+    group.settle()
+    for number in range(50_000):
+        group.append(
+            a_task(due_in_ms=0, ordering_id=f"id-{number % 1000}", uniqueness_key=str(number))
+        )
+    group.advance(5_000)
+
+    loads = [each for each in member.telemetry.events if isinstance(each, PartitionLoadReported)]
+    assert group.committed() == 50_000
+    assert loads[-1].waiting + loads[-1].executing <= WINDOW.tasks_max
+    # Above the window lies only what one batch after another brings before it shrinks again.
+    assert _most_in_memory(member) <= WINDOW.tasks_max + BATCH_MAX
+
+
+def test_p13_ten_thousand_tasks_due_now_pass_through_a_small_window() -> None:
+    """What did not fit comes back from the store; all of them run, once."""
+    group = Group(tree=TreeSettings(window=WINDOW))
+    group.join()
+    group.settle()
+    for number in range(10_000):
+        group.append(
+            a_task(due_in_ms=0, ordering_id=f"id-{number % 1000}", uniqueness_key=str(number))
+        )
+    group.advance(60_000)
+
+    assert len(set(group.journal.names)) == len(group.journal.names) == 10_000
+
+
+def test_p13_a_full_window_stays_full_and_no_fuller_while_nothing_can_run() -> None:
+    """User code hangs, and records go on arriving for an hour."""
+    group = Group(tree=TreeSettings(window=WINDOW))
+    member = group.join(held=True)
+    for minute in range(60):
+        for number in range(100):
+            ordering_id = f"id-{minute}-{number}"
+            group.append(a_task(due_in_ms=60_000, ordering_id=ordering_id, uniqueness_key="x"))
+        group.advance(60_000)
+        member.runner.begin()
+
+    loads = [each for each in member.telemetry.events if isinstance(each, PartitionLoadReported)]
+    assert loads[-1].waiting + loads[-1].executing <= WINDOW.tasks_max
+    assert _most_in_memory(member) <= WINDOW.tasks_max + 100
+    assert len(member.runner.begun) <= WINDOW.executing_tasks_max
+
+
+def test_p13_far_tasks_are_not_loaded() -> None:
+    """Only the window ahead is."""
+    group = Group()
+    member = group.join()
+    for number in range(1_000):
+        group.append(a_task(due_in_ms=86_400_000 + number, uniqueness_key=str(number)))
+    group.advance(60_000)
+
+    assert _most_in_memory(member) == 0
+
+
+def test_p13_known_completions_are_bounded() -> None:
+    """Older ones are read from the store when somebody asks."""
+    window = WINDOW.model_copy(update={"completions_max": 100})
+    group = Group(tree=TreeSettings(window=window))
+    member = group.join()
+    tasks = [a_task(due_in_ms=n * 10, uniqueness_key=str(n)) for n in range(1_000)]
+    for task in tasks:
+        group.append(task)
+    group.advance(30_000)
+    for task in tasks:
+        group.append(task)
+    group.advance(30_000)
+
+    assert len(group.journal.names) == 1_000
+    assert "find_completions" in member.faults.seen

@@ -1,0 +1,178 @@
+"""The invariants that judge which attempts started, and when: promises P2 to P7.
+
+Each yields one sentence for each violation, as those of ``invariants`` do.
+"""
+
+from collections import defaultdict
+
+from actors.model.codec import Command, CommandKind
+from actors.model.events import (
+    AttemptRefused,
+    CatchUpEnded,
+    PartitionAssigned,
+    TreeRebuilt,
+)
+from actors.model.key import TaskKey
+from actors.model.status import CommandOutcome
+from actors.model.task import StoredTask
+from tests.simulation.history import (
+    CaughtUp,
+    Happened,
+    Noted,
+    OutcomeStored,
+    RowStored,
+    Started,
+)
+from tests.simulation.judged import Complaints, Run
+from tests.simulation.workloads import HEALTHY
+
+REACTION_MS = 500.0
+"""How long a durable record may take to reach the attempt it concerns."""
+LATENESS_MAX_MS = 2_500.0
+"""How late a healthy task may be while nothing disturbs the installation."""
+RECOVERY_MS = 16_000.0
+"""How long after a disturbance lateness is not judged."""
+
+
+def p2_never_early(run: Run) -> Complaints:
+    """No attempt starts before its time by the clock of the node that starts it."""
+    for start in run.started:
+        if start.wall_ms < start.key.scheduled_ms:
+            yield f"{start.key} started {start.key.scheduled_ms - start.wall_ms} ms early"
+
+
+def p3_one_at_a_time(run: Run) -> Complaints:
+    """No attempt starts beside another of its ordering id that is not excused."""
+    for start in run.started:
+        for other in start.beside:
+            if not other.excuse:
+                yield f"attempt {start.id} of {start.key} started while {other.id} was running"
+
+
+def p4_in_order(run: Run) -> Complaints:
+    """A task stored before an earlier sibling fell due starts after that one is closed."""
+    yield from _unread_starts(run)
+    slack_ms = 2 * run.clocks_apart_ms
+    stored: dict[TaskKey, float] = {}
+    for row in run.history.of(RowStored):
+        stored.setdefault(row.key, row.at_ms)
+    first_start: dict[TaskKey, Started] = {}
+    for start in run.started:
+        first_start.setdefault(start.key, start)
+    commanded = {each.outcome.key for each in run.history.of(OutcomeStored)}
+    keys: dict[str, list[TaskKey]] = defaultdict(list)
+    for key in sorted(stored):
+        keys[key.ordering_id].append(key)
+    for siblings in keys.values():
+        for index, earlier in enumerate(siblings):
+            due_ms = earlier.scheduled_ms - run.wall_at_start_ms - slack_ms
+            if stored[earlier] >= due_ms or earlier not in first_start or earlier in commanded:
+                # What a command withdrew never ran, so nothing can have overtaken it; what it
+                # withdrew and gave back was out of the queue while the command was decided.
+                continue
+            closed_ms = min((each.at_ms for each in run.completed[earlier]), default=float("inf"))
+            for later in siblings[index + 1 :]:
+                begun = first_start.get(later)
+                if begun is None or stored[later] >= due_ms:
+                    continue
+                if begun.at_ms < closed_ms:
+                    yield f"{later} started before {earlier} was closed"
+
+
+def _unread_starts(run: Run) -> Complaints:
+    """An assigned partition starts nothing before it is caught up, or says that it gave up.
+
+    What a failed tree had handed to the runner already goes on under its successor at once.
+    """
+    epochs: dict[tuple[str, int], int] = {}
+    ready: set[tuple[str, int]] = set()
+    begun: set[tuple[str, int, TaskKey]] = set()
+    for entry in run.history.entries:
+        match entry:
+            case Noted(node=node, event=PartitionAssigned(partition=partition, epoch=epoch)):
+                ready.discard((node, partition))
+                if epochs.get((node, partition)) != epoch:
+                    epochs[node, partition] = epoch
+                    begun = {each for each in begun if each[:2] != (node, partition)}
+            case Noted(node=node, event=CatchUpEnded(partition=partition)):
+                ready.add((node, partition))
+            case Noted(node=node, event=AttemptRefused(partition=partition, key=key)):
+                begun.add((node, partition, key))
+            case CaughtUp(undurable=undurable) if undurable:
+                yield f"{entry.node} caught up on {entry.partition} without {undurable}"
+            case Started(node=node, partition=partition, key=key):
+                if (node, partition) not in ready and (node, partition, key) not in begun:
+                    yield f"{key} started on {node} before it had caught up"
+                begun.add((node, partition, key))
+            case _:
+                pass
+
+
+def p5_done_is_done(run: Run) -> Complaints:
+    """A done key never starts again, unless an operator's retry opened it."""
+    for start in run.started:
+        if start.done_before:
+            yield f"{start.key} started on {start.node} although closed: {start.done_before}"
+
+
+def p6_the_last_record_wins(run: Run) -> Complaints:
+    """An attempt uses the newest data that was durable well before it was begun; none begins
+    when that record is a cancel.
+    """
+    since = run.durable_since()
+    records: dict[TaskKey, list[StoredTask | Command]] = defaultdict(list)
+    for partition in range(run.partitions):
+        for _, entry in run.truth.entries(partition):
+            if not isinstance(entry, str):
+                records[entry.key].append(entry)
+    outcomes = {(o.partition, o.offset): o.outcome.outcome for o in run.history.of(OutcomeStored)}
+    for start in run.started:
+        known = [
+            record
+            for record in records[start.key]
+            if since(start.partition, record.offset) < start.queued_ms - REACTION_MS
+        ]
+        newest = max((r.offset for r in known if isinstance(r, StoredTask)), default=-1)
+        # A wall clock that is set back makes the key wait once more, for the same moment as
+        # the record, and either may come first.
+        waited_again = start.number > 1 and start.wall_ms < start.key.scheduled_ms + REACTION_MS
+        if newest > start.offset and not waited_again:
+            yield f"{start.key} ran the data of {start.offset}, {newest} was durable before"
+        for record in known:
+            if (
+                isinstance(record, Command)
+                and record.offset > max(newest, start.offset)
+                and record.kind in {CommandKind.CANCEL, CommandKind.DROP}
+                and outcomes[start.partition, record.offset] is CommandOutcome.APPLIED
+                and not run.reopened_between(start.key, 0, start.at_ms)
+            ):
+                yield f"{start.key} started after {record.kind} at {record.offset} was applied"
+
+
+def p7_isolation(run: Run) -> Complaints:
+    """While nothing disturbs the installation, healthy ordering ids are on time whatever the
+    sick ones do.
+    """
+    disturbed = [(0.0, RECOVERY_MS)]
+    disturbed += [
+        (each.at_ms, each.until_ms + RECOVERY_MS)
+        for each in run.history.of(Happened)
+        if each.what != "peace"
+    ]
+    disturbed += [
+        (each.at_ms, each.at_ms + RECOVERY_MS)
+        for each in run.noted()
+        if isinstance(each.event, TreeRebuilt | PartitionAssigned)
+    ]
+    base_ms, slack_ms = run.wall_at_start_ms, 2 * run.clocks_apart_ms
+    stored = {row.key: row.at_ms for row in run.history.of(RowStored)}
+    seen: set[TaskKey] = set()
+    for start in run.started:
+        if start.key in seen or not start.key.ordering_id.startswith(HEALTHY):
+            continue
+        seen.add(start.key)
+        expected_ms = max(start.key.scheduled_ms - base_ms, stored.get(start.key, 0.0))
+        late_ms = start.at_ms - expected_ms
+        calm = not any(first <= start.at_ms and expected_ms <= end for first, end in disturbed)
+        if calm and late_ms > LATENESS_MAX_MS + slack_ms and not run.completed[start.key][1:]:
+            yield f"{start.key} is healthy and started {late_ms:.0f} ms late"

@@ -1,0 +1,240 @@
+"""User code in virtual time: what a simulated task does, and the runner that lets it last.
+
+A task's data says how each of its attempts goes, so a replay needs no other state.  The runner
+keeps attempts in the engine's own registry and asks the engine's own gate.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from typing import Protocol
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy
+from actors.model.events import AttemptAbandoned, AttemptStuck
+from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from actors.task_executor import TaskExecutor
+from scheduler.attempts import (
+    RegisteredAttempts,
+    RunningAttempt,
+    ended_badly,
+    ended_well,
+    not_started,
+)
+from scheduler.runner import START_DEADLINE_S
+
+
+class ProcessKilled(BaseException):
+    """User code took the whole process down."""
+
+
+class TaskFailed(Exception):
+    """User code failed as planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one attempt goes."""
+
+    kind: str
+    """ok, fail, retry, drop or kill."""
+    duration_ms: float
+    blocking: bool
+
+
+def plan_of(task: Task, attempt: int) -> Plan:
+    """Return how the attempt of that number goes; the last one planned goes on for ever."""
+    runs = task.data["runs"]
+    assert isinstance(runs, list), "the workload writes a list"
+    kind, duration_ms = str(runs[min(attempt, len(runs)) - 1]).split(":")
+    return Plan(kind, float(duration_ms), bool(task.data["blocking"]))
+
+
+class SimulatedExecutor(TaskExecutor):
+    """Does what its task's data says; how long that lasts is the runner's matter."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self.retry = policy
+
+    def execute(self, task: Task) -> Outcome | None:
+        """End as planned."""
+        match plan_of(task, self.attempt).kind:
+            case "fail":
+                raise TaskFailed(f"attempt {self.attempt}")
+            case "retry":
+                return Retry(after=timedelta(milliseconds=300))
+            case "drop":
+                return Drop("as planned")
+            case "kill":
+                raise ProcessKilled
+            case _:
+                return None
+
+
+class AttemptObserver(Protocol):
+    """Hears what the runner does with user code."""
+
+    def attempt_started(self, running: RunningAttempt, queued_ms: float) -> int:
+        """Note that user code is called; return the attempt's number in the history."""
+
+    def attempt_ended(self, number: int, ending: str) -> None:
+        """Note that user code ended."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    """An attempt on its way from the queue to its end."""
+
+    running: RunningAttempt
+    queued_ms: float
+    asked_ms: float = 0.0
+    """When its start was sent to be made durable."""
+    number: int = -1
+    plan: Plan | None = None
+    outcome: Callable[[], AttemptEnded] | None = None
+    recorded: "Future[None] | None" = None
+    ended: bool = False
+
+
+class SimulatedRunner(RegisteredAttempts):
+    """Implements ``Runner``: a bounded pool for blocking code, one lane for suspects."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        observer: AttemptObserver,
+        workers: int,
+    ) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._telemetry = telemetry
+        self._observer = observer
+        super().__init__()
+        self._room = {"workers": workers, "suspects": 1, "loop": 1_000}
+        self._queues: dict[str, deque[_Slot]] = {lane: deque() for lane in self._room}
+        self._starting: list[tuple[str, _Slot]] = []
+        self._ends: list[tuple[float, int, str, _Slot]] = []
+        self._sequence = count()
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Queue the attempt for a worker."""
+        running = self._registry.add(attempt, executor, listener)
+        blocking = bool(attempt.task.to_task().data["blocking"])
+        lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
+        self._queues[lane].append(_Slot(running, self._clock.monotonic_ms()))
+
+    def running_ms(self, attempt: Attempt) -> float:
+        """Return for how long user code has been running."""
+        running = self._registry.find(attempt)
+        if running is None or running.started_monotonic_ms is None:
+            return 0.0
+        return self._clock.monotonic_ms() - running.started_monotonic_ms
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Cancel what can be cancelled, report the rest, tell nobody how it ends."""
+        abandoned = self._registry.abandon(partitions)
+        for running in abandoned:
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+        for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
+            if slot.running in abandoned and slot.plan and not slot.plan.blocking:
+                self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
+
+    def next_ms(self) -> float | None:
+        """Return the monotonic time at which there is something to do."""
+        if any(queue and self._room[lane] for lane, queue in self._queues.items()):
+            return self._clock.monotonic_ms()
+        while self._ends and self._ends[0][3].ended:
+            heapq.heappop(self._ends)
+        times = [slot.asked_ms + 1000 * START_DEADLINE_S for _, slot in self._starting]
+        return min([*times, *(entry[0] for entry in self._ends[:1])], default=None)
+
+    def work_one(self) -> bool:
+        """End, begin or refuse one attempt; return whether there was one."""
+        now_ms = self._clock.monotonic_ms()
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, _, lane, slot = heapq.heappop(self._ends)
+            if not slot.ended:
+                self._end_planned(lane, slot)
+                return True
+        for lane, slot in self._starting:
+            assert slot.recorded is not None, "its start is being made durable"
+            late = now_ms >= slot.asked_ms + 1000 * START_DEADLINE_S
+            if slot.recorded.done() or late:
+                self._starting.remove((lane, slot))
+                durable = slot.recorded.done() and not slot.recorded.cancelled()
+                self._begin(lane, slot, durable=durable and slot.recorded.exception() is None)
+                return True
+        for lane, queue in self._queues.items():
+            if queue and self._room[lane]:
+                self._room[lane] -= 1
+                self._take(lane, queue.popleft())
+                return True
+        return False
+
+    def _take(self, lane: str, slot: _Slot) -> None:
+        """Give an attempt its worker; an overdue task's start is made durable first."""
+        attempt = slot.running.attempt
+        if attempt.record_start is None:
+            self._begin(lane, slot, durable=True)
+        elif self._gate(attempt):
+            slot.asked_ms = self._clock.monotonic_ms()
+            slot.recorded = attempt.record_start()
+            self._starting.append((lane, slot))
+        else:
+            self._begin(lane, slot, durable=False)
+
+    def _begin(self, lane: str, slot: _Slot, *, durable: bool) -> None:
+        running, attempt = slot.running, slot.running.attempt
+        if not durable or not self._gate(attempt):
+            self._room[lane] += 1
+            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+            return
+        running.executor.attempt, running.executor.fence = attempt.number, attempt.epoch
+        running.started_monotonic_ms = self._clock.monotonic_ms()
+        slot.number = self._observer.attempt_started(running, slot.queued_ms)
+        task = attempt.task.to_task()
+        slot.plan = plan = plan_of(task, attempt.number)
+        started_ms = self._clock.now_ms()
+        try:
+            outcome = running.executor.execute(task)
+            slot.outcome = lambda: ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except TaskFailed as error:
+            # Bound outside the handler, which forgets its own name for the error.
+            failure = error
+            slot.outcome = lambda: ended_badly(attempt, failure, started_ms, self._clock.now_ms())
+        duration_ms = plan.duration_ms
+        timeout_ms = attempt.timeout_ms
+        if timeout_ms is not None and timeout_ms < duration_ms:
+            if plan.blocking:
+                event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
+                self._telemetry.emit(event)
+            else:
+                duration_ms = float(timeout_ms)
+                slot.outcome = lambda: ended_badly(
+                    attempt, TimeoutError(), started_ms, self._clock.now_ms(), Ending.TIMED_OUT
+                )
+        end_ms = self._clock.monotonic_ms() + duration_ms
+        heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
+
+    def _end_planned(self, lane: str, slot: _Slot) -> None:
+        assert slot.outcome is not None, "only what began ends"
+        ended = slot.outcome()
+        self._end(lane, slot, ended.ending, ended)
+
+    def _end(self, lane: str, slot: _Slot, ending: str, ended: AttemptEnded) -> None:
+        slot.ended = True
+        self._room[lane] += 1
+        self._observer.attempt_ended(slot.number, ending)
+        self._registry.end(slot.running, ended)

@@ -1,0 +1,246 @@
+"""What a simulated run did, entry by entry, as the invariants read it.
+
+It keeps values only and judges nothing.  Times are true milliseconds of the virtual clock
+unless a name says ``wall``; nodes are named with their incarnation, as in ``b.2``.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from actors.model.events import Event
+from actors.model.key import TaskKey
+from actors.model.status import RecordedOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another attempt of the same ordering id that ran when one started."""
+
+    id: int
+    excuse: str
+    """Why promise P3 allows it; empty where it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """User code was called."""
+
+    at_ms: float
+    id: int
+    node: str
+    partition: int
+    epoch: int
+    key: TaskKey
+    number: int
+    offset: int
+    queued_ms: float
+    wall_ms: int
+    is_owner: bool
+    """Whether the group's coordinator names this node the partition's owner."""
+    done_before: str
+    """The done completion the owner could have known of; empty where there is none."""
+    beside: tuple[Beside, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """User code ended, or died with its process (``killed``), or was cancelled."""
+
+    at_ms: float
+    id: int
+    node: str
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client asked for something; ``error`` is the refusal's class, empty where accepted."""
+
+    at_ms: float
+    kind: str
+    key: TaskKey
+    time_ms: int
+    """What the grace window is compared with."""
+    wall_ms: int
+    grace_ms: int
+    error: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowStored:
+    """A row of the schedule took effect in the store."""
+
+    at_ms: float
+    partition: int
+    key: TaskKey
+    offset: int
+    write_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A completion took effect in the store."""
+
+    at_ms: float
+    partition: int
+    key: TaskKey
+    result: str
+    offset: int
+    write_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeStored:
+    """A command's outcome took effect in the store."""
+
+    at_ms: float
+    partition: int
+    offset: int
+    write_time: int
+    outcome: RecordedOutcome
+    own_effect: bool
+    """Whether the key was closed by this very command when the outcome was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A partition got a new owner epoch."""
+
+    at_ms: float
+    partition: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A next offset became durable, in the group or in the watermark row."""
+
+    at_ms: float
+    partition: int
+    next_offset: int
+    where: str
+    undurable: tuple[int, ...]
+    """Offsets below it whose record had no durable effect yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkSaved:
+    """The watermark of a partition became durable."""
+
+    at_ms: float
+    partition: int
+    watermark_ms: int
+    orphans: tuple[TaskKey, ...]
+    """Open tasks below it, acknowledged, of no straggler."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """A node said that it read a log to its end."""
+
+    at_ms: float
+    node: str
+    partition: int
+    undurable: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A graceful stop ended."""
+
+    at_ms: float
+    node: str
+    asked_ms: float
+    allowed_ms: float
+    lost: tuple[TaskKey, ...]
+    """Keys whose attempt ended well here, in time, without a durable completion."""
+    cut_short: tuple[TaskKey, ...]
+    """Keys whose attempt was still running when the stop ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A node answered that a partition is given up."""
+
+    at_ms: float
+    node: str
+    partition: int
+    drained: bool
+    lost: tuple[TaskKey, ...]
+    """As of ``Stopped``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What one partition held in memory on one node."""
+
+    at_ms: float
+    node: str
+    partition: int
+    waiting: int
+    queued_max: int
+    """Longest queue of one ordering id."""
+    executing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A node reported an event."""
+
+    at_ms: float
+    node: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A fault was injected, or a node came or went."""
+
+    at_ms: float
+    what: str
+    node: str = ""
+    until_ms: float = 0.0
+    """When its direct effect is over."""
+
+
+Entry = (
+    Started
+    | Ended
+    | Asked
+    | RowStored
+    | Completed
+    | OutcomeStored
+    | Claimed
+    | Committed
+    | WatermarkSaved
+    | CaughtUp
+    | Stopped
+    | Revoked
+    | Sampled
+    | Noted
+    | Happened
+)
+Kind = TypeVar("Kind")
+
+
+class History:
+    """Every entry of a run, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        """Append an entry."""
+        self.entries.append(entry)
+
+    def of(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Yield the entries of one kind."""
+        return (entry for entry in self.entries if isinstance(entry, kind))
+
+    def digest(self) -> str:
+        """Return a hash of everything that happened: equal runs have equal digests."""
+        return hashlib.sha256("\n".join(map(repr, self.entries)).encode()).hexdigest()

@@ -1,0 +1,219 @@
+"""One function for each promise, over the history of a simulated run and what is in its log.
+
+Each yields one sentence for each violation.  ``docs/promises.md`` has the promises; a test
+fails when one of them has no function here.
+"""
+
+from collections.abc import Callable
+
+from actors.model.codec import Command
+from actors.model.events import (
+    RetriesExhausted,
+)
+from actors.model.key import TaskKey
+from actors.model.status import CommandOutcome, CompletionResult
+from actors.model.task import StoredTask
+from tests.simulation.attempt_invariants import (
+    p2_never_early,
+    p3_one_at_a_time,
+    p4_in_order,
+    p5_done_is_done,
+    p6_the_last_record_wins,
+    p7_isolation,
+)
+from tests.simulation.history import (
+    Asked,
+    Committed,
+    Happened,
+    OutcomeStored,
+    Revoked,
+    RowStored,
+    Sampled,
+    Stopped,
+    WatermarkSaved,
+)
+from tests.simulation.judged import Complaints, Run, epoch_of
+
+REACTION_MS = 500.0
+"""How much longer than its deadline a stop may take."""
+
+
+def p1_accepted_is_durable(run: Run) -> Complaints:
+    """What was acknowledged is in the log; what is in the log ran, or a record says why not."""
+    ran = {start.key for start in run.started}
+    for partition in range(run.partitions):
+        entries = dict(run.truth.entries(partition))
+        for asked in run.history.of(Asked):
+            if not asked.error and asked.partition == partition:
+                entry = entries.get(asked.offset)
+                if isinstance(entry, str) or entry is None or entry.key != asked.key:
+                    yield f"{asked.kind} of {asked.key} was acknowledged and is not in the log"
+        commands = {e.key: e for e in entries.values() if isinstance(e, Command)}
+        for key in {e.key: 0 for e in entries.values() if isinstance(e, StoredTask)}:
+            found = run.truth.completion(partition, key)
+            result = found[1].result if found else None
+            if result in {CompletionResult.SUCCESS, CompletionResult.FAILURE} and key not in ran:
+                yield f"{key} is closed as {result} and never ran"
+            if result in {CompletionResult.CANCELLED, CompletionResult.MOVED} and (
+                key not in commands
+            ):
+                yield f"{key} is closed as {result} and nobody asked for it"
+
+
+def p8_no_orphan(run: Run) -> Complaints:
+    """No watermark passes an open task that is not a listed straggler's."""
+    for saved in run.history.of(WatermarkSaved):
+        for key in saved.orphans:
+            yield f"the watermark of {saved.partition} at {saved.at_ms:.0f} passed open {key}"
+
+
+def p9_commit_after_durable(run: Run) -> Complaints:
+    """No offset is committed before every record below it had its durable effect."""
+    for commit in run.history.of(Committed):
+        if commit.undurable:
+            yield (
+                f"{commit.where} of {commit.partition} was set to {commit.next_offset} at"
+                f" {commit.at_ms:.0f} while {commit.undurable} were not durable"
+            )
+
+
+def p10_poison_never_blocks(run: Run) -> Complaints:
+    """Every poison record, and nothing else, is a dead letter with its reason."""
+    letters = run.truth.dead_letters()
+    exhausted = {e.event.key for e in run.noted() if isinstance(e.event, RetriesExhausted)}
+    # A task that a command moved carries the command's offset and another key.
+    for partition in range(run.partitions):
+        for offset, entry in run.truth.entries(partition):
+            reason = letters.get((partition, offset))
+            if entry == "poison" and not reason:
+                yield f"poison at {partition}/{offset} has no dead letter with a reason"
+            elif entry != "poison" and reason is not None:
+                keys = () if isinstance(entry, str) else (entry.key, _new_key(entry))
+                if not exhausted.intersection(keys):
+                    yield f"{partition}/{offset} is a dead letter and no poison: {reason}"
+
+
+def _new_key(entry: StoredTask | Command) -> TaskKey | None:
+    return entry.new_key if isinstance(entry, Command) else None
+
+
+def p11_the_past_is_refused(run: Run) -> Complaints:
+    """A client refuses just what is further in the past than the grace window."""
+    for asked in run.history.of(Asked):
+        if asked.kind in {"schedule", "reschedule"}:
+            late = asked.wall_ms - asked.time_ms > asked.grace_ms
+            if late != (asked.error == "TaskInThePast"):
+                yield f"{asked.kind} to {asked.time_ms} at {asked.wall_ms} gave {asked.error!r}"
+
+
+def p12_commands_are_ordered(run: Run) -> Complaints:
+    """Each command has one outcome, which a replay neither changes nor acts upon again."""
+    first: dict[tuple[int, int], OutcomeStored] = {}
+    for stored in run.history.of(OutcomeStored):
+        place = (stored.partition, stored.offset)
+        before = first.setdefault(place, stored)
+        if before.outcome != stored.outcome:
+            yield f"outcome of {place} changed from {before.outcome} to {stored.outcome}"
+        if stored.outcome.outcome is CommandOutcome.ALREADY_CLOSED and stored.own_effect:
+            yield f"the command at {place} found its own effect and calls it already closed"
+    for partition in range(run.partitions):
+        for offset, entry in run.truth.entries(partition):
+            if isinstance(entry, Command) and (partition, offset) not in first:
+                yield f"{entry.kind} of {entry.key} at {partition}/{offset} has no outcome"
+    for row in run.history.of(RowStored):
+        outcome = first.get((row.partition, row.offset))
+        if (
+            outcome is not None
+            and outcome.at_ms < row.at_ms
+            and epoch_of(row.write_time) > epoch_of(outcome.write_time)
+        ):
+            yield f"the command at {row.partition}/{row.offset} wrote its row twice"
+
+
+def p13_bounded_memory(run: Run) -> Complaints:
+    """What a partition holds in memory keeps to its limits, whatever the backlog."""
+    window = run.tree.window
+    for sample in run.history.of(Sampled):
+        if sample.waiting > window.tasks_max + run.queued_beyond_max:
+            yield f"{sample.node} holds {sample.waiting} waiting tasks of {sample.partition}"
+        if sample.queued_max > 2 * window.ordering_queue_tasks_max:
+            yield f"{sample.node} holds {sample.queued_max} tasks of one ordering id"
+        if sample.executing > window.tasks_max + run.queued_beyond_max:
+            yield f"{sample.node} holds {sample.executing} due tasks of {sample.partition}"
+
+
+def p14_graceful_stop(run: Run) -> Complaints:
+    """A stop ends soon after its deadline at the latest, and loses no outcome."""
+    last_start = {start.node: start.at_ms for start in run.started}
+    for stop in run.history.of(Stopped):
+        paused_ms = max(
+            (
+                h.until_ms
+                for h in run.history.of(Happened)
+                if h.what == "pause" and h.node == stop.node
+            ),
+            default=0.0,
+        )
+        allowed_ms = max(stop.asked_ms, paused_ms) + stop.allowed_ms + REACTION_MS
+        if stop.at_ms > allowed_ms:
+            yield f"{stop.node} took {stop.at_ms - stop.asked_ms:.0f} ms to stop"
+        if last_start.get(stop.node, 0.0) > stop.at_ms:
+            yield f"{stop.node} started an attempt after it had stopped"
+        for key in stop.cut_short if stop.at_ms < stop.asked_ms + stop.allowed_ms else ():
+            yield f"{stop.node} stopped while {key} was running and had time left"
+        for key in stop.lost:
+            yield f"{stop.node} stopped and lost the outcome of {key}"
+
+
+def p15_revoked_is_silent(run: Run) -> Complaints:
+    """Only the partition's owner starts attempts; what a drain ended is durable."""
+    for start in run.started:
+        if not start.is_owner:
+            yield f"{start.key} started on {start.node}, which does not own {start.partition}"
+    for revoked in run.history.of(Revoked):
+        for key in revoked.lost if revoked.drained else ():
+            yield f"{revoked.node} gave up {revoked.partition} and lost the outcome of {key}"
+
+
+def p16_a_rebuilt_tree_changes_nothing(run: Run) -> Complaints:
+    """What ended well under an owner epoch does not start again under it, whatever became of
+    the tree.
+    """
+    ended_well: dict[tuple[str, int, TaskKey], float] = {}
+    for start in run.started:
+        place = (start.node, start.epoch, start.key)
+        if place in ended_well and not run.reopened_between(
+            start.key, ended_well[place], start.at_ms
+        ):
+            yield f"{start.key} started again on {start.node} after it had ended well there"
+        end = run.ended.get(start.id)
+        if end is not None and end.ending in {"done", "dropped"}:
+            ended_well[place] = end.at_ms
+
+
+def liveness(run: Run) -> Complaints:
+    """When faults stop, everything is executed or closed in bounded time."""
+    for sentence in run.truth.unfinished():
+        yield f"at the end, {sentence}"
+
+
+INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
+    p1_accepted_is_durable,
+    p2_never_early,
+    p3_one_at_a_time,
+    p4_in_order,
+    p5_done_is_done,
+    p6_the_last_record_wins,
+    p7_isolation,
+    p8_no_orphan,
+    p9_commit_after_durable,
+    p10_poison_never_blocks,
+    p11_the_past_is_refused,
+    p12_commands_are_ordered,
+    p13_bounded_memory,
+    p14_graceful_stop,
+    p15_revoked_is_silent,
+    p16_a_rebuilt_tree_changes_nothing,
+    liveness,
+)
+"""Every invariant, in the order of the promises."""

@@ -1,0 +1,80 @@
+"""One finished run, as the invariants look at it.
+
+It sorts the history and answers questions about it; it judges nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from actors.model.key import TaskKey
+from actors.model.ownership import EPOCH_SHIFT
+from actors.model.settings import TreeSettings
+from actors.model.status import CompletionResult
+from tests.simulation.history import Committed, Completed, Ended, History, Noted, Started
+from tests.simulation.truth import Truth
+
+Complaints = Iterator[str]
+"""One sentence for each violation."""
+
+
+def epoch_of(write_time: int) -> int:
+    """Return the owner epoch of a write time."""
+    return write_time >> EPOCH_SHIFT
+
+
+@dataclass(slots=True)
+class Run:
+    """What an invariant judges."""
+
+    history: History
+    truth: Truth
+    partitions: int
+    tree: TreeSettings
+    queued_beyond_max: int
+    """Tasks that may pass through memory beside the window: one poll."""
+    started: list[Started] = field(init=False)
+    ended: dict[int, Ended] = field(init=False)
+    completed: dict[TaskKey, list[Completed]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = list(self.history.of(Started))
+        self.ended = {entry.id: entry for entry in self.history.of(Ended)}
+        self.completed = defaultdict(list)
+        for entry in self.history.of(Completed):
+            self.completed[entry.key].append(entry)
+
+    def noted(self) -> Iterator[Noted]:
+        """Yield what nodes reported."""
+        return self.history.of(Noted)
+
+    def reopened_between(self, key: TaskKey, first_ms: float, last_ms: float) -> bool:
+        """Whether an operator's retry reopened a key in this time."""
+        return any(
+            each.result == CompletionResult.REOPENED and first_ms <= each.at_ms <= last_ms
+            for each in self.completed[key]
+        )
+
+    @property
+    def wall_at_start_ms(self) -> float:
+        """The wall time of some node when the run began: what due times are compared with."""
+        first = self.started[0] if self.started else None
+        return first.wall_ms - first.at_ms if first else 0.0
+
+    @property
+    def clocks_apart_ms(self) -> float:
+        """How far wall clocks of nodes were apart from that one, at most."""
+        base_ms = self.wall_at_start_ms
+        return max((abs(s.wall_ms - s.at_ms - base_ms) for s in self.started), default=0.0)
+
+    def durable_since(self) -> Callable[[int, int], float]:
+        """Return a function from partition and offset to when a commit first covered it."""
+        commits: dict[int, list[Committed]] = defaultdict(list)
+        for commit in self.history.of(Committed):
+            commits[commit.partition].append(commit)
+
+        def since(partition: int, offset: int) -> float:
+            times = (c.at_ms for c in commits[partition] if c.next_offset > offset)
+            return min(times, default=float("inf"))
+
+        return since

@@ -1,0 +1,302 @@
+"""Turns what happens in a simulated world into entries of its history.
+
+It notes, with each entry, what only this moment can tell: who owned the partition, which other
+attempts ran, what was durable.  It does not judge.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.attempts import Ending
+from actors.model.events import (
+    CatchUpEnded,
+    Event,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionRevoked,
+    RetriesExhausted,
+)
+from actors.model.key import TaskKey
+from actors.model.ownership import Claim
+from actors.model.status import Completion, RecordedOutcome
+from actors.model.task import StoredTask
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.stores import MemoryStores
+from scheduler.attempts import RunningAttempt
+from scheduler.settings import Settings
+from tests.simulation.history import (
+    Beside,
+    CaughtUp,
+    Claimed,
+    Committed,
+    Completed,
+    Ended,
+    History,
+    Noted,
+    OutcomeStored,
+    Revoked,
+    RowStored,
+    Started,
+    WatermarkSaved,
+)
+from tests.simulation.member import Member
+from tests.simulation.network import Network
+from tests.simulation.truth import Truth, WatchedDict, WatchedRows
+
+
+class RecordedWorld(Protocol):
+    """What the recorder sees of the world."""
+
+    clock: VirtualClock
+    history: History
+    network: Network
+    broker: MemoryBroker
+    data: MemoryStores
+    truth: Truth
+    settings: Settings
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of user code."""
+
+    id: int
+    member: Member
+    running: RunningAttempt
+    key: TaskKey
+    excuse: str = ""
+
+
+class Recorder:
+    """Watches the store, the group and every node of one world."""
+
+    def __init__(self, world: RecordedWorld) -> None:
+        self._world = world
+        self._history = world.history
+        self._truth = world.truth
+        self._runs: dict[int, _Run] = {}
+        self._ids = 0
+        self._well_ended: dict[str, list[_Run]] = {}
+        """By process: what ended well there and is not known to be durable."""
+        self._durable: dict[int, int] = {}
+        """By partition: how far every record is known to be durable."""
+        self._claimed_ms: dict[tuple[int, int], float] = {}
+        self._done_ms: dict[tuple[int, TaskKey], float] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        self.exhausted: dict[TaskKey, None] = {}
+        self._watch()
+
+    def _watch(self) -> None:
+        data = self._world.data
+        data.tasks = WatchedRows(self._row_stored)
+        data.completions = WatchedRows(self._completed)
+        data.claims = WatchedDict(self._claim_stored)
+        data.outcomes = WatchedDict(self._outcome_stored)
+        self._committed: WatchedDict[int, int] = WatchedDict(
+            lambda partition, offset, _before: self._commit(partition, offset, "group")
+        )
+        self._world.broker.group(self._world.settings.group.id).committed = self._committed
+
+    def _now_ms(self) -> float:
+        return self._world.clock.monotonic_ms()
+
+    def is_committed(self) -> bool:
+        """Whether every record of the log is committed."""
+        partitions = self._world.broker.partitions
+        return all(
+            self._committed.get(number, 0) >= stored.end_offset
+            for number, stored in enumerate(partitions)
+        )
+
+    # The store and the group.
+
+    def _row_stored(self, partition: int, key: TaskKey, row: StoredTask, write_time: int) -> None:
+        entry = RowStored(self._now_ms(), partition, key, row.offset, write_time)
+        self._history.add(entry)
+
+    def _completed(
+        self, partition: int, key: TaskKey, completion: Completion, write_time: int
+    ) -> None:
+        self._done_ms[partition, key] = self._now_ms()
+        result, offset = completion.result, completion.offset
+        self._history.add(Completed(self._now_ms(), partition, key, result, offset, write_time))
+
+    def _outcome_stored(
+        self,
+        place: tuple[int, int],
+        stored: tuple[int, RecordedOutcome],
+        _before: tuple[int, RecordedOutcome] | None,
+    ) -> None:
+        partition, offset = place
+        write_time, outcome = stored
+        found = self._truth.completion(partition, outcome.key)
+        own_effect = found is not None and found[1].offset == offset
+        entry = OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect)
+        self._history.add(entry)
+
+    def _claim_stored(self, partition: int, claim: Claim, before: Claim | None) -> None:
+        now_ms = self._now_ms()
+        if before is None or before.epoch != claim.epoch:
+            self._claimed_ms[partition, claim.epoch] = now_ms
+            self._history.add(Claimed(now_ms, partition, claim.epoch))
+            return
+        mark = claim.watermark
+        if mark.next_offset is not None:
+            self._commit(partition, mark.next_offset, "watermark")
+        durable = max(mark.next_offset or 0, self._committed.get(partition, 0))
+        orphans = self._truth.orphans(partition, mark, durable)
+        self._history.add(WatermarkSaved(now_ms, partition, mark.watermark_ms, orphans))
+
+    def _commit(self, partition: int, next_offset: int, where: str) -> None:
+        known = self._durable.get(partition, 0)
+        undurable = self._truth.undurable(partition, known, next_offset)
+        if next_offset > known:
+            self._durable[partition] = undurable[0] if undurable else next_offset
+            entry = Committed(self._now_ms(), partition, next_offset, where, undurable)
+            self._history.add(entry)
+
+    # User code.
+
+    def attempt_started(self, member: Member, running: RunningAttempt, queued_ms: float) -> int:
+        """Note the call of user code, and what else ran of its ordering id."""
+        attempt, now_ms = running.attempt, self._now_ms()
+        self._ids += 1
+        key = attempt.task.key
+        beside = tuple(
+            Beside(run.id, self._excuse(run))
+            for run in self._runs.values()
+            if run.key.ordering_id == key.ordering_id
+        )
+        owners = self._world.broker.group(self._world.settings.group.id)._owners
+        self._runs[self._ids] = _Run(self._ids, member, running, key)
+        self._history.add(
+            Started(
+                at_ms=now_ms,
+                id=self._ids,
+                node=member.name,
+                partition=attempt.partition,
+                epoch=attempt.epoch,
+                key=key,
+                number=attempt.number,
+                offset=attempt.task.offset,
+                queued_ms=queued_ms,
+                wall_ms=member.clock.now_ms(),
+                is_owner=owners.get(attempt.partition) is member.log._member,
+                done_before=self._done_before(running),
+                beside=beside,
+            )
+        )
+        return self._ids
+
+    def _excuse(self, run: _Run) -> str:
+        """Why another attempt may start although this one runs."""
+        member, partition = run.member, run.running.attempt.partition
+        if run.excuse:
+            return run.excuse
+        if member.log.lease_ends_ms() <= self._now_ms():
+            return "its node's lease ended"
+        revoked_ms = member.revoked_ms(partition, run.running.attempt.epoch)
+        deadline_ms = self._world.settings.tree.recovery.drain_deadline_ms
+        if revoked_ms is not None and self._now_ms() >= revoked_ms + deadline_ms:
+            return "its node's drain deadline passed"
+        return ""
+
+    def _done_before(self, running: RunningAttempt) -> str:
+        """Return the done completion of the key that this owner could know of."""
+        attempt = running.attempt
+        found = self._truth.completion(attempt.partition, attempt.task.key)
+        if found is None or not found[1].result.is_done:
+            return ""
+        epoch, completion = found
+        stored_ms = self._done_ms[attempt.partition, attempt.task.key]
+        claimed_ms = self._claimed_ms[attempt.partition, attempt.epoch]
+        # An attempt that outlived its owner may be recorded after the next owner has loaded.
+        if epoch < attempt.epoch and stored_ms >= claimed_ms:
+            return ""
+        return f"{completion.result} under epoch {epoch}"
+
+    def attempt_ended(self, member: Member, number: int, ending: str) -> None:
+        """Note the end of user code."""
+        run = self._runs.pop(number)
+        self._history.add(Ended(self._now_ms(), number, member.name, ending))
+        if ending in {Ending.DONE, Ending.DROPPED} and run.running.listener is not None:
+            self._well_ended.setdefault(member.name, []).append(run)
+
+    def forget(self, member: Member) -> None:
+        """The process is gone, and all that ran in it."""
+        for run in [run for run in self._runs.values() if run.member is member]:
+            del self._runs[run.id]
+            self._history.add(Ended(self._now_ms(), run.id, member.name, "killed"))
+        self._well_ended.pop(member.name, None)
+
+    def running_keys(self, member: Member) -> tuple[TaskKey, ...]:
+        """Return what runs on a node that still counts: not of an owner that was replaced."""
+        return tuple(
+            run.key
+            for run in self._runs.values()
+            if run.member is member
+            and run.running.listener is not None
+            and run.running.attempt.epoch
+            == self._world.data.claims[run.running.attempt.partition].epoch
+        )
+
+    def undurable_keys(self, member: Member, partition: int | None = None) -> tuple[TaskKey, ...]:
+        """Return the keys that ended well on a node and are not done in the store.
+
+        Asked once for each partition, when the node gives it up.
+        """
+        runs = self._well_ended.get(member.name, [])
+        asked = [run for run in runs if partition in (None, run.running.attempt.partition)]
+        self._well_ended[member.name] = [run for run in runs if run not in asked]
+        return tuple(run.key for run in asked if self._is_undurable(run))
+
+    def _is_undurable(self, run: _Run) -> bool:
+        attempt = run.running.attempt
+        claim = self._world.data.claims[attempt.partition]
+        if claim.epoch != attempt.epoch:
+            # A newer owner exists, so this one's outcome is not expected to stand.
+            return False
+        found = self._truth.completion(attempt.partition, run.key)
+        if found is None or found[0] < attempt.epoch:
+            return True
+        # It may have been done, reopened by an operator, and cancelled since.
+        begun_ms = next(each.at_ms for each in self._history.of(Started) if each.id == run.id)
+        return not any(
+            entry.key == run.key
+            and entry.at_ms >= begun_ms
+            and entry.result in {"success", "failure", "dropped", "reopened"}
+            for entry in self._history.of(Completed)
+        )
+
+    # What nodes report.
+
+    def reported(self, member: Member, event: Event) -> None:
+        """Note an event, and what is true at its moment."""
+        now_ms = self._now_ms()
+        self._history.add(Noted(now_ms, member.name, event))
+        match event:
+            case PartitionAssigned(partition=partition, end_offset=end_offset):
+                self._ends[member.name, partition] = end_offset
+            case CatchUpEnded(partition=partition, complete=True):
+                end = self._ends[member.name, partition]
+                first = self._durable.get(partition, 0)
+                undurable = self._truth.undurable(partition, first, end, own=True)
+                self._history.add(CaughtUp(now_ms, member.name, partition, undurable))
+            case PartitionRevoked(partition=partition, drained=drained):
+                lost = self.undurable_keys(member, partition)
+                self._history.add(Revoked(now_ms, member.name, partition, drained, lost))
+            case PartitionLost(partition=partition, reason="lost to another member"):
+                self._excuse_runs(member, partition, "its node lost the partition")
+                self.undurable_keys(member, partition)
+            case PartitionLost(partition=partition):
+                self.undurable_keys(member, partition)
+            case RetriesExhausted(key=key, on_exhausted="block"):
+                self.exhausted[key] = None
+            case _:
+                pass
+
+    def _excuse_runs(self, member: Member, partition: int, excuse: str) -> None:
+        for run in self._runs.values():
+            if run.member is member and run.running.attempt.partition == partition:
+                run.excuse = excuse

@@ -1,0 +1,101 @@
+"""Scenarios as data: a TOML file each, workload x faults x duration."""
+
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from actors.model.settings import TreeSettings
+from scheduler.settings import GroupSettings, Settings
+
+FOLDER = Path(__file__).parent / "scenarios"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Workload(_Part):
+    """What clients and other producers do."""
+
+    ordering_ids: int = 8
+    """Ids whose tasks are short and succeed; promise P7 is judged by them."""
+    sick_ordering_ids: int = 3
+    """Ids whose tasks fail, hang, retry and block."""
+    tasks_per_s: float = 3.0
+    commands_per_s: float = 0.5
+    strange_per_s: float = 0.2
+    """Poison, misplaced and late records of other producers."""
+    burst_tasks: int = 0
+    """Tasks of one sick id, all due at once, sent in the first second."""
+    ahead_ms: int = 15_000
+    """Tasks are due up to this long after they are sent."""
+    kills: float = 0.0
+    """Share of sick tasks that take their process down."""
+    hang_ms: int = 6_000
+    """How long a hanging attempt lasts."""
+    attempts_max: int = 4
+    on_exhausted: str = "skip"
+
+
+class Scenario(_Part):
+    """One kind of run."""
+
+    name: str
+    description: str
+    duration_s: int = 40
+    settle_s: int = 240
+    """Everything must be closed this long after the last fault."""
+    partitions: int = 3
+    nodes: int = 3
+    assignors: tuple[str, ...] = ("cooperative-sticky", "range")
+    skew_ms: int = 1_500
+    """Wall clocks are off by up to this much either way."""
+    workload: Workload = Workload()
+    faults: dict[str, float] = Field(default_factory=dict)
+    """Kind to how many a minute, where the run's seed leaves it switched on."""
+    tree: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Settings of the tree that differ from those below, by group."""
+
+    def settings(self, assignor: str) -> Settings:
+        """Return settings scaled so that minutes of operation pass in seconds."""
+        tree = {
+            "window": {
+                "look_ahead_ms": 8_000,
+                "prefetch_ms": 3_000,
+                "tick_ms": 200,
+                "page_tasks": 20,
+                "slow_attempt_ms": 400,
+                "completions_max": 100,
+            },
+            "watermark": {"interval_ms": 900, "lag_ms": 1_500, "stragglers_max": 5},
+            "execution": {"workers": 16, "row_bytes_max": 2_000, "lease_retry_ms": 150},
+            "recovery": {
+                "catch_up_deadline_ms": 5_000,
+                "drain_deadline_ms": 2_000,
+                "persist_deadline_ms": 10_000,
+                "rebuild_pause_max_ms": 3_000,
+            },
+        }
+        for group, values in self.tree.items():
+            tree[group].update(values)
+        return Settings(
+            tree=TreeSettings.model_validate(tree),
+            group=GroupSettings.model_validate(
+                {
+                    "assignor": assignor,
+                    "session_timeout_ms": 5_000,
+                    "max_poll_interval_ms": 15_000,
+                    "lease_margin_ms": 500,
+                    "commit_interval_ms": 500,
+                }
+            ),
+        )
+
+
+def load_scenarios() -> dict[str, Scenario]:
+    """Return every scenario, by name, in the order of their names."""
+    return {
+        path.stem: Scenario.model_validate({"name": path.stem, **tomllib.loads(path.read_text())})
+        for path in sorted(FOLDER.glob("*.toml"))
+    }

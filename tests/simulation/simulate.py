@@ -1,0 +1,71 @@
+"""Runs one seed of one scenario and says what it broke."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from scheduler.node import POLL_RECORDS_MAX
+from tests.simulation.invariants import INVARIANTS
+from tests.simulation.judged import Run
+from tests.simulation.member import Trace
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import World
+
+COMPLAINTS_MAX = 5
+"""Violations shown of each promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a run."""
+
+    scenario: str
+    seed: int
+    digest: str
+    complaints: Sequence[str]
+    messages: Sequence[str]
+    """The last messages that actors were sent, oldest first."""
+
+    def report(self) -> str:
+        """Return all that a person needs to begin with."""
+        lines = [
+            f"seed {self.seed}, scenario {self.scenario}, history {self.digest[:16]}",
+            *self.complaints,
+            "the last messages:",
+            *(f"  {message}" for message in self.messages),
+            f"replay: make sim SEED={self.seed} SCENARIO={self.scenario}",
+        ]
+        return "\n".join(lines)
+
+
+def simulate(scenario: Scenario, seed: int) -> Verdict:
+    """Run one seed; never raises for what the run does."""
+    world = World(scenario, seed)
+    complaints: list[str] = []
+    try:
+        world.run()
+    except Exception as error:  # noqa: BLE001 - a node's thread would have died of it
+        complaints.append(f"a node failed outside its tree: {error!r}")
+    complaints += judge(world)
+    return Verdict(scenario.name, seed, world.history.digest(), complaints, _messages(world.trace))
+
+
+def judge(world: World) -> Iterator[str]:
+    """Yield what every invariant has to complain about, with the promise's name."""
+    run = Run(
+        history=world.history,
+        truth=world.truth,
+        partitions=world.scenario.partitions,
+        tree=world.settings.tree,
+        queued_beyond_max=min(POLL_RECORDS_MAX, world.settings.tree.window.tasks_max),
+    )
+    for invariant in INVARIANTS:
+        for sentence in islice(invariant(run), COMPLAINTS_MAX):
+            yield f"{invariant.__name__}: {sentence}"
+
+
+def _messages(trace: Trace) -> list[str]:
+    return [
+        f"{time_ms:10.1f} {node} {context.path.rpartition('/')[2]} {message!r:.160}"
+        for time_ms, node, context, message in trace
+    ]

@@ -1,0 +1,97 @@
+"""Many seeds of every scenario, the ones that failed before, and that a replay is exact."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.invariants import INVARIANTS, liveness
+from tests.simulation.scenario import load_scenarios
+from tests.simulation.simulate import simulate
+
+SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
+FIRST_SEED = int(os.environ.get("SIM_FIRST_SEED", "1000"))
+SCENARIOS = load_scenarios()
+NAMES = sorted(SCENARIOS)
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent.parent
+
+
+def _known_bad_seeds() -> list[tuple[str, int]]:
+    lines = (FOLDER / "seeds.txt").read_text().splitlines()
+    pairs = [line.split() for line in lines if line and not line.startswith("#")]
+    return [(name, int(seed)) for name, seed in pairs]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """A failing tree is what the simulation is about; its log would bury the verdict."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(("name", "seed"), _known_bad_seeds())
+def test_a_seed_that_broke_a_promise_keeps_all_now(name: str, seed: int) -> None:
+    """What was found once is looked for for ever."""
+    verdict = simulate(SCENARIOS[name], seed)
+
+    assert not verdict.complaints, verdict.report()
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_a_seed_keeps_every_promise(seed: int) -> None:
+    """Seeds take turns with the scenarios; SIM_SEEDS and SIM_FIRST_SEED choose others."""
+    verdict = simulate(SCENARIOS[NAMES[seed % len(NAMES)]], seed)
+
+    assert not verdict.complaints, verdict.report()
+
+
+def test_a_replay_is_exact_in_this_process_and_in_another() -> None:
+    """The same seed gives the same history, whatever order hashing gives to sets."""
+    verdict = simulate(SCENARIOS["everything"], 7)
+    again = simulate(SCENARIOS["everything"], 7)
+
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--scenario", "everything"]
+    other = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert again.digest == verdict.digest
+    assert verdict.digest[:16] in other.stdout, other.stdout + other.stderr
+
+
+def test_different_seeds_differ() -> None:
+    """A seed decides what happens."""
+    assert simulate(SCENARIOS["calm"], 1).digest != simulate(SCENARIOS["calm"], 2).digest
+
+
+def test_every_promise_has_an_invariant() -> None:
+    """``docs/promises.md`` and the functions name the same numbers, in the same order."""
+    page = (ROOT / "docs" / "promises.md").read_text()
+    promised = [int(number) for number in re.findall(r"^\| P(\d+) \|", page, re.MULTILINE)]
+    names = [invariant.__name__ for invariant in INVARIANTS]
+
+    assert [int(n) for name in names for n in re.findall(r"^p(\d+)_", name)] == promised
+    assert names[-1] == liveness.__name__
+
+
+def test_a_failing_run_says_how_to_replay_it() -> None:
+    """A verdict names seed, scenario and the last messages."""
+    verdict = simulate(SCENARIOS["calm"], 3)
+
+    report = verdict.report()
+
+    assert "seed 3, scenario calm" in report and "make sim SEED=3 SCENARIO=calm" in report
+    assert len(verdict.messages) == 30 and verdict.messages[-1] in report

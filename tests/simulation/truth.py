@@ -1,0 +1,201 @@
+"""What really is in the log and the store, whatever any node believes.
+
+The simulation looks into the memory adapters directly.  Nothing here changes them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from actors.model.codec import Command, LogRecord, decode_record
+from actors.model.errors import PoisonRecord
+from actors.model.instant import INSTANT_MIN_MS
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import EPOCH_SHIFT, Watermark
+from actors.model.partition import partition_of
+from actors.model.status import Completion, CompletionResult
+from actors.model.task import StoredTask
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.rows import Rows
+from scheduler.adapters.memory.stores import MemoryStores
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class WatchedRows(Rows[Value]):
+    """Rows that tell of every write that took effect."""
+
+    def __init__(self, stored: Callable[[int, TaskKey, Value, int], None]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    def insert(
+        self, partition: int, key: TaskKey, value: Value, write_time: int, number: int = 0
+    ) -> None:
+        """Write a row, and tell where it did not lose against a later one."""
+        super().insert(partition, key, value, write_time, number)
+        if self._cells[partition].get((key, number)) == (write_time, value):
+            self._stored(partition, key, value, write_time)
+
+
+class WatchedDict(dict[Key, Value], Generic[Key, Value]):
+    """A dictionary that tells of every write, with the value that stood there before."""
+
+    def __init__(self, stored: Callable[[Key, Value, Value | None], None]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        before = self.get(key)
+        super().__setitem__(key, value)
+        self._stored(key, value, before)
+
+    def update(self, values: Mapping[Key, Value]) -> None:  # type: ignore[override]
+        """Write each."""
+        for key, value in values.items():
+            self[key] = value
+
+
+class Truth:
+    """Log and store of one run."""
+
+    def __init__(self, broker: MemoryBroker, data: MemoryStores, row_bytes_max: int) -> None:
+        self._broker = broker
+        self._data = data
+        self._row_bytes_max = row_bytes_max
+        self._decoded: dict[tuple[int, int], StoredTask | Command | str] = {}
+
+    def records(self, partition: int, first: int = 0) -> Iterator[LogRecord]:
+        """Yield the records of a partition."""
+        stored = self._broker.partitions[partition]
+        yield from stored.read(first, stored.end_offset + 1)[0]
+
+    def entry(self, record: LogRecord) -> StoredTask | Command | str:
+        """Return what a record says: an entry, ``poison`` or ``misplaced``."""
+        place = (record.partition, record.offset)
+        if place not in self._decoded:
+            self._decoded[place] = self._decode(record)
+        return self._decoded[place]
+
+    def entries(self, partition: int) -> Iterator[tuple[int, StoredTask | Command | str]]:
+        """Yield offset and entry of every record of a partition."""
+        return ((record.offset, self.entry(record)) for record in self.records(partition))
+
+    def _decode(self, record: LogRecord) -> StoredTask | Command | str:
+        if len(record.value or b"") > self._row_bytes_max:
+            return "poison"
+        try:
+            entry = decode_record(record)
+        except PoisonRecord:
+            return "poison"
+        own = partition_of(entry.key.ordering_id, len(self._broker.partitions))
+        return entry if own == record.partition else "misplaced"
+
+    def undurable(
+        self, partition: int, first: int, end: int, *, own: bool = False
+    ) -> tuple[int, ...]:
+        """Return the offsets in [first, end) whose record had no durable effect yet; with
+        ``own``, of records that concern this partition.
+        """
+        return tuple(
+            record.offset
+            for record in self.records(partition, first)
+            if record.offset < end
+            and not (own and isinstance(self.entry(record), str))
+            and not self._is_durable(record)
+        )
+
+    def _is_durable(self, record: LogRecord) -> bool:
+        match self.entry(record):
+            case "poison":
+                return (record.partition, record.offset) in self.dead_letters()
+            case "misplaced":
+                return any(
+                    other.value == record.value
+                    for partition in range(len(self._broker.partitions))
+                    for other in self.records(partition)
+                    if self.entry(other) != "misplaced"
+                )
+            case Command():
+                return (record.partition, record.offset) in self._data.outcomes
+            case StoredTask(key=key, offset=offset):
+                row = self.row(record.partition, key)
+                completion = self.completion(record.partition, key)
+                return (row is not None and row.offset >= offset) or (
+                    completion is not None and completion[1].closes(offset)
+                )
+            case other:
+                raise AssertionError(f"{other} is no entry")
+
+    def dead_letters(self) -> dict[tuple[int, int], str]:
+        """Return the reason of every dead letter, by partition and offset."""
+        letters = self._broker.dead_letters
+        found = {}
+        for letter in letters.read(0, letters.end_offset + 1)[0]:
+            headers = dict(letter.headers)
+            partition, offset = headers["hourhandPartition"], headers["hourhandOffset"]
+            reason = headers["hourhandReason"] or b""
+            found[int(partition or b"-1"), int(offset or b"-1")] = reason.decode()
+        return found
+
+    def row(self, partition: int, key: TaskKey) -> StoredTask | None:
+        """Return a key's row."""
+        rows = self._data.tasks.of_key(partition, key)
+        return rows[0] if rows else None
+
+    def completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:
+        """Return the epoch that wrote a key's completion, and the completion."""
+        cell = self._data.completions._cells[partition].get((key, 0))
+        return None if cell is None else (cell[0] >> EPOCH_SHIFT, cell[1])
+
+    def is_closed(self, partition: int, row: StoredTask) -> bool:
+        """Whether the store says that a row is closed."""
+        completion = self.completion(partition, row.key)
+        return completion is not None and completion[1].closes(row.offset)
+
+    def orphans(self, partition: int, mark: Watermark, durable: int) -> tuple[TaskKey, ...]:
+        """Return the open tasks, made by records below ``durable``, a restart would not load."""
+        firsts = {each.ordering_id: each.first_ms for each in mark.stragglers}
+        rows = self._data.tasks.before(partition, first_key_at(INSTANT_MIN_MS), mark.watermark_ms)
+        return tuple(row.key for row in self._unlisted(partition, rows, firsts, durable))
+
+    def _unlisted(
+        self, partition: int, rows: Iterable[StoredTask], firsts: Mapping[str, int], durable: int
+    ) -> Iterator[StoredTask]:
+        for row in rows:
+            listed_ms = firsts.get(row.key.ordering_id)
+            if row.offset >= durable or self.is_closed(partition, row):
+                continue
+            if listed_ms is not None and listed_ms <= row.key.scheduled_ms:
+                continue
+            completion = self.completion(partition, row.key)
+            reopened = completion is not None and (
+                completion[1].result is CompletionResult.REOPENED
+                and completion[1].offset >= durable
+            )
+            if not reopened:
+                yield row
+
+    def unfinished(self) -> list[str]:
+        """Return what is still to be done, for a person to read; empty where all is closed."""
+        found = []
+        for partition in range(len(self._broker.partitions)):
+            latest = {}
+            for offset, entry in self.entries(partition):
+                if isinstance(entry, StoredTask):
+                    latest[entry.key] = offset
+                elif isinstance(entry, Command) and (partition, offset) not in self._data.outcomes:
+                    found.append(f"{entry.kind} of {entry.key} has no outcome")
+            for key, recorded in latest.items():
+                row = self.row(partition, key)
+                completion = self.completion(partition, key)
+                offset = max(recorded, row.offset if row else -1)
+                if completion is None or not completion[1].closes(offset):
+                    found.append(f"{key} is open")
+            rows = self._data.tasks.before(partition, first_key_at(INSTANT_MIN_MS), 10**15)
+            found += [
+                f"{row.key} is open"
+                for row in rows
+                if row.key not in latest and not self.is_closed(partition, row)
+            ]
+        return found

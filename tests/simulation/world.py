@@ -1,0 +1,252 @@
+"""The whole system in one thread: nodes, log, store, clients and faults, from one seed.
+
+It moves the virtual clock from one event to the next and lets whoever is due work, in an order
+the seed picks.  It writes the history; what that history must look like is for ``invariants``.
+"""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.bucket import HOUR_MS
+from actors.model.key import TaskKey
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.testing import RecordingTelemetry
+from tests.simulation.execution import ProcessKilled
+from tests.simulation.faults import FaultInjector
+from tests.simulation.history import Asked, Happened, History, Stopped
+from tests.simulation.member import TRACE_MAX, Member, NodeClock, Site, Trace, retry_policy
+from tests.simulation.network import Network
+from tests.simulation.recorder import Recorder
+from tests.simulation.scenario import Scenario
+from tests.simulation.truth import Truth
+from tests.simulation.workloads import WorkloadDriver
+
+START_MS = 1_767_225_600_000
+CHECK_MS = 1_000.0
+"""How often memory is counted, and, at the end, whether all is closed."""
+
+
+class World:
+    """One run of one scenario from one seed."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.rng = random.Random(f"{scenario.name}/{seed}")
+        # Somewhere before the end of an hour, so that runs cross it and whole hours are swept.
+        minutes_before = self.rng.choice((0.3, 0.6, 30.0))
+        self.clock = VirtualClock(round(START_MS + HOUR_MS - minutes_before * 60_000))
+        self.settings = scenario.settings(self.rng.choice(scenario.assignors))
+        self.history = History()
+        self.trace: Trace = deque(maxlen=TRACE_MAX)
+        self.network = Network(self.clock, self._fork())
+        self.broker = MemoryBroker(scenario.partitions, self.clock, self.network.to_log)
+        self.data = MemoryStores()
+        self.truth = Truth(self.broker, self.data, self.settings.tree.execution.row_bytes_max)
+        self.recorder = Recorder(self)
+        self._actions: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = count()
+        self._members: dict[str, Member] = {}
+        self._clocks: dict[str, NodeClock] = {}
+        self._starts: dict[str, int] = {}
+        self._rejoining: dict[str, float] = {}
+        self._site = Site(
+            broker=self.broker,
+            data=self.data,
+            settings=self.settings,
+            policy=retry_policy(
+                scenario.workload.attempts_max, self._fork(), scenario.workload.on_exhausted
+            ),
+            observer=self.recorder,
+            trace=self.trace,
+        )
+        self.faults = FaultInjector(self, scenario.faults, self._fork())
+        self.driver = self._make_driver()
+
+    def _fork(self) -> random.Random:
+        return random.Random(self.rng.getrandbits(64))
+
+    def _make_driver(self) -> WorkloadDriver:
+        skew_ms = self.scenario.skew_ms
+        client_clock = NodeClock(self.clock, self.rng.randint(-skew_ms, skew_ms))
+        writer = MemoryWriter(self.broker)
+        ports = ClientPorts(
+            writer=writer,
+            open_stores=lambda: open_memory_stores(self.data),
+            clock=client_clock,
+            telemetry=RecordingTelemetry(),
+        )
+        return WorkloadDriver(
+            self,
+            self.scenario.workload,
+            client=SchedulerClient(self.settings, ports),
+            client_clock=client_clock,
+            writer=writer,
+            grace_ms=self.settings.client.grace_ms,
+            rng=self._fork(),
+        )
+
+    # The run.
+
+    def run(self) -> None:
+        """Run to the end: a busy time with faults, then a bounded one without."""
+        busy_ms = self.scenario.duration_s * 1000.0
+        for _ in range(self.scenario.nodes):
+            self.start_member()
+        self.driver.begin(busy_ms)
+        self.faults.begin(busy_ms)
+        self._sample()
+        self._run_until(busy_ms)
+        self._make_peace()
+        end_ms = busy_ms + self.scenario.settle_s * 1000.0
+        while self.now_ms() < end_ms and not self._is_finished():
+            self._run_until(self.now_ms() + CHECK_MS)
+        for member in self.members:
+            self.stop_member(member)
+        self._run_until(self.now_ms() + 10_000.0)
+
+    def _make_peace(self) -> None:
+        """End every fault; what is gone comes back."""
+        self.network.clear()
+        for member in self.members:
+            member.paused_until_ms = min(member.paused_until_ms, self.now_ms())
+            member.crash_in = None
+        for name in sorted(self._starts)[: self.scenario.nodes]:
+            if name not in self._members and name not in self._rejoining:
+                self.start_member(name)
+        self.note(Happened(self.now_ms(), "peace"))
+
+    def _is_finished(self) -> bool:
+        unfinished = self.truth.unfinished()
+        if unfinished and self.scenario.workload.on_exhausted == "block":
+            self.driver.drop(self._blocked_keys())
+        return not unfinished and self.recorder.is_committed()
+
+    def _blocked_keys(self) -> list[TaskKey]:
+        """Return what waits for an operator: exhausted, and asked about only now and then."""
+        if self.rng.random() > 0.2:
+            return []
+        return sorted(self.recorder.exhausted)
+
+    def _run_until(self, end_ms: float) -> None:
+        while True:
+            times = [self.network.next_ms(), self._actions[0][0] if self._actions else None]
+            times += [member.next_ms() for member in self._members.values()]
+            next_ms = min((time for time in times if time is not None), default=end_ms)
+            if next_ms >= end_ms:
+                break
+            self.clock.advance(max(0.0, next_ms - self.now_ms()))
+            self._work()
+        self.clock.advance(end_ms - self.now_ms())
+
+    def _work(self) -> None:
+        """Let everything happen that is due now."""
+        now_ms = self.now_ms()
+        self.network.run_due()
+        while self._actions and self._actions[0][0] <= now_ms:
+            heapq.heappop(self._actions)[2]()
+        members = self.members
+        self.rng.shuffle(members)
+        for member in members:
+            if member.next_ms() > now_ms:
+                continue
+            try:
+                member.work()
+            except ProcessKilled:
+                self._bury(member)
+                continue
+            self._finish_stop(member)
+
+    def _sample(self) -> None:
+        for member in self.members:
+            for sample in member.sample():
+                self.history.add(sample)
+        self.after(CHECK_MS, self._sample)
+
+    # What happens to nodes; ``faults`` asks for most of it.
+
+    @property
+    def members(self) -> list[Member]:
+        """The nodes that live, in the order of their names."""
+        return [self._members[name] for name in sorted(self._members)]
+
+    def now_ms(self) -> float:
+        """Return the virtual time passed."""
+        return self.clock.monotonic_ms()
+
+    def after(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+        heapq.heappush(self._actions, (self.now_ms() + delay_ms, next(self._sequence), action))
+
+    def note(self, entry: Asked | Happened) -> None:
+        """Keep what happened."""
+        self.history.add(entry)
+
+    def start_member(self, name: str | None = None) -> None:
+        """Start a node: a machine keeps its name and clock, a process gets a new number."""
+        name = name or chr(ord("a") + len(self._starts))
+        self._rejoining.pop(name, None)
+        if name in self._members:
+            return
+        self._starts[name] = self._starts.get(name, 0) + 1
+        skew_ms = self.scenario.skew_ms
+        if name not in self._clocks:
+            self._clocks[name] = NodeClock(self.clock, self.rng.randint(-skew_ms, skew_ms))
+        process = f"{name}.{self._starts[name]}"
+        self.note(Happened(self.now_ms(), "start", process, self.now_ms()))
+        self._members[name] = Member(
+            process,
+            site=self._site,
+            clock=self._clocks[name],
+            deliver=self.network.to_store(process),
+            rng=self._fork(),
+        )
+
+    def stop_member(self, member: Member) -> None:
+        """Ask a node to stop gracefully."""
+        if not member.is_stopping:
+            member.request_stop()
+            self.note(Happened(self.now_ms(), "stop", member.name, self.now_ms()))
+
+    def rejoin_after(self, member: Member, delay_ms: float) -> None:
+        """Start a node of that name again when this one is gone."""
+        self._rejoining[member.name.partition(".")[0]] = delay_ms
+
+    def _finish_stop(self, member: Member) -> None:
+        if member.stopping is None or not member.stopping.done():
+            return
+        assert member.stop_asked_ms is not None, "a stop was asked for"
+        lost = self.recorder.undurable_keys(member)
+        allowed_ms = self.settings.tree.recovery.drain_deadline_ms
+        running = self.recorder.running_keys(member)
+        self.history.add(
+            Stopped(self.now_ms(), member.name, member.stop_asked_ms, allowed_ms, lost, running)
+        )
+        member.node.close()
+        self._remove(member, "stopped")
+
+    def _bury(self, member: Member) -> None:
+        """The process died: half of the time the group notices at once."""
+        if self.rng.random() < 0.4:
+            member.log.vanish()
+        self._remove(member, "crash")
+        name = member.name.partition(".")[0]
+        self._rejoining.setdefault(name, 0.0)
+        delay_ms = self.rng.choice((100.0, 1_500.0, self.rng.uniform(4_000.0, 9_000.0)))
+        self.after(delay_ms, lambda: self.start_member(name))
+
+    def _remove(self, member: Member, why: str) -> None:
+        name = member.name.partition(".")[0]
+        del self._members[name]
+        member.alive = False
+        self.network.cut_off(member.name)
+        self.recorder.forget(member)
+        self.note(Happened(self.now_ms(), why, member.name, self.now_ms()))
+        if name in self._rejoining:
+            self.after(self._rejoining[name], lambda: self.start_member(name))
