@@ -1,0 +1,1 @@
+"""Programs that show Hourhand at work; each is run as a module from the repository's folder."""

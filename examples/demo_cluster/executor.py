@@ -1,0 +1,59 @@
+"""What the nodes of the demonstration run: it writes down that it ran, and little else.
+
+A task's data may ask for work, ``work_ms``, and for one refusal, ``retry_after_s``: the first
+attempt then asks to be made again so many seconds later.
+"""
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from actors.model.outcome import Done
+from scheduler import Retry, Task, TaskExecutor
+from scheduler.doors.demo_records import FOLDER_VARIABLE, Recorder
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(moment: datetime) -> int:
+    """Return microseconds since 1970, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def now_us() -> int:
+    """Return the wall clock, read past the engine's own clock."""
+    return micros(datetime.now(UTC))
+
+
+@cache
+def process_recorder() -> Recorder:
+    """Return this process's recorder; for constructors, which run on one thread."""
+    return Recorder(Path(os.environ[FOLDER_VARIABLE]), now_us)
+
+
+class ClusterExecutor(TaskExecutor):
+    """Writes down its start and its end."""
+
+    def __init__(self) -> None:
+        self._records = process_recorder()
+
+    def execute(self, task: Task) -> Done | Retry:
+        """Run one task of the demonstration."""
+        number = self._records.start(
+            task.uniqueness_key,
+            task.ordering_id,
+            micros(task.scheduled_time) // 1000,
+            attempt=self.attempt,
+            fence=self.fence,
+        )
+        data: dict[str, Any] = task.data
+        if "work_ms" in data:
+            # Nothing ever sets the event: it stands for a service that takes its time.
+            threading.Event().wait(data["work_ms"] / 1000)
+        again = "retry_after_s" in data and self.attempt == 1
+        self._records.end(number, succeeded=not again)
+        return Retry(after=timedelta(seconds=data["retry_after_s"])) if again else Done()

@@ -1,0 +1,275 @@
+"""What happens when: writes tasks, starts, stops and kills nodes, and collects the evidence.
+
+It judges nothing; ``judge`` does.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from actors.model.errors import HourhandError
+from actors.model.partition import partition_of
+from examples.demo_cluster.executor import ClusterExecutor, micros, now_us
+from examples.demo_cluster.installation import node_variables, open_cassandra
+from examples.demo_cluster.topic import (
+    Found,
+    committed_offsets,
+    read_all,
+    write_by_console,
+    write_raw,
+)
+from examples.demo_cluster.workload import (
+    Job,
+    Workload,
+    companions,
+    make_workload,
+    misplaced_jobs,
+    whole_millis,
+)
+from scheduler import SchedulerClient, Settings, Task
+from scheduler.doors.demo_audit import Run
+from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
+from scheduler.doors.demo_records import FOLDER_VARIABLE, RecordReader
+
+POISON_KEY = "poisoner"
+RETRY_AFTER_S = 6
+_LEAD_S = 14
+"""From the first record written to the first task's time: all are accepted well before."""
+_ACCEPTED_BEFORE_S = 2
+_READY_S = 40
+_STOP_AFTER_S, _START_AFTER_S, _KILL_AFTER_S = 1, 3, 9
+"""Counted from the start of the storm."""
+_TAKEOVER_S_MAX = 30
+_QUIET_S = 3
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that the checks look at."""
+
+    jobs: Sequence[Job]
+    """Every task that was accepted."""
+    workload: Workload
+    runs: Sequence[Run]
+    killed: Mapping[int, int]
+    """Pid to the moment it was known to be gone."""
+    kill_sent_us: int
+    first_node_pid: int
+    """Of the only node before the whole cluster was restarted."""
+    stop_codes: Sequence[int]
+    """Exit codes of the nodes that were asked to stop."""
+    refusal: str
+    """The client's answer to a task in the past; empty where it was accepted."""
+    commits: Mapping[int, int]
+    """Committed offsets while no node ran."""
+    records: Sequence[Found]
+    dead_letters: Sequence[Found]
+    stored: Mapping[str, Sequence[int]]
+    """Task id to the partitions that its completions are stored in."""
+
+
+class Play:
+    """One run, in the order of its methods."""
+
+    def __init__(self, settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._say = say
+        self._records = folder / "records"
+        self._records.mkdir(parents=True)
+        self._reader = RecordReader(self._records)
+        self._nodes: list[NodeProcess] = []
+        self._jobs: list[Job] = []
+        self._stop_codes: list[int] = []
+        self._succeeded: set[str] = set()
+        self._moment = threading.Event()
+
+    def run(self, tasks: int) -> Evidence:
+        """Let everything happen; no node is left running."""
+        try:
+            first_pid, commits = self._run_old_tasks()
+            workload, refusal = self._schedule(tasks)
+            killed, kill_sent_us = self._disturb(workload)
+            self._wait_for_all()
+        finally:
+            self._stop_nodes()
+        self._look()
+        topic = self._settings.topic
+        return Evidence(
+            jobs=self._jobs,
+            workload=workload,
+            runs=self._reader.runs,
+            killed=killed,
+            kill_sent_us=kill_sent_us,
+            first_node_pid=first_pid,
+            stop_codes=self._stop_codes,
+            refusal=refusal,
+            commits=commits,
+            records=read_all(self._settings, topic.name),
+            dead_letters=read_all(self._settings, topic.dead_letter),
+            stored=self._stored_partitions(),
+        )
+
+    def _run_old_tasks(self) -> tuple[int, dict[int, int]]:
+        """Have one node read tasks hours old, then restart the whole cluster under one of them.
+
+        Its first attempt asks for another one, so the row is stored, its record is committed,
+        and only the store can bring it back.
+        """
+        now = whole_millis(datetime.now(UTC))
+        old = [
+            Job("old-in-the-log", "old-1", now - timedelta(hours=3), "old"),
+            Job(
+                "old-in-the-store",
+                "old-2",
+                now - timedelta(hours=5),
+                "old",
+                retry_after_s=RETRY_AFTER_S,
+            ),
+        ]
+        write_by_console(self._settings, [(job.ordering_id, job.record()) for job in old])
+        self._jobs += old
+        node = self._start_nodes(1)[0]
+        self._say("node 1 alone: two tasks, due 3 and 5 hours ago, were written while none ran")
+        self._wait_until(lambda: len(self._reader.runs) >= len(old), _READY_S, "run old tasks")
+        self._stop_nodes()
+        self._say("the whole cluster is stopped; one of the two still waits in the store")
+        return node.pid, committed_offsets(self._settings)
+
+    def _schedule(self, tasks: int) -> tuple[Workload, str]:
+        """Start three nodes and write everything, half of it with Kafka's own producer."""
+        self._start_nodes(3)
+        self._say(f"three nodes run: pids {', '.join(str(node.pid) for node in self._nodes)}")
+        starts = datetime.now(UTC) + timedelta(seconds=_LEAD_S)
+        workload = make_workload(tasks, starts)
+        strays = misplaced_jobs(starts)
+        others = [job for job in workload.jobs if not job.by_client] + companions(strays)
+        with SchedulerClient(self._settings) as client, ThreadPoolExecutor(1) as pool:
+            lines = [(job.ordering_id, job.record()) for job in others]
+            written = pool.submit(write_by_console, self._settings, lines)
+            ours = [job for job in workload.jobs if job.by_client]
+            result = client.schedule_tasks(_task(job) for job in ours)
+            result.raise_if_rejected()
+            self._say(f"the client wrote {result.accepted:,} tasks")
+            refusal = _refusal(client)
+            write_raw(self._settings, [*self._misplaced(strays), (3, POISON_KEY, '{"broken')])
+            self._say(f"{len(strays)} records went into wrong partitions, and a broken one")
+            written.result()
+        self._say(f"Kafka's console producer wrote {len(others):,} tasks")
+        if datetime.now(UTC) > starts - timedelta(seconds=_ACCEPTED_BEFORE_S):
+            raise NodeFailed(f"writing took over {_LEAD_S} s: too slow to judge the order")
+        self._jobs += [*workload.jobs, *strays, *companions(strays)]
+        return workload, refusal
+
+    def _misplaced(self, strays: Sequence[Job]) -> list[tuple[int, str, str]]:
+        count = self._settings.topic.partitions
+        return [
+            ((partition_of(job.ordering_id, count) + 1) % count, job.ordering_id, job.record())
+            for job in strays
+        ]
+
+    def _disturb(self, workload: Workload) -> tuple[dict[int, int], int]:
+        """Stop one node, start it again, kill another one, all under load."""
+        stopped, killed = self._nodes[:2]
+        self._watch_until(workload.storm + timedelta(seconds=_STOP_AFTER_S))
+        self._stop_codes.append(stopped.stop())
+        self._nodes.remove(stopped)
+        self._say(f"pid {stopped.pid} stopped gracefully, exit code {self._stop_codes[-1]}")
+        self._watch_until(workload.storm + timedelta(seconds=_START_AFTER_S))
+        started = self._start_nodes(1)[0]
+        self._say(f"pid {started.pid} started in its place")
+        self._watch_until(workload.storm + timedelta(seconds=_KILL_AFTER_S))
+        sent_us = now_us()
+        killed.kill()
+        gone_us = now_us()
+        self._nodes.remove(killed)
+        self._say(f"pid {killed.pid} killed with SIGKILL")
+        self._watch_until(workload.ends)
+        return {killed.pid: gone_us}, sent_us
+
+    def _wait_for_all(self) -> None:
+        wanted = {job.task_id for job in self._jobs}
+        # What is missing then is lost, and the audit will say so.
+        self._wait_while(lambda: not wanted <= self._succeeded, _TAKEOVER_S_MAX)
+        self._wait_while(lambda: True, _QUIET_S)
+        self._say(f"{len(self._succeeded):,} tasks have run")
+
+    def _start_nodes(self, count: int) -> list[NodeProcess]:
+        executor = f"{ClusterExecutor.__module__}:{ClusterExecutor.__name__}"
+        variables = {**node_variables(self._settings), FOLDER_VARIABLE: str(self._records)}
+        started = []
+        for _ in range(count):
+            log = self._folder / f"node-{len(list(self._folder.glob('node-*.log'))) + 1}.log"
+            started.append(NodeProcess(executor, node_environment(variables), log))
+            self._nodes.append(started[-1])
+        self._wait_until(lambda: all(node.says_ready for node in started), _READY_S, "start")
+        return started
+
+    def _stop_nodes(self) -> None:
+        # All are asked before any is waited for; asked twice, a node would leave at once.
+        for node in self._nodes:
+            node.ask_to_stop()
+        self._stop_codes += [node.stop() for node in self._nodes]
+        self._nodes.clear()
+
+    def _watch_until(self, moment: datetime) -> None:
+        self._wait_while(lambda: now_us() < micros(moment), 600)
+
+    def _wait_until(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
+        if self._wait_while(lambda: not holds(), timeout_s):
+            tails = "\n".join(node.tail() for node in self._nodes)
+            raise NodeFailed(f"the nodes did not {what} within {timeout_s:.0f} s:\n{tails}")
+
+    def _wait_while(self, holds: Callable[[], bool], timeout_s: float) -> bool:
+        """Look again and again; return whether ``holds()`` to the end of the time."""
+        give_up_us = now_us() + round(timeout_s * 1_000_000)
+        while holds():
+            if now_us() > give_up_us:
+                return True
+            self._look()
+            self._moment.wait(_LOOK_S)
+        return False
+
+    def _look(self) -> None:
+        self._succeeded |= {run.task_id for run in self._reader.read() if run.succeeded}
+        for node in self._nodes:
+            if not node.is_running:
+                raise NodeFailed(f"node {node.pid} ended by itself:\n{node.tail()}")
+
+    def _stored_partitions(self) -> dict[str, list[int]]:
+        stored: dict[str, list[int]] = {}
+        with open_cassandra(self._settings) as cluster:
+            session = cluster.connect(self._settings.cassandra.keyspace)
+            for task_id, partition in session.execute(
+                "SELECT uniqueness_key, partition_id FROM task_status"
+            ):
+                stored.setdefault(task_id, []).append(partition)
+        return stored
+
+
+def _task(job: Job) -> Task:
+    return Task(
+        ordering_id=job.ordering_id,
+        scheduled_time=job.due,
+        uniqueness_key=job.task_id,
+        data=dict(job.data),
+    )
+
+
+def _refusal(client: SchedulerClient) -> str:
+    job = Job("in-the-past", "old-3", datetime.now(UTC) - timedelta(hours=1), "refused")
+    try:
+        client.schedule_task(_task(job)).result(timeout=30)
+    except HourhandError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def terminate_as_interrupt() -> None:
+    """Make SIGTERM clean up as Ctrl-C does: no node and no server is left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

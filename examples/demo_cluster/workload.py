@@ -1,0 +1,120 @@
+"""Which tasks the demonstration schedules, when they are due, and who writes them.
+
+``steady`` comes at 500 a second, ``burst`` all at one moment, ``storm`` while nodes stop, die
+and start.  Half of each is written by the client, half as plain JSON by somebody else's
+producer; every ordering id has tasks of both.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from scheduler.doors.demo_audit import Planned
+
+ORDERINGS = 400
+STEADY_PER_S = 500
+STORM_S = 22
+_PAUSE_S = 3
+"""Between the parts, so that none is measured in the wake of another."""
+MISPLACED = 20
+_STORM_WORK_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task as this demonstration knows it, whoever writes it."""
+
+    task_id: str
+    ordering_id: str
+    due: datetime
+    part: str
+    by_client: bool = False
+    work_ms: int = 0
+    """How long it takes: without any, hardly a task would be in flight at the kill."""
+    retry_after_s: int = 0
+
+    @property
+    def data(self) -> dict[str, int]:
+        """What the executor is told, without what is nothing."""
+        told = {"work_ms": self.work_ms, "retry_after_s": self.retry_after_s}
+        return {name: value for name, value in told.items() if value}
+
+    def planned(self, *, in_order: bool = True) -> Planned:
+        """Return what the audit is to expect."""
+        due_us = (self.due - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        return Planned(self.task_id, self.ordering_id, due_us, in_order=in_order)
+
+    def record(self) -> str:
+        """Return the record's value as a program that knows nothing of Hourhand writes it."""
+        due = self.due.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return json.dumps(
+            {
+                "orderingId": self.ordering_id,
+                "scheduledTime": due,
+                "uniquenessKey": self.task_id,
+                "taskData": self.data,
+                "version": 1,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """All tasks of the main part, with the moments that matter."""
+
+    jobs: Sequence[Job]
+    starts: datetime
+    burst: datetime
+    storm: datetime
+    ends: datetime
+
+    def part(self, name: str) -> set[str]:
+        """Return the ids of one part's tasks."""
+        return {job.task_id for job in self.jobs if job.part == name}
+
+
+def make_workload(tasks: int, starts: datetime) -> Workload:
+    """Lay ``tasks`` tasks out from ``starts`` on."""
+    steady, burst = tasks * 4 // 10, tasks * 3 // 10
+    burst_at = starts + timedelta(seconds=steady / STEADY_PER_S + _PAUSE_S)
+    storm_at = burst_at + timedelta(seconds=2 * _PAUSE_S)
+    storm = tasks - steady - burst
+    times = [
+        *(("steady", starts + timedelta(seconds=n / STEADY_PER_S)) for n in range(steady)),
+        *(("burst", burst_at) for _ in range(burst)),
+        *(("storm", storm_at + timedelta(seconds=n * STORM_S / storm)) for n in range(storm)),
+    ]
+    jobs = [
+        Job(
+            task_id=f"task-{number:06}",
+            ordering_id=f"account-{number % ORDERINGS:03}",
+            due=whole_millis(due),
+            part=part,
+            # The writers take turns within each ordering id, and in each round of all ids.
+            by_client=(number // ORDERINGS + number % ORDERINGS) % 2 == 0,
+            work_ms=_STORM_WORK_MS if part == "storm" else 0,
+        )
+        for number, (part, due) in enumerate(times)
+    ]
+    return Workload(jobs, starts, burst_at, storm_at, storm_at + timedelta(seconds=STORM_S))
+
+
+def misplaced_jobs(due: datetime) -> list[Job]:
+    """Return tasks to be put into wrong partitions, each of an ordering id of its own."""
+    return [
+        Job(f"misplaced-{number:02}", f"stray-{number:02}", whole_millis(due), "misplaced")
+        for number in range(MISPLACED)
+    ]
+
+
+def companions(jobs: Iterable[Job]) -> list[Job]:
+    """Return for each job another one of its ordering id, to be put where Kafka puts it."""
+    return [
+        Job(f"companion-of-{job.task_id}", job.ordering_id, job.due, "misplaced") for job in jobs
+    ]
+
+
+def whole_millis(moment: datetime) -> datetime:
+    """Cut a moment to what a task's time can hold."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

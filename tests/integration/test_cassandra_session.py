@@ -1,0 +1,211 @@
+"""How the Cassandra store fails: nobody there, too slow, lost answers, rows it cannot hold."""
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import closing
+from typing import Any
+
+import pytest
+from cassandra import OperationTimedOut
+from pydantic import SecretStr
+
+from actors.model.bucket import HOUR_MS
+from actors.model.errors import NodeStopped, PoisonRecord, StoreUnavailable
+from actors.model.ownership import Claim, initial_watermark
+from actors.ports.store import Stores
+from scheduler.adapters.cassandra.connection import Connection, open_connection
+from scheduler.adapters.cassandra.migrate import migrate
+from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from scheduler.adapters.cassandra.session import CassandraSession
+from scheduler.adapters.cassandra.stores import open_stores
+from scheduler.settings import CassandraSettings, Settings
+from tests.builders import NOW_MS, a_stored_task
+from tests.conformance.store_values import before, done
+from tests.servers.cassandra import CassandraServer
+from tests.servers.process import free_ports
+
+pytestmark = pytest.mark.integration
+
+SECRET = "never-shown-anywhere"
+
+
+@pytest.fixture(scope="module")
+def settings(cassandra_server: CassandraServer) -> Settings:
+    """Settings with a short request timeout, and the schema in place."""
+    settings = Settings(
+        store="cassandra",
+        cassandra=CassandraSettings(
+            contact_points=tuple(cassandra_server.addresses),
+            port=cassandra_server.port,
+            keyspace="failing",
+            request_timeout_ms=1_500,
+            username="hourhand",
+            password=SecretStr(SECRET),
+        ),
+    )
+    migrate(settings)
+    return settings
+
+
+@pytest.fixture
+def stores(settings: Settings) -> Iterator[Stores]:
+    """Opened stores, closed after the test."""
+    stores = open_stores(settings)
+    yield stores
+    stores.close()
+
+
+class LosingSession:
+    """A driver session that carries out what it is told and then loses the answer.
+
+    ``losses`` answers to lightweight transactions are lost, each as a client's time-out.
+    """
+
+    def __init__(self, session: Any, losses: int) -> None:
+        self._session = session
+        self.losses = losses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def execute_async(self, statement: Any) -> Any:
+        """Run the statement; its response may be lost afterwards."""
+        response = self._session.execute_async(statement)
+        if " IF " not in statement.prepared_statement.query_string or not self.losses:
+            return response
+        self.losses -= 1
+        response.result()
+        return _LostResponse()
+
+
+class _LostResponse:
+    def result(self) -> list[tuple[object, ...]]:
+        """Fail as a driver does whose request was never answered."""
+        raise OperationTimedOut
+
+
+def test_nobody_listens() -> None:
+    """The error names every contact point, and what to check; no password gets out."""
+    port = free_ports(1)[0]
+    settings = Settings(
+        cassandra=CassandraSettings(
+            contact_points=("127.0.0.1", "127.0.0.2"),
+            port=port,
+            connect_timeout_ms=3_000,
+            username="hourhand",
+            password=SecretStr(SECRET),
+        )
+    )
+    with pytest.raises(StoreUnavailable) as unavailable:
+        open_stores(settings)
+    message = str(unavailable.value)
+    assert f"127.0.0.1:{port}, 127.0.0.2:{port}" in message
+    assert "contact_points" in message
+    assert SECRET not in message + repr(unavailable.value) + repr(settings)
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    """It accepts the connection and then stays silent."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        port = silent.getsockname()[1]
+        settings = Settings(cassandra=CassandraSettings(port=port, connect_timeout_ms=500))
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(open_stores, settings)
+            error = opening.exception(timeout=5.0)
+    assert isinstance(error, StoreUnavailable)
+    assert f"127.0.0.1:{port}" in str(error)
+
+
+def test_a_short_outage_only_delays(stores: Stores, cassandra_server: CassandraServer) -> None:
+    """A request that timed out is sent again."""
+    task = a_stored_task()
+    node = cassandra_server.nodes[0]
+    node.pause()
+    try:
+        inserting = stores.schedule.insert_tasks(1, [task], 1)
+        with pytest.raises(FutureTimeout):
+            inserting.result(timeout=2.0)
+    finally:
+        node.resume()
+    done(inserting)
+    assert done(stores.schedule.find_tasks(1, [task.key])) == {task.key: task}
+
+
+def test_a_longer_outage_is_reported_and_survived(
+    stores: Stores, cassandra_server: CassandraServer
+) -> None:
+    """Every kind of call fails with StoreUnavailable; afterwards the same stores work."""
+    task = a_stored_task()
+    calls: list[Callable[[], Any]] = [
+        lambda: stores.schedule.insert_tasks(2, [task], 1),
+        lambda: stores.schedule.load_tasks(2, before(NOW_MS), NOW_MS + HOUR_MS, 10),
+        lambda: stores.ownership.claim(2, NOW_MS),
+    ]
+    node = cassandra_server.nodes[0]
+    node.pause()
+    try:
+        errors = [future.exception(timeout=15.0) for future in [call() for call in calls]]
+    finally:
+        node.resume()
+    assert [type(error) for error in errors] == [StoreUnavailable] * 3
+    assert all("cassandra.consistency" in str(error) for error in errors)
+    assert SECRET not in repr(errors)
+    for call in calls:
+        done(call())
+    assert done(stores.schedule.find_tasks(2, [task.key])) == {task.key: task}
+
+
+@pytest.mark.parametrize("losses", [1, 2])
+def test_a_claim_whose_answer_was_lost_is_recognised(settings: Settings, losses: int) -> None:
+    """The epoch that was raised unseen is the one handed out; the next claim gets another."""
+    driver = open_connection(settings.cassandra)
+    losing = LosingSession(driver.session, losses)
+    session = CassandraSession(Connection(driver.cluster, losing), settings.cassandra)
+    try:
+        store = CassandraOwnershipStore(session, retention_ms=0)
+        partition = 100 + losses
+        assert done(store.claim(partition, NOW_MS)) == Claim(1, initial_watermark(NOW_MS))
+        assert losing.losses == 0
+        losing.losses = losses
+        assert done(store.claim(partition, 0)) == Claim(2, initial_watermark(NOW_MS))
+        losing.losses = losses
+        done(store.save_watermark(partition, 2, initial_watermark(NOW_MS + 1)))
+        assert done(store.claim(partition, 0)) == Claim(3, initial_watermark(NOW_MS + 1))
+    finally:
+        session.close()
+
+
+def test_a_row_that_never_fits_is_poison(stores: Stores) -> None:
+    """Just below the limit it is stored; above it nothing of the call is."""
+    fits = a_stored_task(uniqueness_key="fits", data=b"x" * (15 * 2**20 - 200))
+    too_long = a_stored_task(uniqueness_key="too long", data=b"x" * (15 * 2**20 + 1))
+    done(stores.schedule.insert_tasks(3, [fits], 1))
+    with pytest.raises(PoisonRecord, match=r"too%20long.*record_bytes_max"):
+        done(stores.schedule.insert_tasks(3, [a_stored_task(), too_long], 1))
+    asked = [fits.key, a_stored_task().key, too_long.key]
+    assert done(stores.schedule.find_tasks(3, asked)) == {fits.key: fits}
+
+
+def test_a_closed_store_says_so(settings: Settings) -> None:
+    """Work in flight ends before the connection does; later work is refused."""
+    stores = open_stores(settings)
+    tasks = [a_stored_task(due_in_ms=number * HOUR_MS) for number in range(300)]
+    inserting = stores.schedule.insert_tasks(4, tasks, 1)
+    stores.close()
+    assert done(inserting) is None
+    with pytest.raises(NodeStopped):
+        done(stores.schedule.find_tasks(4, [tasks[0].key]))
+    stores.close()
+
+
+def test_many_decades_of_hours_are_deleted_where_they_hold_rows(stores: Stores) -> None:
+    """A sweep that begins in 1970 does not write half a million tombstones."""
+    old, new = a_stored_task(due_in_ms=-NOW_MS), a_stored_task(due_in_ms=-2 * HOUR_MS)
+    kept = a_stored_task(due_in_ms=HOUR_MS)
+    done(stores.schedule.insert_tasks(5, [old, new, kept], 1))
+    end_ms = NOW_MS - NOW_MS % HOUR_MS
+    done(stores.schedule.delete_tasks(5, 0, end_ms, 2))
+    keys = [old.key, new.key, kept.key]
+    assert set(done(stores.schedule.find_tasks(5, keys))) == {kept.key}

@@ -1,0 +1,249 @@
+"""A real Cassandra, one node or up to three, from its Maven jars.
+
+Nodes listen on 127.0.0.1, 127.0.0.2 and 127.0.0.3 with the same ports; each keeps data, log
+and pid file in a folder of its own, so a cluster survives ``stop`` and ``start`` with its
+tables.  The version is pinned here.  It never touches a process it did not start.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cassandra import DriverException
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.policies import WhiteListRoundRobinPolicy
+
+from tests.servers.maven import class_path, fetch_jars, require_tool
+from tests.servers.process import ServerProcess, accepts_connections, free_ports
+
+CASSANDRA_VERSION = "5.0.5"
+DATACENTER = "datacenter1"
+_NODES_MAX = 3
+_START_TIMEOUT_S = 180.0
+_CONNECT_TIMEOUT_S = 5.0
+_STATE_FILE = "cassandra.json"
+
+_EXPORTS = (
+    "java.base/java.lang.ref",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.rmi/sun.rmi.transport.tcp",
+    "java.sql/java.sql",
+    "jdk.unsupported/sun.misc",
+)
+_OPENS = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.lang.reflect",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "jdk.management/com.sun.management.internal",
+)
+
+_LOGBACK = """\
+<configuration>
+  <appender name="FILE" class="ch.qos.logback.core.FileAppender">
+    <file>{log}</file>
+    <encoder><pattern>%d{{ISO8601}} %-5level %logger{{0}} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="FILE"/></root>
+</configuration>
+"""
+
+
+def cassandra_jars() -> Path:
+    """Return the folder with Cassandra's jars, fetching them the first time."""
+    return fetch_jars("cassandra", (f"org.apache.cassandra:cassandra-all:{CASSANDRA_VERSION}",))
+
+
+class CassandraServer:
+    """A cluster of ``nodes`` nodes in ``folder``; a context manager that starts and stops it.
+
+    A folder that holds a cluster already is taken up as it is: same ports, same data, and
+    nodes that still run are not started twice.  Raises ServerFailed where a node does not
+    come up within three minutes, with the end of its log.
+    """
+
+    def __init__(self, folder: Path, *, nodes: int = 1) -> None:
+        if not 1 <= nodes <= _NODES_MAX:
+            raise ValueError(f"{nodes} nodes asked for, 1 to {_NODES_MAX} fit on one machine")
+        self._folder = folder.resolve()
+        state = self._taken_up() or self._new_state(nodes)
+        self.port: int = state["port"]
+        """Where clients connect, on every address."""
+        self._storage_port: int = state["storage_port"]
+        self.addresses = [f"127.0.0.{number}" for number in range(1, state["nodes"] + 1)]
+        """The nodes' addresses, as a client's contact points."""
+        self.nodes = [
+            ServerProcess(
+                f"Cassandra node {address}",
+                self._node_folder(number),
+                logs=(self._node_folder(number) / "system.log",),
+            )
+            for number, address in enumerate(self.addresses, 1)
+        ]
+
+    def start(self) -> None:
+        """Start what does not run yet, one node after another, until all know each other."""
+        for number in range(1, len(self.nodes) + 1):
+            self.start_node(number)
+            self.wait_until_ready(number)
+
+    def start_node(self, number: int) -> None:
+        """Start node ``number`` (from 1) without waiting for it; a no-op while it runs."""
+        folder = self._node_folder(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "logback.xml").write_text(_LOGBACK.format(log=folder / "system.log"))
+        # JSON is YAML, and needs no quoting rules for paths.
+        (folder / "cassandra.yaml").write_text(json.dumps(self._configuration(number), indent=1))
+        self.nodes[number - 1].start(self._command(number))
+
+    def wait_until_ready(self, number: int) -> None:
+        """Wait until node ``number`` answers and knows ``number`` nodes or more, bounded."""
+        self.nodes[number - 1].wait_until(
+            lambda: self._nodes_seen_by(number) >= number, _START_TIMEOUT_S
+        )
+
+    def stop(self) -> None:
+        """Stop every node; data stays.  A no-op where none runs."""
+        for node in self.nodes:
+            node.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _nodes_seen_by(self, number: int) -> int:
+        """Return how many nodes that node knows; 0 where it does not answer yet."""
+        address = self.addresses[number - 1]
+        if not accepts_connections(address, self.port):
+            return 0
+        profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([address]))
+        cluster = Cluster(
+            [address],
+            port=self.port,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            connect_timeout=_CONNECT_TIMEOUT_S,
+        )
+        try:
+            with _silenced("cassandra"):
+                session = cluster.connect()
+                rows = (
+                    session.execute("SELECT peer FROM system.peers_v2").all()
+                    if (len(self.nodes) > 1)
+                    else []
+                )
+            return 1 + len(rows)
+        except (DriverException, NoHostAvailable):
+            return 0
+        finally:
+            cluster.shutdown()
+
+    def _node_folder(self, number: int) -> Path:
+        return self._folder / f"node-{number}"
+
+    def _taken_up(self) -> Any:
+        path = self._folder / _STATE_FILE
+        return json.loads(path.read_text()) if path.is_file() else None
+
+    def _new_state(self, nodes: int) -> dict[str, int]:
+        port, storage_port = free_ports(2)
+        state = {"nodes": nodes, "port": port, "storage_port": storage_port}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _STATE_FILE).write_text(json.dumps(state))
+        return state
+
+    def _command(self, number: int) -> list[str]:
+        folder, jars = self._node_folder(number), cassandra_jars()
+        memory = "1g" if len(self.nodes) == 1 else "512m"
+        # Nodes that join need to hear of the others first; the first one has nobody to hear.
+        gossip = ["-Dcassandra.ring_delay_ms=0", "-Dcassandra.skip_wait_for_gossip_to_settle=0"]
+        if number > 1:
+            gossip = ["-Dcassandra.ring_delay_ms=3000"]
+        return [
+            require_tool("java"),
+            f"-Xms{memory}",
+            f"-Xmx{memory}",
+            f"-javaagent:{next(jars.glob('jamm-*.jar'))}",
+            f"-Dcassandra.config={(folder / 'cassandra.yaml').as_uri()}",
+            f"-Dcassandra.storagedir={folder}",
+            f"-Dlogback.configurationFile={folder / 'logback.xml'}",
+            "-Djdk.attach.allowAttachSelf=true",
+            *gossip,
+            *(f"--add-exports={each}=ALL-UNNAMED" for each in _EXPORTS),
+            *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENS),
+            "-cp",
+            class_path(jars, folder),
+            "org.apache.cassandra.service.CassandraDaemon",
+        ]
+
+    def _configuration(self, number: int) -> dict[str, object]:
+        folder, address = self._node_folder(number), self.addresses[number - 1]
+        seeds = {"seeds": f"{self.addresses[0]}:{self._storage_port}"}
+        return {
+            "cluster_name": "hourhand-tests",
+            "num_tokens": 16,
+            "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+            "commitlog_sync": "periodic",
+            "commitlog_sync_period": "10000ms",
+            "data_file_directories": [str(folder / "data")],
+            "commitlog_directory": str(folder / "commitlog"),
+            "hints_directory": str(folder / "hints"),
+            "saved_caches_directory": str(folder / "saved_caches"),
+            "cdc_raw_directory": str(folder / "cdc"),
+            "seed_provider": [
+                {
+                    "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+                    "parameters": [seeds],
+                }
+            ],
+            "listen_address": address,
+            "rpc_address": address,
+            "storage_port": self._storage_port,
+            "native_transport_port": self.port,
+            "endpoint_snitch": "SimpleSnitch",
+            "auto_snapshot": False,
+        }
+
+
+@contextmanager
+def _silenced(name: str) -> Iterator[None]:
+    """Keep a logger quiet: a node that does not answer yet is what is being waited for."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,251 @@
+"""A real Kafka, one broker or several, in KRaft mode, from its Maven jars.
+
+Each broker is controller too and keeps data, log and pid file in a folder of its own, so a
+cluster survives ``stop`` and ``start`` with its topics.  The version is pinned here.
+"""
+
+import base64
+import json
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.servers.maven import class_path, fetch_jars, require_tool
+from tests.servers.process import ServerFailed, ServerProcess, accepts_connections, free_ports
+
+KAFKA_VERSION = "4.1.0"
+_LOG4J_VERSION = "2.24.3"
+_HOST = "127.0.0.1"
+_START_TIMEOUT_S = 60.0
+_TOOL_TIMEOUT_S = 60.0
+_ANSWER_TIMEOUT_S = 2.0
+_STATE_FILE = "kafka.json"
+
+_LOG4J_CONFIGURATION = """\
+status = warn
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = ${sys:server.log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{ISO8601} %-5p %c{1} - %m%n
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+def kafka_jars() -> Path:
+    """Return the folder with Kafka's jars, fetching them the first time."""
+    return fetch_jars(
+        "kafka",
+        (
+            f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+            f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+            f"org.apache.logging.log4j:log4j-core:{_LOG4J_VERSION}",
+        ),
+    )
+
+
+def kafka_tool(
+    tool: str, *arguments: str, standard_input: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run one of Kafka's own tools, named by its Java class, and return what it printed.
+
+    For example ``kafka_tool("org.apache.kafka.tools.ConsoleProducer", "--topic", …)``.
+    Raises CalledProcessError where it fails and TimeoutExpired after a minute.
+    """
+    jars = kafka_jars()
+    return subprocess.run(
+        [require_tool("java"), "-Xmx256m", "-cp", class_path(jars), tool, *arguments],
+        input=standard_input if standard_input is not None else "",
+        capture_output=True,
+        text=True,
+        timeout=_TOOL_TIMEOUT_S,
+        check=True,
+    )
+
+
+class KafkaServer:
+    """A cluster of ``brokers`` brokers in ``folder``; a context manager that starts and stops it.
+
+    ``properties`` are added to every broker's.  A folder that holds a cluster already is
+    taken up as it is: same ports, same data, and brokers that still run are not started twice.
+    """
+
+    def __init__(
+        self, folder: Path, *, brokers: int = 1, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder.resolve()
+        self._properties = dict(properties or {})
+        state = self._taken_up() or self._new_state(brokers)
+        self._cluster_id: str = state["cluster_id"]
+        self._ports: list[int] = state["ports"]
+        self._controller_ports: list[int] = state["controller_ports"]
+        self.brokers = [
+            ServerProcess(
+                f"Kafka broker {number}",
+                self._broker_folder(number),
+                logs=(self._broker_folder(number) / "server.log",),
+            )
+            for number in range(1, len(self._ports) + 1)
+        ]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers, as a client's ``bootstrap.servers``."""
+        return ",".join(f"{_HOST}:{port}" for port in self._ports)
+
+    def start(self) -> None:
+        """Start what does not run yet and wait until all brokers answer as one cluster."""
+        java = require_tool("java")
+        jars = kafka_jars()
+        for number in range(1, len(self.brokers) + 1):
+            self._format(java, jars, number)
+        for number in range(1, len(self.brokers) + 1):
+            self.start_broker(number)
+        for broker in self.brokers:
+            broker.wait_until(self._answers, _START_TIMEOUT_S)
+
+    def start_broker(self, number: int) -> None:
+        """Start broker ``number`` (from 1) without waiting for it; a no-op while it runs."""
+        folder = self._broker_folder(number)
+        self.brokers[number - 1].start(
+            [
+                require_tool("java"),
+                "-Xms512m",
+                "-Xmx512m",
+                f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
+                f"-Dserver.log={folder / 'server.log'}",
+                "-cp",
+                class_path(kafka_jars()),
+                "kafka.Kafka",
+                str(folder / "server.properties"),
+            ]
+        )
+
+    def wait_until_ready(self) -> None:
+        """Wait until all brokers are in the cluster again, bounded; raises ServerFailed."""
+        for broker in self.brokers:
+            broker.wait_until(self._answers, _START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop every broker; data stays.  A no-op where none runs."""
+        for broker in self.brokers:
+            broker.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        if not all(accepts_connections(_HOST, port) for port in self._ports):
+            return False
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            known = admin.list_topics(timeout=_ANSWER_TIMEOUT_S).brokers
+        except KafkaException:
+            return False
+        return len(known) == len(self.brokers)
+
+    def _broker_folder(self, number: int) -> Path:
+        return self._folder / f"broker-{number}"
+
+    def _taken_up(self) -> Any:
+        path = self._folder / _STATE_FILE
+        return json.loads(path.read_text()) if path.is_file() else None
+
+    def _new_state(self, brokers: int) -> dict[str, Any]:
+        ports = free_ports(2 * brokers, _HOST)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        state = {
+            # The storage tool takes a leading dash for an option.
+            "cluster_id": cluster_id.replace("-", "A"),
+            "ports": ports[:brokers],
+            "controller_ports": ports[brokers:],
+        }
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _STATE_FILE).write_text(json.dumps(state))
+        return state
+
+    def _format(self, java: str, jars: Path, number: int) -> None:
+        """Write the broker's configuration and, once, the cluster's identity to its storage."""
+        folder = self._broker_folder(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "log4j2.properties").write_text(_LOG4J_CONFIGURATION)
+        properties = folder / "server.properties"
+        properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in self._configuration(number).items())
+        )
+        if (folder / "data" / "meta.properties").exists():
+            return
+        formatted = subprocess.run(
+            [
+                java,
+                f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
+                f"-Dserver.log={folder / 'server.log'}",
+                "-cp",
+                class_path(jars),
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                self._cluster_id,
+                "-c",
+                str(properties),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=_TOOL_TIMEOUT_S,
+            check=False,
+        )
+        if formatted.returncode:
+            raise ServerFailed(f"Kafka's storage tool failed:\n{formatted.stderr[-2000:]}")
+
+    def _configuration(self, number: int) -> dict[str, str]:
+        replicas = min(3, len(self._ports))
+        port = self._ports[number - 1]
+        controller_port = self._controller_ports[number - 1]
+        voters = ",".join(
+            f"{node}@{_HOST}:{each}" for node, each in enumerate(self._controller_ports, 1)
+        )
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{_HOST}:{port},CONTROLLER://{_HOST}:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self._broker_folder(number) / "data"),
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": str(replicas),
+            "min.insync.replicas": str(max(1, replicas - 1)),
+            "offsets.topic.replication.factor": str(replicas),
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
+            "transaction.state.log.num.partitions": "4",
+            # Tests watch memberships expire; the broker's own floor of 6 s would slow them.
+            "group.min.session.timeout.ms": "1000",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._properties,
+        }
