@@ -161,8 +161,7 @@ class WorkerRunner(RegisteredAttempts):
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         if task is not None:
-            cancel = task.cancel
-            self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(cancel))
+            self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
         started_ms = self._begin(running)
         ended = await self._execute_async(running, started_ms)
         self._registry.end(running, ended)
