@@ -37,14 +37,11 @@ from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
 from scheduler.holdings import Holding, Revocation, Stage, commit_offsets
+from scheduler.in_flight import BatchesInFlight
 from scheduler.lease import Lease
 from scheduler.rebuilds import Rebuilds
 
 logger = logging.getLogger("hourhand.node")
-
-POLL_RECORDS_MAX = 2_000
-RECORDS_IN_FLIGHT_MAX = 20_000
-"""Records delivered to the tree and not yet durable; bounds memory (P13)."""
 
 
 class Node:
@@ -78,8 +75,7 @@ class Node:
         self._revocations: list[Revocation] = []
         self._root: Ref | None = None
         self._batch = 0
-        self._in_flight: dict[int, tuple[float, int]] = {}
-        """Batch to when it was sent (monotonic) and how many records it has."""
+        self._in_flight = BatchesInFlight()
         self._committed_at_ms = -1e18
         self._system = make_system(self._tree_failed)
         self._stop_requested = False
@@ -104,6 +100,10 @@ class Node:
         self._build_tree()
         self._advance_holdings()
         self._watch_deadline()
+        if not self._room():
+            # The log has nothing to wait for then, and spinning would take the tree's time.
+            self._in_flight.wait_for_answer(timeout_ms)
+            timeout_ms = 0
         polled = self._log.poll(self._room(), timeout_ms)
         with self._lock:
             self._deliver(tuple(polled.records), dict(polled.reached))
@@ -137,9 +137,10 @@ class Node:
                     self._finish_revocation(partitions, drained=drained)
                 case _:
                     raise AssertionError(f"no tree says {message!r} to its node")
+        self._in_flight.note_answer()
 
     def _settle(self, batch: int, unpersisted: Collection[int]) -> None:
-        if self._in_flight.pop(batch, None) is None:
+        if not self._in_flight.settle(batch):
             return
         for partition, holding in self._holdings.items():
             if partition not in unpersisted:
@@ -359,7 +360,7 @@ class Node:
     def _watch_deadline(self) -> None:
         """Treat a tree that does not answer as failed; empty polls ask it too."""
         with self._lock:
-            oldest_ms = min((sent for sent, _ in self._in_flight.values()), default=None)
+            oldest_ms = self._in_flight.oldest_ms()
             now_ms = self._clock.monotonic_ms()
             if oldest_ms is None or self._root is None:
                 return
@@ -370,11 +371,8 @@ class Node:
     def _room(self) -> int:
         """How many records may be polled now; 0 keeps the membership alive and no more."""
         with self._lock:
-            if self._root is None or self._stop_requested:
-                return 0
-            in_flight = sum(records for _, records in self._in_flight.values())
-            room = RECORDS_IN_FLIGHT_MAX - in_flight
-            return POLL_RECORDS_MAX if room >= POLL_RECORDS_MAX else 0
+            served = self._root is not None and not self._stop_requested
+            return self._in_flight.room() if served else 0
 
     def _deliver(self, records: tuple[LogRecord, ...], reached: dict[int, int]) -> None:
         if self._root is None:
@@ -390,7 +388,7 @@ class Node:
         }
         for partition, offset in known.items():
             self._holdings[partition].deliver(self._batch, offset)
-        self._in_flight[self._batch] = (self._clock.monotonic_ms(), len(records))
+        self._in_flight.send(self._batch, self._clock.monotonic_ms(), len(records))
         self._root.tell(PersistRecords(self._batch, records, known))
 
     def _commit(self) -> None:

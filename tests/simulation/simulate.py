@@ -1,10 +1,10 @@
 """Runs one seed of one scenario and says what it broke."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from scheduler.node import POLL_RECORDS_MAX
+from scheduler.in_flight import POLL_RECORDS_MAX
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
 from tests.simulation.member import Trace
@@ -25,6 +25,10 @@ class Verdict:
     complaints: Sequence[str]
     messages: Sequence[str]
     """The last messages that actors were sent, oldest first."""
+    faults: Mapping[str, int]
+    """How often each kind of fault was injected, and each strange thing met."""
+    virtual_ms: float
+    """For how long the run lasted, on its own clock."""
 
     def report(self) -> str:
         """Return all that a person needs to begin with."""
@@ -47,7 +51,15 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
     except Exception as error:  # noqa: BLE001 - a node's thread would have died of it
         complaints.append(f"a node failed outside its tree: {error!r}")
     complaints += judge(world)
-    return Verdict(scenario.name, seed, world.history.digest(), complaints, _messages(world.trace))
+    return Verdict(
+        scenario=scenario.name,
+        seed=seed,
+        digest=world.history.digest(),
+        complaints=complaints,
+        messages=_messages(world.trace),
+        faults=world.counts(),
+        virtual_ms=world.now_ms(),
+    )
 
 
 def judge(world: World) -> Iterator[str]:
@@ -57,6 +69,8 @@ def judge(world: World) -> Iterator[str]:
         truth=world.truth,
         partitions=world.scenario.partitions,
         tree=world.settings.tree,
+        pace=world.pace,
+        wall_at_start_ms=world.wall_at_start_ms,
         queued_beyond_max=min(POLL_RECORDS_MAX, world.settings.tree.window.tasks_max),
     )
     for invariant in INVARIANTS:

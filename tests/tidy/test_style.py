@@ -33,7 +33,7 @@ LONG_FILES: dict[str, int] = {
 LONGEST_FILES: dict[str, int] = {
     "actors/messages.py": 440,
     "actors/task_executor.py": 455,
-    "scheduler/node.py": 404,
+    "scheduler/node.py": 402,
 }
 """Files above the hard limit, each to be split by whoever next adds to it.  The messages are
 one script, read from top to bottom; TaskExecutor is a role and the public base class."""

@@ -1,5 +1,7 @@
 """Node: a tree, a store or a log that fails, and the end of a node."""
 
+import threading
+
 import pytest
 
 from actors.messages import (
@@ -171,6 +173,28 @@ def test_p13_no_more_is_polled_than_may_be_in_flight() -> None:
 
     delivered = sum(len(message.records) for message in bench.told(PersistRecords))
     assert delivered == 20_000 and bench.log.asked[-1] == 0
+
+
+def test_a_round_without_room_waits_for_the_tree_and_not_for_the_log() -> None:
+    """A log has nothing to wait for then: it would be asked as fast as a thread can."""
+    bench = Bench()
+    bench.assign(0)
+    batches = []
+    for batch in range(10):
+        first = batch * 2_000
+        batches.append(bench.poll(0, *range(first, first + 2_000)))
+    rounds = len(bench.log.asked)
+    bench.node.step(0)
+    waiting = threading.Thread(target=bench.node.step, args=(60_000,))
+
+    waiting.start()
+    waiting.join(timeout=0.05)
+    waited = waiting.is_alive()
+    bench.persisted(batches[0])
+    waiting.join(timeout=30)
+
+    assert waited and not waiting.is_alive()
+    assert len(bench.log.asked) == rounds + 2 and bench.log.asked[-1] == 2_000
 
 
 def test_p14_a_stop_drains_everything_and_then_leaves() -> None:
