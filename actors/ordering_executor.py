@@ -31,6 +31,7 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.attempts import Attempt
+from actors.model.backoff import attribute_complaint
 from actors.model.commands import Holding, Withdrawal
 from actors.model.key import TaskKey, first_key_at
 from actors.model.outcome import Outcome
@@ -300,9 +301,20 @@ class _BrokenExecutor(TaskExecutor):
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Construct the user's executor again and run the task with it."""
-        executor = self._effects.make_executor()
+        executor = _made_executor(self._effects)
         executor.attempt, executor.fence = self.attempt, self.fence
         return executor.execute(task)
+
+
+def _made_executor(effects: Effects) -> TaskExecutor:
+    """Call the user's factory; TypeError where what it returns cannot play the role."""
+    executor = effects.make_executor()
+    if not isinstance(executor, TaskExecutor):
+        kind = type(executor).__name__
+        raise TypeError(f"the executor factory returned a {kind}, no TaskExecutor")
+    if complaint := attribute_complaint(executor):
+        raise TypeError(f"{type(executor).__qualname__}.{complaint}")
+    return executor
 
 
 def _start_task_executor(
@@ -313,11 +325,10 @@ def _start_task_executor(
     A constructor that raises is a failed attempt of each task, not a failure of the tree.
     """
     try:
-        executor = effects.make_executor()
-        if not isinstance(executor, TaskExecutor):
-            kind = type(executor).__name__
-            raise TypeError(f"the executor factory returned a {kind}, no TaskExecutor")
-    except Exception:  # noqa: BLE001 - user code may raise anything
+        executor = _made_executor(effects)
+        # Setting an attribute may be user code too.
+        executor.bind_role(effects, ownership, parent.actor_ref, tracker)
+    except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
         executor = _BrokenExecutor(effects)
-    executor.bind_role(effects, ownership, parent.actor_ref, tracker)
+        executor.bind_role(effects, ownership, parent.actor_ref, tracker)
     return parent.spawn(executor)

@@ -11,7 +11,7 @@ phase      what it waits for                             a command may withdraw 
 idle       a task
 checking   whether the key is closed already             yes
 waiting    the next attempt's time, or a lease           yes
-running    user code                                     no: it may end
+running    a worker, then user code                      before user code only
 recording  the outcome to be durable                     afterwards
 blocked    an operator                                   yes
 ========== ============================================= =========================
@@ -128,7 +128,7 @@ class TaskExecutor(Actor):
     __withdrawal: WithdrawTask | None = None
     __final: bool = False
     __draining: bool = False
-    __adopted: bool = False
+    __doubted: bool = False
     __context: ActorContext
     __ref: Ref
     __effects: Effects
@@ -203,7 +203,7 @@ class TaskExecutor(Actor):
 
     def __check(self) -> None:
         self.__phase = _Phase.CHECKING
-        loaded = not self.__adopted
+        loaded = not self.__doubted
         self.__tracker.tell(CheckTask(self.__open_task, self.__ref, loaded))
 
     def __take_check(self, checked: TaskChecked) -> None:
@@ -213,7 +213,7 @@ class TaskExecutor(Actor):
         if (checked.key, checked.offset) != (task.key, task.offset):
             # About a task that was withdrawn meanwhile, or an older record of this one.
             return
-        self.__adopted = False
+        self.__doubted = False
         if checked.closed:
             self.__finish()
         else:
@@ -224,13 +224,13 @@ class TaskExecutor(Actor):
         if self.__draining:
             self.__finish()
             return
-        if self.__adopted:
-            # A command that an earlier tree handled may have closed the key meanwhile.
+        if self.__doubted:
+            # A command may have closed the key since it was checked, also under an earlier tree.
             self.__check()
             return
         attempts = self.__open_task.attempts
         wait_ms = attempts.next_attempt_ms - self.__context.clock.now_ms()
-        if attempts.used >= self.retry.attempts_max:
+        if attempts.used >= self.__policy().attempts_max:
             self.__give_up(None)
         elif wait_ms > 0:
             self.__wait(wait_ms)
@@ -257,15 +257,20 @@ class TaskExecutor(Actor):
         self.__phase = _Phase.RUNNING
         self.__effects.runner.start(attempt, self, self.__ref.tell)
 
-    def __timeout_ms(self) -> int | None:
-        if self.timeout is None:
-            return self.__effects.settings.execution.timeout_ms
-        return max(1, round(self.timeout.total_seconds() * 1000))
+    # User code may put anything into its attributes, also after they were checked.
 
-    def __record_start(self) -> "Future[None]":
+    def __timeout_ms(self) -> int | None:
+        timeout: object = getattr(self, "timeout", None)
+        if not isinstance(timeout, timedelta):
+            return self.__effects.settings.execution.timeout_ms
+        return max(1, round(timeout.total_seconds() * 1000))
+
+    def __policy(self) -> RetryPolicy:
+        retry: object = getattr(self, "retry", None)
+        return retry if isinstance(retry, RetryPolicy) else RetryPolicy()
+
+    def __record_start(self, attempt: Attempt) -> "Future[None]":
         """Make the start durable; called on the worker, which waits for the future."""
-        attempt = self.__attempt
-        assert attempt is not None, "only a running attempt starts"
         record = started_record(attempt, self.__context.clock.now_ms())
         recorded: Future[None] = Future()
         self.__tracker.tell(RecordStart(record, recorded))
@@ -312,21 +317,21 @@ class TaskExecutor(Actor):
 
     def __fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
-        used = ended.attempt.task.attempts.used + 1
-        exhausted = used >= self.retry.attempts_max
+        used, retry = ended.attempt.task.attempts.used + 1, self.__policy()
+        exhausted = used >= retry.attempts_max
         again = not exhausted and not self.__final
-        # An adopted attempt's key may be closed already: recorded first, then checked.
-        closes = exhausted and not self.__final and not self.__adopted
+        # A key in doubt may be closed already: recorded first, then checked.
+        closes = exhausted and not self.__final and not self.__doubted
         next_ms = None
         if again:
-            next_ms = self.retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
+            next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
         record = failed_record(ended, next_ms)
         self.__task = replace(
             self.__open_task,
             attempts=AttemptState(used, record.attempt, next_ms or 0),
             overdue_when_loaded=False,
         )
-        if closes and self.retry.on_exhausted != "block":
+        if closes and retry.on_exhausted != "block":
             self.__give_up(record)
         else:
             self.__phase = _Phase.RECORDING
@@ -335,7 +340,7 @@ class TaskExecutor(Actor):
     def __give_up(self, record: AttemptRecord | None) -> None:
         """All attempts are used up."""
         task, partition = self.__open_task, self.__ownership.partition
-        on_exhausted = self.retry.on_exhausted
+        on_exhausted = self.__policy().on_exhausted
         self.__effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":
@@ -395,7 +400,7 @@ class TaskExecutor(Actor):
         task = self.__open_task
         self.__phase = _Phase.IDLE
         self.__task = self.__attempt = self.__timer = None
-        self.__final = self.__adopted = False
+        self.__final = self.__doubted = False
         if self.__withdrawal is not None:
             self.__answer(self.__withdrawal, Holding.ABSENT)
             self.__withdrawal = None
@@ -406,7 +411,7 @@ class TaskExecutor(Actor):
     def __adopt(self, attempt: Attempt) -> None:
         self.__task = attempt.task
         self.__attempt = attempt
-        self.__adopted = True
+        self.__doubted = True
         self.__phase = _Phase.RUNNING
         self.__effects.runner.adopt(attempt, self.__ref.tell)
 
@@ -418,6 +423,8 @@ class TaskExecutor(Actor):
             return
         self.__task = known.merged_with(task)
         if task.offset > known.offset:
+            # Opened again, unless what closed the key was a drop: that stays (P5).
+            self.__doubted = self.__doubted or self.__final
             self.__final = False
             if self.__phase is _Phase.CHECKING:
                 self.__check()
@@ -430,21 +437,29 @@ class TaskExecutor(Actor):
 
     def __withdraw(self, message: WithdrawTask) -> None:
         match self.__phase:
-            case _Phase.RUNNING:
+            case _Phase.RUNNING if not self.__left_worker(message):
                 self.__final = self.__final or message.withdrawal is Withdrawal.CLOSE
                 self.__answer(message, Holding.RUNNING)
             case _Phase.RECORDING:
                 self.__withdrawal = message
             case _Phase.IDLE:
                 self.__answer(message, Holding.ABSENT)
-            case _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
-                if message.withdrawal is Withdrawal.MOVE and self.__open_task.attempts.last:
+            case _Phase.RUNNING | _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
+                if self.__may_not_move(message):
                     self.__answer(message, Holding.RAN)
                 else:
                     self.__answer(message, Holding.WITHDRAWN)
                     self.__finish()
             case _:
                 assert_never(self.__phase)
+
+    def __may_not_move(self, message: WithdrawTask) -> bool:
+        return message.withdrawal is Withdrawal.MOVE and self.__open_task.attempts.last > 0
+
+    def __left_worker(self, message: WithdrawTask) -> bool:
+        """Whether user code was not called yet, and now never will be (P5)."""
+        attempt, runner = self.__attempt, self.__effects.runner
+        return attempt is not None and not self.__may_not_move(message) and runner.withdraw(attempt)
 
     def __answer(self, message: WithdrawTask, holding: Holding) -> None:
         message.reply_to.tell(TaskWithdrawn(message.key, holding))

@@ -202,10 +202,10 @@ class TaskPersistence(Actor):
 
     def _execute_command(self, command: Command) -> Operation:
         """Completion, then row, then outcome: a crash in between is finished by the replay."""
-        find_outcome = self._stores.ownership.find_outcome
-        recorded = yield find_outcome(self._partition, command.offset)
+        recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
         if recorded is not None:
             return
+        yield from self._confirm_ownership()
         withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
         rows = yield self._stores.schedule.find_tasks(self._partition, (command.key,))
@@ -235,6 +235,7 @@ class TaskPersistence(Actor):
             yield from self._write((decision.row,))
         elif decision.resumed is not None:
             yield from self._lower_watermark((decision.resumed,))
+        yield from self._confirm_ownership()
         outcome = RecordedOutcome(decision.outcome, command.key, decision.new_key)
         yield self._stores.ownership.insert_outcome(
             self._partition, command.offset, outcome, self._ownership.next_write_time()
@@ -243,6 +244,13 @@ class TaskPersistence(Actor):
         self._pass_on((waiting,) if waiting else ())
         event = CommandDecided(self._partition, command.key, command.kind, decision.outcome)
         self._effects.telemetry.emit(event)
+
+    def _confirm_ownership(self) -> Operation:
+        """Whoever claims the partition after this loads what is durable by now; who claimed it
+        before has old things in memory, and would take an outcome of ours for decided (P6).
+        """
+        claim = yield self._stores.ownership.read_watermark(self._partition)
+        self._ownership.confirm(claim)
 
     # The window is filled.
 
@@ -302,12 +310,10 @@ class TaskPersistence(Actor):
             status = statuses.get(row.key, NO_STATUS)
             if status.completion is not None and status.completion.closes(row.offset):
                 continue
-            overdue = row.key.scheduled_ms <= now_ms
-            fresh = not overdue and status is NO_STATUS
+            late = row.key.scheduled_ms <= now_ms
+            fresh = not late and status is NO_STATUS
             tasks.append(
-                row
-                if fresh
-                else replace(row, attempts=status.attempts, overdue_when_loaded=overdue)
+                row if fresh else replace(row, attempts=status.attempts, overdue_when_loaded=late)
             )
         return tuple(tasks)
 
@@ -372,27 +378,22 @@ class TaskPersistence(Actor):
         """Delete whole hours that are done; completions only when their retention is over,
         and only after the schedule rows they guard are gone (P5).
         """
-        mark, now_ms = self._watermark, self._context.clock.now_ms()
-        firsts = [straggler.first_ms for straggler in mark.stragglers]
-        done_ms = hour_of(min([mark.watermark_ms, *firsts]))
+        mark = self._watermark
+        done_ms = hour_of(min([mark.watermark_ms, *(s.first_ms for s in mark.stragglers)]))
         tasks_end_ms = sweep_end(mark.tasks_swept_until_ms, done_ms)
         if tasks_end_ms > mark.tasks_swept_until_ms:
-            yield self._stores.schedule.delete_tasks(
-                self._partition,
-                mark.tasks_swept_until_ms,
-                tasks_end_ms,
-                self._ownership.next_write_time(),
-            )
+            hours = (mark.tasks_swept_until_ms, tasks_end_ms)
+            write_time = self._ownership.next_write_time()
+            yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
             mark = self._watermark = replace(mark, tasks_swept_until_ms=tasks_end_ms)
+        now_ms = self._context.clock.now_ms()
         retention_ms = self._effects.settings.watermark.completion_retention_ms
         mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
-        expired_ms = mark.statuses_due_until_ms if now_ms >= mark.statuses_due_at_ms else 0
+        due = now_ms >= mark.statuses_due_at_ms
+        expired_ms = mark.statuses_due_until_ms if due else mark.statuses_swept_until_ms
         statuses_end_ms = sweep_end(mark.statuses_swept_until_ms, expired_ms)
         if statuses_end_ms > mark.statuses_swept_until_ms:
-            yield self._stores.status.delete_statuses(
-                self._partition,
-                mark.statuses_swept_until_ms,
-                statuses_end_ms,
-                self._ownership.next_write_time(),
-            )
+            hours = (mark.statuses_swept_until_ms, statuses_end_ms)
+            write_time = self._ownership.next_write_time()
+            yield self._stores.status.delete_statuses(self._partition, *hours, write_time)
             self._watermark = replace(mark, statuses_swept_until_ms=statuses_end_ms)

@@ -21,7 +21,7 @@ class Attempt:
     suspect: bool = False
     """Runs alone among the suspects of this node."""
     timeout_ms: int | None = None
-    record_start: "Callable[[], Future[None]] | None" = None
+    record_start: "Callable[[Attempt], Future[None]] | None" = None
     """Called on the worker just before user code; user code waits for the future."""
 
 

@@ -8,11 +8,13 @@ strategies, so users pass their own.
 import logging
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import timedelta
+from typing import Literal, get_args
 
 import tenacity
 from tenacity.wait import wait_base
 
+from actors.model.display import shown
 from actors.model.instant import INSTANT_MAX_MS
 
 logger = logging.getLogger("hourhand.retry")
@@ -57,8 +59,14 @@ class RetryPolicy:
     on_exhausted: OnExhausted = "skip"
 
     def __post_init__(self) -> None:
-        if self.attempts_max < 1:
-            raise ValueError(f"attempts_max is {self.attempts_max}, at least 1 is needed")
+        if type(self.attempts_max) is not int or self.attempts_max < 1:
+            got = shown(self.attempts_max)
+            raise ValueError(f"attempts_max is {got}, at least 1 is needed")
+        if self.on_exhausted not in get_args(OnExhausted):
+            known = ", ".join(get_args(OnExhausted))
+            raise ValueError(f"on_exhausted is {shown(self.on_exhausted)}, known are {known}")
+        if not callable(self.wait):
+            raise TypeError(f"wait is {shown(self.wait)}, a tenacity wait strategy is needed")
 
     def delay_ms(self, failed_attempts: int) -> int:
         """Return the wait before the next attempt, after that many failed ones."""
@@ -80,3 +88,13 @@ class RetryPolicy:
 
 
 _RETRYING = tenacity.Retrying()
+
+
+def attribute_complaint(executor: object) -> str | None:
+    """Return what is wrong with ``retry`` or ``timeout`` of an executor or a class of them."""
+    retry, timeout = getattr(executor, "retry", None), getattr(executor, "timeout", None)
+    if not isinstance(retry, RetryPolicy):
+        return f"retry is {shown(retry)}, a RetryPolicy is needed"
+    if timeout is None or (isinstance(timeout, timedelta) and timeout > timedelta(0)):
+        return None
+    return f"timeout is {shown(timeout)}, a timedelta above zero or None is needed"

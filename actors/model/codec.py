@@ -15,7 +15,12 @@ from typing import assert_never
 import msgspec
 
 from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.instant import format_instant, parse_instant
+from actors.model.instant import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    format_instant,
+    parse_instant,
+)
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
 
@@ -190,4 +195,8 @@ def _command(name: str, to: str | None, key: TaskKey, record: LogRecord) -> Comm
     if (to is not None) != (kind is CommandKind.RESCHEDULE):
         raise ValueError('"to" belongs to a reschedule, and to nothing else')
     to_ms = None if to is None else parse_instant(to)
+    due_ms = record.timestamp_ms
+    if kind is CommandKind.RUN_NOW and not INSTANT_MIN_MS <= due_ms <= INSTANT_MAX_MS:
+        # A producer may give its record any time, and this one becomes a task's.
+        raise ValueError(f"the record's own time, {due_ms} ms, is not within the years 1 to 9999")
     return Command(kind, key, record.offset, record.timestamp_ms, to_ms)

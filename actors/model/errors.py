@@ -17,6 +17,7 @@
     │   ├── SchemaMissing             keyspace or tables are missing or too old
     │   ├── PartitionCountChanged     the topic has another number of partitions
     │   ├── FolderLocked              another node holds the embedded folder
+    │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
     │   └── NodeStopped               the node or client was closed meanwhile
     └── InternalError                 a bug, or state only a rebuild can mend
         ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
@@ -117,6 +118,12 @@ class FolderLocked(OperatorError):
     """Another node holds the lock of the embedded folder."""
 
     code = "folder-locked"
+
+
+class FolderDamaged(OperatorError):
+    """A file of the embedded folder is not what was written: restore the folder from a backup."""
+
+    code = "folder-damaged"
 
 
 class NodeStopped(OperatorError):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.errors import OwnershipLost
 
 EPOCH_SHIFT = 40
 """A write time is ``epoch << 40 | counter``, so a new owner's writes beat an old one's.
@@ -115,6 +116,11 @@ class Ownership:
     def next_write_time(self) -> int:
         """Return a write time above all that this and every older owner ever used."""
         return (self.epoch << EPOCH_SHIFT) | next(self._counter)
+
+    def confirm(self, claim: Claim | None) -> None:
+        """Raise OwnershipLost where the partition's claim is a newer owner's."""
+        if claim is not None and claim.epoch > self.epoch:
+            raise OwnershipLost(self.partition, self.epoch)
 
 
 def initial_watermark(time_ms: int) -> Watermark:

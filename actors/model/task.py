@@ -4,7 +4,6 @@
 its data kept as JSON text that is decoded only when user code asks.
 """
 
-import reprlib
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
@@ -20,6 +19,7 @@ from pydantic import (
     ValidationError,
 )
 
+from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import from_millis, to_millis
 from actors.model.key import TaskKey
@@ -81,9 +81,9 @@ def _described(error: ValidationError) -> str:
         where = ".".join(str(part) for part in problem["loc"]) or "task"
         naive = problem["type"] == "timezone_aware"
         hint = " (write datetime.now(UTC), not a naive datetime)" if naive else ""
-        # reprlib stops after a few levels: what is wrong may be that the value has no end.
-        shown = reprlib.repr(problem["input"])
-        problems.append(f"{where[:80]}: {problem['msg']}{hint}, got {shown}")
+        # Cut after a few levels: what is wrong may be that the value has no end.
+        got = shown(problem["input"])
+        problems.append(f"{where[:80]}: {problem['msg']}{hint}, got {got}")
     return "invalid task: " + "; ".join(problems[:_PROBLEMS_MAX])
 
 

@@ -37,6 +37,12 @@ class Runner(Protocol):
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Run the attempt as soon as a worker is free."""
 
+    def withdraw(self, attempt: Attempt) -> bool:
+        """Forget an attempt that waits for a worker; False where its user code was called.
+
+        After True user code is never called for it, and its end is told to nobody who counts.
+        """
+
     def running_ms(self, attempt: Attempt) -> float:
         """Return for how long user code has been running; 0 before it was called."""
 

@@ -3,8 +3,12 @@
 Common contract.  Every method returns at once with a ``concurrent.futures.Future``.  A
 future that resolves means durable (a write) or complete (a read); one that fails with
 StoreUnavailable leaves open whether the write happened.  All writes are idempotent.
-``write_time`` orders writes of one cell: the higher one wins, whichever arrives first; on
-equal ones a delete wins.  A delete with write time w removes nothing written above w.
+``write_time`` orders writes of one cell: the higher one wins, whichever arrives first and
+whatever any clock says; on equal ones a delete wins.  A delete with write time w removes
+nothing written above w; what was written up to w and arrives later, within days, is dead too,
+in every hour of the delete but those more than a year before its end.  Of two rows of one key
+in one call the last stands; two calls never write different contents of a key with the same
+write time, as a store may mix them.
 Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 bytes (which is
 the order of Python strings).  Ranges of keys are open below and closed above unless said.
 """
@@ -22,7 +26,10 @@ from actors.model.task import StoredTask
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows in key order; ``complete`` where the range holds no further row."""
+    """Rows in key order; ``complete`` where the range holds no further row.
+
+    A store may answer fewer rows than it was asked for, but at least one where it is not complete.
+    """
 
     tasks: Sequence[StoredTask]
     complete: bool

@@ -89,6 +89,8 @@ class FakeRunner:
         self.settled: list[Attempt] = []
         self.abandoned: list[int] = []
         self.slow_ms = 0.0
+        self.waits_for_a_worker = False
+        """Whether attempts can still be withdrawn."""
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Keep the attempt until ``end``."""
@@ -138,6 +140,12 @@ class FakeRunner:
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the end to this listener."""
         self.started.append(Started(attempt, None, listener))
+
+    def withdraw(self, attempt: Attempt) -> bool:
+        """Drop an attempt where the test says that none has a worker yet."""
+        if self.waits_for_a_worker:
+            self.started = [each for each in self.started if each.attempt is not attempt]
+        return self.waits_for_a_worker
 
     def settle(self, attempt: Attempt) -> None:
         """Note that the outcome is of no use any more."""

@@ -231,7 +231,7 @@ def test_only_a_suspects_start_counts_as_an_attempt(suspect: bool, used: int) ->
 
     attempt = bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
     assert attempt.record_start is not None
-    recorded = attempt.record_start()
+    recorded = attempt.record_start(attempt)
     message = bench.tracker.take(RecordStart)
 
     assert message.recorded is recorded and attempt.suspect is suspect

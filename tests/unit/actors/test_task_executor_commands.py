@@ -100,6 +100,49 @@ def test_p6_a_cancelled_attempt_may_end_and_no_other_follows() -> None:
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
 
 
+@pytest.mark.parametrize("withdrawal", list(Withdrawal))
+def test_p5_an_attempt_that_waits_for_a_worker_is_withdrawn(withdrawal: Withdrawal) -> None:
+    """Its user code would be called after the key was closed."""
+    bench = Bench()
+    bench.runner.waits_for_a_worker = True
+
+    bench.begin()
+    asker = bench.withdraw(withdrawal)
+
+    assert holding_of(asker) is Holding.WITHDRAWN
+    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+
+def test_a_retry_that_waits_for_a_worker_is_not_moved() -> None:
+    """It ran before, so its attempts belong to this key."""
+    bench = Bench()
+    bench.begin()
+    bench.fail_once()
+    bench.runner.waits_for_a_worker = True
+    bench.harness.advance(WAIT_MS)
+
+    asker = bench.withdraw(Withdrawal.MOVE)
+
+    assert holding_of(asker) is Holding.RUNNING
+    assert bench.runner.only.number == 2
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_p5_a_record_after_a_command_runs_only_where_it_opens_the_key(dropped: bool) -> None:
+    """A cancelled key it opens, a dropped one it does not: the tracker knows which it was."""
+    bench = Bench()
+    bench.begin()
+    bench.withdraw()
+    bench.tell(UpdateTask(replace(TASK, offset=9)))
+    bench.fail_once()
+    bench.harness.advance(WAIT_MS)
+
+    bench.answer_check(closed=dropped)
+
+    assert [started.attempt.task.offset for started in bench.runner.started] == [9] * (not dropped)
+    assert bench.parent.has(TaskExecuted) is dropped
+
+
 def test_p6_a_cancelled_attempt_that_ends_well_makes_the_key_done() -> None:
     """The cancel came too late."""
     bench = Bench()
@@ -121,19 +164,6 @@ def test_p6_a_cancelled_attempt_that_was_refused_is_not_started_again() -> None:
     bench.harness.advance(WAIT_MS)
 
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
-
-
-def test_a_record_after_a_cancel_opens_the_key_again() -> None:
-    """The running attempt is followed by another one."""
-    bench = Bench()
-
-    bench.begin()
-    bench.withdraw()
-    bench.tell(UpdateTask(replace(TASK, offset=9)))
-    bench.fail_once()
-    bench.harness.advance(WAIT_MS)
-
-    assert bench.runner.only.task.offset == 9
 
 
 def test_a_cancel_while_waiting_for_a_retry_ends_it() -> None:

@@ -5,13 +5,17 @@ from dataclasses import replace
 import pytest
 
 from actors.messages import (
+    CompletionRecorded,
     RecordCompletion,
     ScheduleTasks,
+    StatusesFound,
+    TaskWithdrawn,
     WithdrawTask,
 )
 from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
 from actors.model.commands import Holding
+from actors.model.errors import OwnershipLost
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import AttemptState
 from tests.builders import NOW_MS, a_completion
@@ -131,6 +135,34 @@ def test_p12_a_replayed_command_changes_nothing(kind: CommandKind) -> None:
 
     assert second is first and not bench.scheduled() and not bench.tracker.messages
     assert set(bench.requests.made) == {"find_outcome"}
+
+
+def test_p6_an_owner_that_was_replaced_decides_no_command() -> None:
+    """What the newer one holds in memory is not withdrawn here."""
+    bench = Bench()
+    bench.store(TASK)
+    bench.stores.ownership.claim(PARTITION, NOW_MS).result(timeout=0)
+
+    with pytest.raises(OwnershipLost):
+        bench.persist(Command(CommandKind.DROP, TASK.key, 10, NOW_MS))
+
+    assert not bench.scheduler.has(WithdrawTask) and not bench.tracker.messages
+
+
+def test_p6_an_owner_that_is_replaced_meanwhile_leaves_the_outcome_to_the_newer_one() -> None:
+    """It may have loaded before the completion was durable, so it must decide again."""
+    bench = Bench()
+    bench.store(TASK)
+    bench.persist(Command(CommandKind.DROP, TASK.key, 10, NOW_MS))
+    bench.tell(TaskWithdrawn(TASK.key, Holding.WITHDRAWN))
+    bench.tell(StatusesFound({}))
+    completion = bench.tracker.take(RecordCompletion).completion
+    bench.stores.ownership.claim(PARTITION, NOW_MS).result(timeout=0)
+
+    with pytest.raises(OwnershipLost):
+        bench.tell(CompletionRecorded(TASK.key, completion.result))
+
+    assert bench.stores.ownership.find_outcome(PARTITION, 10).result(timeout=0) is None
 
 
 def test_p12_a_move_that_was_half_done_is_finished_by_its_replay() -> None:

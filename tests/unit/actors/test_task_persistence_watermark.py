@@ -118,6 +118,27 @@ def test_p5_rows_are_deleted_before_the_statuses_that_guard_them() -> None:
     assert "delete_statuses" in bench.requests.made
 
 
+def test_p5_retention_begins_when_the_deletion_is_acknowledged() -> None:
+    """However long the store took for it: until then a row may need its completion."""
+    swept_ms = hour_of(NOW_MS) - HOUR_MS
+    mark = Watermark(
+        watermark_ms=hour_of(NOW_MS),
+        loaded_until_ms=NOW_MS + DAY_MS,
+        tasks_swept_until_ms=swept_ms,
+        statuses_swept_until_ms=swept_ms,
+    )
+    bench = Bench(watermark=mark)
+    bench.requests.hold("delete_tasks")
+    bench.advance_watermark()
+    bench.harness.clock.advance(60_000)
+    deleted_ms = bench.harness.clock.now_ms()
+    bench.serve("delete_tasks")
+
+    bench.advance_watermark()
+
+    assert bench.saved().statuses_due_at_ms == deleted_ms + DAY_MS
+
+
 def test_p5_hours_with_stragglers_and_within_retention_are_kept() -> None:
     """Nothing open is deleted, nothing done is forgotten too soon."""
     first_ms = hour_of(NOW_MS) - 3 * HOUR_MS

@@ -1,0 +1,30 @@
+"""How a value somebody else made is shown in an error, whatever that value does.
+
+Decides length and form only.  Never raises, and never returns text that UTF-8 cannot hold: a
+store that refuses an error's message would cost more than the error.
+"""
+
+import reprlib
+
+CHARS_MAX = 200
+
+
+def shown(value: object) -> str:
+    """Return a short text for a value: of its own ``repr`` where that can be had."""
+    try:
+        return storable_text(reprlib.repr(value)[:CHARS_MAX])
+    except Exception:  # noqa: BLE001 - showing a value is code of whoever made it
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
+    """Return what an error says, cut: its ``__str__`` may be anybody's code."""
+    try:
+        return storable_text(str(error)[:chars_max])
+    except BaseException:  # noqa: BLE001 - nothing that an error's text does may spread
+        return "its message cannot be shown"
+
+
+def storable_text(text: str) -> str:
+    """Return the text with what no UTF-8 can hold, lone surrogates, written as escapes."""
+    return str.encode(text, "utf-8", "backslashreplace").decode()
