@@ -5,13 +5,18 @@ in WAL mode with ``synchronous=FULL``: a COMMIT that returned is on the disk.
 """
 
 import os
+import shutil
 import sqlite3
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.model.errors import OperatorError, SchemaMissing
+from actors.model.errors import FolderDamaged, OperatorError, SchemaMissing
 from scheduler.adapters.embedded.schema import Schema
+from scheduler.adapters.embedded.seal import Damage
+
+FAILURES = (sqlite3.Error, Damage)
+"""What a request on a connection raises where the file cannot serve it; see ``File.failure``."""
 
 BUSY_MS = 10_000
 """Longest wait for another process's transaction."""
@@ -20,15 +25,16 @@ _CACHE_KIB = 16_384
 _CHECKPOINT_PAGES = 4_000
 _WAL_BYTES_MAX = 67_108_864
 _CAUSES = {
-    "SQLITE_FULL": "the disk is full; free space on it",
+    "SQLITE_FULL": "the disk is full; free space on it, then all goes on",
     "SQLITE_BUSY": "another process keeps it locked; see who else has the folder open",
-    "SQLITE_CORRUPT": "it is damaged; restore it from a backup",
-    "SQLITE_NOTADB": "it is damaged, or no file of Hourhand's; restore it from a backup",
     "SQLITE_READONLY": "it may not be written; check owner and permissions",
     "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and its permissions",
     "SQLITE_PERM": "it may not be accessed; check owner and permissions",
     "SQLITE_IOERR": "the disk reported an error; check the disk and its free space",
 }
+_SPACE_MATTERS = ("SQLITE_FULL", "SQLITE_IOERR")
+# An offset that is given out twice: the number it was counted from went back.
+_DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT_PRIMARYKEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +48,60 @@ class File:
     def failure(self, error: Exception) -> OperatorError:
         """Return the error to raise for one of SQLite's or of the operating system's."""
         name = getattr(error, "sqlite_errorname", "")
+        # The driver's own complaint about text that is none; it has no name.
+        undecodable = not name and "decode to UTF-8" in str(error)
+        if isinstance(error, Damage) or undecodable or name.startswith(_DAMAGES):
+            return self.damaged(str(error))
         cause = next((text for known, text in _CAUSES.items() if name.startswith(known)), None)
         detail = f"{cause} ({error})" if cause else f"{error}"
+        if name.startswith(_SPACE_MATTERS):
+            detail += f"; {_free_space(self.path.parent)}"
         return self.unavailable(f"{self.path} is not available: {detail}")
+
+    def damaged(self, what: str) -> FolderDamaged:
+        """Return the error to raise where the file is not what was written."""
+        return FolderDamaged(
+            f"{self.path} is damaged: {what}; stop every process that uses {self.path.parent},"
+            " keep a copy of it, and restore the whole folder from a backup"
+        )
 
     def closed(self) -> OperatorError:
         """Return the error of a request that came after ``close``."""
         return self.unavailable(f"{self.path} was closed; open a new client or node to go on")
 
 
+def _free_space(folder: Path) -> str:
+    try:
+        return f"{folder} has {shutil.disk_usage(folder).free // 1024} KiB left"
+    except OSError as error:
+        return f"how much {folder} has left cannot be told: {error}"
+
+
+def examine(file: File) -> None:
+    """Read the whole file and raise FolderDamaged where its structure is not sound.
+
+    About a second for each GB that the machine has in memory.
+    """
+    connection = open_connection(file, read_only=True)
+    try:
+        complaints = connection.execute("PRAGMA integrity_check(3)").fetchall()
+    except sqlite3.Error as error:
+        raise file.failure(error) from error
+    finally:
+        connection.close()
+    if complaints != [("ok",)]:
+        raise file.damaged("; ".join(str(text) for (text,) in complaints).replace("\n", " "))
+
+
 def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a file, made and brought to this version where needed.
 
-    The connection may be used by any one thread at a time.  Raises ``file.unavailable``, and
-    SchemaMissing where a newer version of Hourhand wrote the file.
+    The connection may be used by any one thread at a time.  Raises ``file.unavailable``,
+    FolderDamaged, and SchemaMissing where a newer version of Hourhand wrote the file.
     """
     try:
         _make_folder(file.path.parent)
+        _refuse_emptied(file)
         connection = sqlite3.connect(
             file.path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
         )
@@ -82,6 +125,22 @@ def _make_folder(folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _sync_folder(folder.parent)
+
+
+def _refuse_emptied(file: File) -> None:
+    """Raise where the file is gone and its write-ahead file is not.
+
+    SQLite makes the file before the other one, and would throw the other one away.
+    """
+    ahead = file.path.with_name(f"{file.path.name}-wal")
+    held_bytes = ahead.stat().st_size if ahead.exists() else 0
+    if held_bytes and not is_there(file):
+        raise file.damaged(f"it is missing or empty, but {ahead.name} is not")
+
+
+def is_there(file: File) -> bool:
+    """Whether the file exists and holds anything."""
+    return file.path.exists() and file.path.stat().st_size > 0
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from actors.model.errors import HourhandError
-from scheduler.adapters.embedded.connection import BUSY_MS, File, open_connection
+from scheduler.adapters.embedded.connection import BUSY_MS, FAILURES, File, open_connection
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]
@@ -140,6 +140,8 @@ class Database:
         try:
             self._begin()
             answers = [_answered(request, self._connection) for request in group]
+            if self.file.schema.tally:
+                self._connection.execute(self.file.schema.tally)
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - it belongs to the caller of one request
             self._roll_back()
@@ -174,7 +176,7 @@ class Database:
                 self._connection.execute("ROLLBACK")
 
     def _fail(self, group: list[_Request], error: Exception) -> None:
-        failure = self.file.failure(error) if isinstance(error, sqlite3.Error) else error
+        failure = self.file.failure(error) if isinstance(error, FAILURES) else error
         for request in group:
             request.future.set_exception(failure)
 
@@ -196,7 +198,7 @@ class Database:
         try:
             connection.execute("BEGIN")
             return work(connection)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self.file.failure(error) from error
         finally:
             with contextlib.suppress(sqlite3.Error):

@@ -9,6 +9,8 @@ import fcntl
 import os
 import select
 import socket
+import stat
+import weakref
 from pathlib import Path
 
 from actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
@@ -34,7 +36,8 @@ class FolderLock:
     """The exclusive lock of one folder, held until ``release`` or the end of the process.
 
     The operating system lets go of it however the process ends, so no stale lock is ever
-    left behind.  Raises FolderLocked, naming the holder, and LogUnavailable.
+    left behind; a forked child lets go of its copy, so it keeps nothing locked either.
+    Raises FolderLocked, naming the holder, and LogUnavailable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,13 +58,37 @@ class FolderLock:
                 " embedded folder has room for one: stop that node, or choose another"
                 " embedded.folder"
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"pid {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        _held.add(self)
+        # Only for the reader of a refusal: a full disk is no reason not to lock.
+        with contextlib.suppress(OSError):
+            holder = f"pid {os.getpid()} on {socket.gethostname()}\n"
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, holder.encode(), 0)
 
     def release(self) -> None:
         """Let another node have the folder."""
-        os.ftruncate(self._descriptor, 0)
+        if self in _held:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+            self.leave_to_parent()
+
+    def leave_to_parent(self) -> None:
+        """Close this process's copy; the lock lasts as long as another process has one."""
+        _held.discard(self)
         os.close(self._descriptor)
+
+
+_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+"""The locks of this process: a child forked by user code, which may outlive the node, must not
+keep the folder locked."""
+
+
+def _leave_locks_to_parent() -> None:
+    for lock in tuple(_held):
+        lock.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 class Bell:
@@ -76,8 +103,10 @@ class Bell:
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path)
-            # Open for writing too: with no writer left a pipe would read as ended.
-            self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            # What a backup put in its place may be a plain file, which would ring for ever.
+            if stat.S_ISFIFO(path.stat().st_mode):
+                # Open for writing too: with no writer left a pipe would read as ended.
+                self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
     def wait(self, timeout_ms: float) -> None:
         """Return when rung, or after a while that is never longer than ``timeout_ms``."""

@@ -5,9 +5,9 @@ background, as a client that appends steadily must not hold up polls; a poll aft
 a failure.  Records far below the committed offsets are removed there too.
 """
 
+import contextlib
 import logging
 import math
-import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -16,9 +16,10 @@ from functools import partial
 from actors.model.codec import LogRecord
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.embedded.connection import open_connection
+from scheduler.adapters.embedded.connection import FAILURES, examine, open_connection
 from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import Bell, FolderLock, log_file
+from scheduler.adapters.embedded.folder import Bell, FolderLock, log_file, store_file
+from scheduler.adapters.embedded.pair import StoreTally, check_pair, is_paired
 from scheduler.adapters.embedded.records import (
     agree_partition_count,
     prune_records,
@@ -27,6 +28,7 @@ from scheduler.adapters.embedded.records import (
     starting_position,
     store_committed,
 )
+from scheduler.adapters.embedded.seal import Damage
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -43,8 +45,8 @@ class EmbeddedLog:
     """The node's side of the log of ``settings.embedded.folder``.
 
     ``subscribe`` raises FolderLocked where another node holds the folder.  Everything raises
-    LogUnavailable where the file cannot be used, and the constructor SchemaMissing where a
-    newer version of Hourhand wrote it.
+    LogUnavailable where the file cannot be used, FolderDamaged where it is not what was
+    written, and the constructor SchemaMissing where a newer version of Hourhand wrote it.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -53,12 +55,17 @@ class EmbeddedLog:
         self._wanted_partitions = settings.topic.partitions
         self._clock = clock
         self._file = log_file(self._folder)
-        self._reader = open_connection(self._file, read_only=True)
-        try:
+        self._examined = [self._file]
+        if is_paired(settings):
+            self._examined.append(store_file(self._folder))
+        check_pair(settings)
+        with contextlib.ExitStack() as opened:
+            self._tally = StoreTally(settings)
+            opened.callback(self._tally.close)
+            self._reader = open_connection(self._file, read_only=True)
+            opened.callback(self._reader.close)
             self._database = Database(self._file)
-        except BaseException:
-            self._reader.close()
-            raise
+            opened.pop_all()
         self._listener: AssignmentListener | None = None
         self._lock: FolderLock | None = None
         self._bell: Bell | None = None
@@ -74,8 +81,15 @@ class EmbeddedLog:
         self._closed = False
 
     def subscribe(self, listener: AssignmentListener) -> None:
-        """Take the folder; all partitions are assigned by the next poll."""
-        self._lock = FolderLock(self._folder)
+        """Take the folder, once it is found sound; the next poll assigns all partitions."""
+        lock = FolderLock(self._folder)
+        try:
+            for file in self._examined:
+                examine(file)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
         self._bell = Bell(self._folder)
         self._listener = listener
         self._lease_ends_ms = math.inf
@@ -86,7 +100,7 @@ class EmbeddedLog:
             raise ValueError(f"partition {partition} is not assigned")
         try:
             position = starting_position(self._reader, partition, stored_next_offset)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._file.failure(error) from error
         self._positions[partition] = position.next_offset
         return position
@@ -103,7 +117,7 @@ class EmbeddedLog:
         while records_max > 0 and self._bell is not None:
             try:
                 polled = self._fetch(records_max)
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 raise self._file.failure(error) from error
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if polled.reached or left_ms <= 0:
@@ -113,12 +127,11 @@ class EmbeddedLog:
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Ask to store these next offsets; a failure is raised by the next poll."""
+        next_offsets = {p: o for p, o in next_offsets.items() if p in self._assigned}
         if not next_offsets or self._lock is None:
             return
         self._report_failure()
-        self._committing = self._database.write(
-            partial(store_committed, next_offsets=dict(next_offsets))
-        )
+        self._committing = self._store_committed(next_offsets)
         self._prune(next_offsets)
 
     def lease_ends_ms(self) -> float:
@@ -137,6 +150,7 @@ class EmbeddedLog:
             self._lease_ends_ms = -math.inf
             self._database.close()
             self._reader.close()
+            self._tally.close()
             if self._bell is not None:
                 self._bell.close()
             if self._lock is not None:
@@ -173,8 +187,8 @@ class EmbeddedLog:
                 break
             found = read_records(self._reader, partition, self._positions[partition], share)
             position = found[-1].offset + 1 if found else self._positions[partition]
-            if len(found) < share:
-                position = max(position, self._ends[partition])
+            if len(found) < share and position < self._ends[partition]:
+                raise Damage(f"partition {partition} has no record {position}, which was there")
             records += found
             self._positions[partition] = reached[partition] = position
         return Polled(records, reached)
@@ -190,6 +204,12 @@ class EmbeddedLog:
             self._pruning = self._database.write_in_steps(
                 lambda connection: not self._closed and prune_records(connection, _KEPT_RECORDS)
             )
+
+    def _store_committed(self, next_offsets: Mapping[int, int]) -> "Future[None]":
+        work = partial(
+            store_committed, next_offsets=dict(next_offsets), store_tally=self._tally.read()
+        )
+        return self._database.write(work)
 
     def _report_failure(self) -> None:
         committing = self._committing
@@ -214,8 +234,7 @@ class EmbeddedLog:
         return {}
 
     def _settle(self, next_offsets: Mapping[int, int]) -> None:
-        committing = self._database.write(partial(store_committed, next_offsets=dict(next_offsets)))
         try:
-            committing.result(_FINAL_COMMIT_S)
+            self._store_committed(next_offsets).result(_FINAL_COMMIT_S)
         except Exception:
             logger.exception("the final commit failed; records will be read again")

@@ -13,7 +13,8 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.rows import Row, Table
+from scheduler.adapters.embedded.rows import Table, read_rows
+from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _PARTITION_COUNT = "partition_count"
 _OUTCOME = Table(
@@ -29,9 +30,9 @@ _OUTCOME = Table(
         "new_uniqueness_key",
     ),
 )
-_COLUMNS = """watermark_ms, loaded_until_ms, next_offset, stragglers,
+_COLUMNS = """partition, epoch, watermark_ms, loaded_until_ms, next_offset, stragglers,
     tasks_swept_until_ms, statuses_swept_until_ms, statuses_due_until_ms, statuses_due_at_ms,
-    write_time"""
+    write_time, checksum"""
 
 _stragglers_decoder = msgspec.msgpack.Decoder(list[tuple[str, int]])
 
@@ -49,18 +50,11 @@ class EmbeddedOwnership:
         def work(connection: sqlite3.Connection) -> Claim:
             found = _read(connection, partition)
             if found is None:
-                first = Claim(1, initial_watermark(initial_watermark_ms))
-                connection.execute(
-                    f"INSERT INTO partition_watermark (partition, epoch, {_COLUMNS})"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (partition, first.epoch, *_columns(first.watermark)),
-                )
-                return first
-            connection.execute(
-                "UPDATE partition_watermark SET epoch = ? WHERE partition = ?",
-                (found.epoch + 1, partition),
-            )
-            return Claim(found.epoch + 1, found.watermark)
+                claim = Claim(1, initial_watermark(initial_watermark_ms))
+            else:
+                claim = Claim(found.epoch + 1, found.watermark)
+            _replace(connection, partition, claim)
+            return claim
 
         return self._database.write(work)
 
@@ -71,11 +65,8 @@ class EmbeddedOwnership:
             found = _read(connection, partition)
             if found is None or found.epoch != epoch:
                 raise OwnershipLost(partition, epoch)
-            connection.execute(
-                f"UPDATE partition_watermark SET ({_COLUMNS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " WHERE partition = ? AND write_time <= ?",
-                (*_columns(watermark), partition, watermark.write_time),
-            )
+            if found.watermark.write_time <= watermark.write_time:
+                _replace(connection, partition, Claim(epoch, watermark))
 
         return self._database.write(work)
 
@@ -91,7 +82,7 @@ class EmbeddedOwnership:
         row = (partition, offset, outcome.outcome.value, *outcome.key, *new_key, write_time)
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(self._upsert_outcome, row)
+            connection.execute(self._upsert_outcome, sealed(row))
 
         return self._database.write(work)
 
@@ -99,13 +90,15 @@ class EmbeddedOwnership:
         """Read what the command at ``offset`` achieved."""
 
         def work(connection: sqlite3.Connection) -> RecordedOutcome | None:
-            row: Row | None = connection.execute(
+            rows = read_rows(
+                connection,
                 f"SELECT {_OUTCOME.selected} FROM command_outcome"
                 " WHERE partition = ? AND record_offset = ?",
                 (partition, offset),
-            ).fetchone()
-            if row is None:
+            )
+            if not rows:
                 return None
+            row = rows[0]
             new_key = None if row[5] is None else TaskKey(*row[5:8])
             return RecordedOutcome(CommandOutcome(row[1]), TaskKey(*row[2:5]), new_key)
 
@@ -128,10 +121,11 @@ class EmbeddedOwnership:
 
 def _read(connection: sqlite3.Connection, partition: int) -> Claim | None:
     row = connection.execute(
-        f"SELECT epoch, {_COLUMNS} FROM partition_watermark WHERE partition = ?", (partition,)
+        f"SELECT {_COLUMNS} FROM partition_watermark WHERE partition = ?", (partition,)
     ).fetchone()
     if row is None:
         return None
+    _, *row = opened(row)
     return Claim(
         row[0],
         Watermark(
@@ -145,6 +139,14 @@ def _read(connection: sqlite3.Connection, partition: int) -> Claim | None:
             statuses_due_at_ms=row[8],
             write_time=row[9],
         ),
+    )
+
+
+def _replace(connection: sqlite3.Connection, partition: int, claim: Claim) -> None:
+    connection.execute(
+        f"INSERT OR REPLACE INTO partition_watermark ({_COLUMNS})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        sealed((partition, claim.epoch, *_columns(claim.watermark))),
     )
 
 

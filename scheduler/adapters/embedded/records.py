@@ -1,6 +1,7 @@
 """Records as rows of the log file: ids, headers, positions.  Pure functions and SQL.
 
-A record's id is ``partition << 48 | offset``.
+A record's id is ``partition << 48 | offset``.  Offsets are dense, and records are removed from
+the front alone: a gap anywhere else is Damage.
 """
 
 import sqlite3
@@ -10,6 +11,8 @@ import msgspec
 
 from actors.model.codec import Headers, LogRecord
 from actors.ports.log import StartPosition
+from scheduler.adapters.embedded.seal import Damage, opened, sealed
+from scheduler.adapters.embedded.seal import Row as AnyRow
 
 _OFFSET_BITS = 48
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
@@ -52,17 +55,18 @@ def insert_records(
     timestamp_ms = now_ms(connection)
     ends: dict[int, int] = {}
     offsets: list[int] = []
-    rows: list[Row] = []
+    rows: list[AnyRow] = []
     for partition, key, value, headers in appended:
         offset = ends.get(partition)
         if offset is None:
             offset = _next_offset(connection, "log_end", partition) or 0
         ends[partition] = offset + 1
         offsets.append(offset)
-        rows.append((partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers))
+        row = (partition << _OFFSET_BITS | offset, timestamp_ms, key, value, headers)
+        rows.append(sealed(row))
     # In the order of ids the B-tree walks from page to page instead of jumping.
     rows.sort(key=_by_id)
-    connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?)", rows)
     connection.executemany("INSERT OR REPLACE INTO log_end VALUES (?, ?)", ends.items())
     return offsets
 
@@ -77,8 +81,9 @@ def now_ms(connection: sqlite3.Connection) -> int:
     return round(days * 86_400_000)
 
 
-def _by_id(row: Row) -> int:
-    return row[0]
+def _by_id(row: AnyRow) -> int:
+    identity: int = row[0]
+    return identity
 
 
 def read_ends(connection: sqlite3.Connection) -> dict[int, int]:
@@ -89,36 +94,64 @@ def read_ends(connection: sqlite3.Connection) -> dict[int, int]:
 def read_records(
     connection: sqlite3.Connection, partition: int, next_offset: int, limit: int
 ) -> list[LogRecord]:
-    """Return up to ``limit`` records of a partition, from ``next_offset`` on."""
+    """Return up to ``limit`` records of a partition, from ``next_offset`` on.
+
+    Raises Damage for a record that is not what was written, and for one that is missing.
+    """
     rows = connection.execute(
-        "SELECT id, timestamp_ms, key, value, headers FROM record"
+        "SELECT id, timestamp_ms, key, value, headers, checksum FROM record"
         " WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
         (record_id(partition, next_offset), record_id(partition + 1, 0), limit),
     )
-    return [as_record(row) for row in rows]
+    records = [as_record(opened(row)) for row in rows]
+    if not records:
+        return records
+    first, last = records[0].offset, records[-1].offset
+    jumps = first > next_offset and first > _first_offset(connection, partition, first)
+    if jumps or last - first + 1 != len(records):
+        raise Damage(f"records of partition {partition} between {next_offset} and {last} are gone")
+    return records
 
 
 def starting_position(
     connection: sqlite3.Connection, partition: int, stored_next_offset: int | None
 ) -> StartPosition:
-    """Return where reading begins: the highest known next offset that the log can hold."""
+    """Return where reading begins: the highest known next offset that the log can hold.
+
+    Raises Damage where the log does not end behind its last record, or before what was
+    committed.
+    """
     end = _next_offset(connection, "log_end", partition) or 0
-    committed = _next_offset(connection, "committed", partition)
+    committed = _committed(connection, partition)
+    last = _last_offset(connection, partition)
+    if end != last + 1 or (committed or 0) > end:
+        raise Damage(
+            f"partition {partition} has a last record {last}, the end {end}, and {committed} as"
+            " the next one to read"
+        )
     known = [each for each in (committed, stored_next_offset) if each is not None]
     first = _first_offset(connection, partition, end)
     position = max((each for each in known if each <= end), default=first)
     return StartPosition(max(position, first), end)
 
 
-def store_committed(connection: sqlite3.Connection, next_offsets: Mapping[int, int]) -> None:
-    """Keep the group's next offsets."""
-    connection.executemany("INSERT OR REPLACE INTO committed VALUES (?, ?)", next_offsets.items())
+def store_committed(
+    connection: sqlite3.Connection, next_offsets: Mapping[int, int], store_tally: int
+) -> None:
+    """Keep the group's next offsets, and how far the store was when all before was durable."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO committed VALUES (?, ?, ?)", map(sealed, next_offsets.items())
+    )
+    connection.execute(
+        "UPDATE pair SET store_tally = ? WHERE store_tally < ?", (store_tally, store_tally)
+    )
 
 
 def prune_records(connection: sqlite3.Connection, keep: int) -> bool:
     """Remove some records more than ``keep`` below the committed offsets; whether more wait."""
     left = _PRUNE_STEP
-    for partition, committed in connection.execute("SELECT * FROM committed").fetchall():
+    for row in connection.execute("SELECT * FROM committed").fetchall():
+        partition, committed = opened(row)
         first = _first_offset(connection, partition, committed)
         bound = min(committed - keep, first + left)
         if bound > first:
@@ -135,6 +168,22 @@ def _next_offset(connection: sqlite3.Connection, table: str, partition: int) -> 
         f"SELECT next_offset FROM {table} WHERE partition = ?", (partition,)
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+def _committed(connection: sqlite3.Connection, partition: int) -> int | None:
+    row = connection.execute(
+        "SELECT partition, next_offset, checksum FROM committed WHERE partition = ?", (partition,)
+    ).fetchone()
+    return None if row is None else int(opened(row)[1])
+
+
+def _last_offset(connection: sqlite3.Connection, partition: int) -> int:
+    """Return the last offset that is there, -1 where none is."""
+    row = connection.execute(
+        "SELECT id FROM record WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
+        (record_id(partition, 0), record_id(partition + 1, 0)),
+    ).fetchone()
+    return -1 if row is None else int(row[0]) & _OFFSET_MASK
 
 
 def _first_offset(connection: sqlite3.Connection, partition: int, end: int) -> int:

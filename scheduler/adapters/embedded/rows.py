@@ -1,24 +1,23 @@
 """What the tables of the store file share: ranges, write times, whole-hour deletes.
 
 Every table begins with partition and key and ends with ``write_time``, which alone decides
-which of two versions of a row stands.
+which of two versions of a row stands, and the row's checksum.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from actors.model.bucket import hour_of
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX
+from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _DELETE_STEP = 5_000
 """Rows removed in one transaction: a crowded hour must not hold up other writes for long."""
 _TOMBSTONES_MAX = 4_096
 """Kept for each kind and partition, the latest hours: half a year of hourly sweeps.  What a
 node deletes is long past, and whoever writes below the owner reads ``loaded_until`` first."""
-
-Row = tuple[Any, ...]
 
 KEY_COLUMNS = "scheduled_ms, ordering_id, uniqueness_key"
 RANGE = f"partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND ({KEY_COLUMNS}) <= (?, ?, ?)"
@@ -31,12 +30,12 @@ class Table(NamedTuple):
     name: str
     key: tuple[str, ...]
     columns: tuple[str, ...]
-    """Without the key and without ``write_time``."""
+    """Without the key, ``write_time`` and ``checksum``."""
 
     @property
     def upsert(self) -> str:
-        """The statement that writes a row unless a later version stands there."""
-        columns = (*self.key, *self.columns, "write_time")
+        """The statement that writes a sealed row unless a later version stands there."""
+        columns = (*self.key, *self.columns, "write_time", "checksum")
         marks = ", ".join("?" * len(columns))
         changes = ", ".join(f"{each} = excluded.{each}" for each in columns[len(self.key) :])
         return (
@@ -47,8 +46,8 @@ class Table(NamedTuple):
 
     @property
     def selected(self) -> str:
-        """The columns of a row that is read, the key without its partition first."""
-        return ", ".join((*self.key[1:], *self.columns))
+        """The columns of a row that is read, all of them; ``read_rows`` checks them."""
+        return ", ".join((*self.key, *self.columns, "write_time", "checksum"))
 
 
 _TASK_KEY = ("partition", "scheduled_ms", "ordering_id", "uniqueness_key")
@@ -96,7 +95,20 @@ def insert_rows(
     living: Iterable[Row] = rows
     if dead:
         living = [row for row in rows if not any(first <= row[1] < end for first, end in dead)]
-    connection.executemany(upsert, living)
+    connection.executemany(upsert, map(sealed, living))
+
+
+def read_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> list[Row]:
+    """Return rows of ``Table.selected``, each the key without its partition, then the columns.
+
+    Raises Damage where one is not what was written.
+    """
+    return list(iter_rows(connection, query, arguments))
+
+
+def iter_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> Iterator[Row]:
+    """Yield what ``read_rows`` returns, for a reader that may stop early."""
+    return (opened(row)[1:-1] for row in connection.execute(query, arguments))
 
 
 def _tombstones_over(

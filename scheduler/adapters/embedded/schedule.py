@@ -13,15 +13,19 @@ from scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
     RANGE,
     TASK_SCHEDULE,
-    Row,
     bury,
     insert_rows,
+    iter_rows,
+    read_rows,
     storable,
     sweep,
     whole_hours,
 )
+from scheduler.adapters.embedded.seal import Row
 
 _KIND = "task"
+_PAGE_BYTES_MAX = 16 * 2**20
+"""What a page may hold in memory, less its last row (P13)."""
 _SELECT = f"SELECT {TASK_SCHEDULE.selected} FROM task_schedule WHERE"
 _LOAD = (
     f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
@@ -42,8 +46,9 @@ class EmbeddedSchedule:
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
         """Write rows, in key order, which is how they lie in the file."""
+        newest = {task.key: task for task in tasks}.values()
         rows: list[Row] = [
-            (partition, *task.key, task.data, task.offset, write_time) for task in tasks
+            (partition, *task.key, task.data, task.offset, write_time) for task in newest
         ]
         rows.sort()
         return self._database.write(
@@ -66,8 +71,7 @@ class EmbeddedSchedule:
         def find(connection: sqlite3.Connection) -> Mapping[TaskKey, StoredTask]:
             found = {}
             for key in wanted:
-                row = connection.execute(_FIND, (partition, *key)).fetchone()
-                if row is not None:
+                for row in read_rows(connection, _FIND, (partition, *key)):
                     found[key] = StoredTask(key, row[3], row[4])
             return found
 
@@ -100,11 +104,17 @@ class EmbeddedSchedule:
 
 
 def _page(connection: sqlite3.Connection, query: str, arguments: Row, limit: int) -> TaskPage:
-    """Read one row more than asked for: it tells whether there is one."""
-    tasks = [
-        StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset)
-        for scheduled_ms, ordering_id, uniqueness_key, data, offset in connection.execute(
-            query, arguments
-        )
-    ]
+    """Read one row more than asked for: it tells whether there is one.
+
+    A page that has grown to ``_PAGE_BYTES_MAX`` ends with fewer.
+    """
+    tasks: list[StoredTask] = []
+    page_bytes = 0
+    for scheduled_ms, ordering_id, uniqueness_key, data, offset in iter_rows(
+        connection, query, arguments
+    ):
+        tasks.append(StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset))
+        page_bytes += len(data)
+        if page_bytes >= _PAGE_BYTES_MAX and len(tasks) > 1:
+            return TaskPage(tasks[: min(limit, len(tasks) - 1)], complete=False)
     return TaskPage(tasks[:limit], len(tasks) <= limit)

@@ -1,7 +1,8 @@
 """What the two files of a folder hold, as statements to run once, in order.
 
 A file's ``user_version`` is the number of scripts that were applied to it; a new version of
-Hourhand appends a script and never changes one.  Times are UTC milliseconds.
+Hourhand appends a script and never changes one.  Times are UTC milliseconds.  A ``checksum``
+covers its row (``seal``); rows of version 1 have none.  ``pair`` holds what ``pair`` compares.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ class Schema:
     """Written into the file, so that a file of another program is recognised."""
     scripts: tuple[tuple[str, ...], ...]
     """Statements of version 1, of version 2, …"""
+    tally: str = ""
+    """The statement that counts transactions, run as the last one of each."""
 
 
 # A record's id is ``partition << 48 | offset``: the row id itself, so a partition's records
@@ -37,6 +40,13 @@ LOG = Schema(
                 timestamp_ms INTEGER NOT NULL,
                 key BLOB, value BLOB, headers BLOB)""",
             "CREATE TABLE topic (partition_count INTEGER NOT NULL)",
+        ),
+        (
+            "ALTER TABLE record ADD COLUMN checksum INTEGER",
+            "ALTER TABLE committed ADD COLUMN checksum INTEGER",
+            # Which store this log belongs to, and how far that was when offsets were committed.
+            "CREATE TABLE pair (identity INTEGER, store_tally INTEGER NOT NULL)",
+            "INSERT INTO pair VALUES (NULL, 0)",
         ),
     ),
 )
@@ -94,5 +104,15 @@ STORE = Schema(
             "CREATE INDEX command_outcome_by_time ON command_outcome (partition, scheduled_ms)",
             "CREATE TABLE schedule_meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
         ),
+        (
+            "ALTER TABLE task_schedule ADD COLUMN checksum INTEGER",
+            "ALTER TABLE task_status ADD COLUMN checksum INTEGER",
+            "ALTER TABLE attempt_history ADD COLUMN checksum INTEGER",
+            "ALTER TABLE partition_watermark ADD COLUMN checksum INTEGER",
+            "ALTER TABLE command_outcome ADD COLUMN checksum INTEGER",
+            "CREATE TABLE pair (identity INTEGER, tally INTEGER NOT NULL)",
+            "INSERT INTO pair VALUES (NULL, 0)",
+        ),
     ),
+    tally="UPDATE pair SET tally = tally + 1",
 )

@@ -13,13 +13,14 @@ from scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
     RANGE,
     TASK_STATUS,
-    Row,
     bury,
     insert_rows,
+    read_rows,
     storable,
     sweep,
     whole_hours,
 )
+from scheduler.adapters.embedded.seal import Row
 
 _KIND = "status"
 _ONE = "partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
@@ -49,11 +50,11 @@ class EmbeddedStatus:
                 each.started_ms,
                 each.finished_ms,
                 each.moved_to_ms,
-                each.for_good,
+                int(each.for_good),
                 each.reason,
                 write_time,
             )
-            for each in completions
+            for each in {each.key: each for each in completions}.values()
         ]
         return self._insert(self._upsert_completion, rows)
 
@@ -64,7 +65,7 @@ class EmbeddedStatus:
         query = f"{_COMPLETIONS} {RANGE} ORDER BY {KEY_COLUMNS}"
         arguments = (partition, *after, *up_to)
         return self._database.read(
-            lambda connection: [_completion(row) for row in connection.execute(query, arguments)]
+            lambda connection: list(map(_completion, read_rows(connection, query, arguments)))
         )
 
     def find_completions(
@@ -94,14 +95,14 @@ class EmbeddedStatus:
                 each.finished_ms,
                 each.next_attempt_ms,
                 each.used,
-                each.suspect,
+                int(each.suspect),
                 each.error_class,
                 each.error_message,
                 each.error_stack,
                 each.fence,
                 write_time,
             )
-            for each in attempts
+            for each in {(each.key, each.attempt): each for each in attempts}.values()
         ]
         return self._insert(self._upsert_attempt, rows)
 
@@ -112,7 +113,7 @@ class EmbeddedStatus:
         query = f"{_ATTEMPTS} {RANGE} ORDER BY {KEY_COLUMNS}, attempt"
         arguments = (partition, *after, *up_to)
         return self._database.read(
-            lambda connection: [_attempt(row) for row in connection.execute(query, arguments)]
+            lambda connection: list(map(_attempt, read_rows(connection, query, arguments)))
         )
 
     def find_attempts(
@@ -164,7 +165,7 @@ def _rows_of(
 ) -> list[Row]:
     rows: list[Row] = []
     for key in keys:
-        rows += connection.execute(query, (partition, *key))
+        rows += read_rows(connection, query, (partition, *key))
     return rows
 
 

@@ -8,6 +8,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import store_file
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
+from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
 from scheduler.adapters.embedded.status import EmbeddedStatus
 from scheduler.settings import Settings
@@ -19,9 +20,10 @@ _READERS = 2
 def open_stores(settings: Settings) -> Stores:
     """Open the stores of ``settings.embedded.folder``, made where they do not exist.
 
-    Raises StoreUnavailable where the file cannot be used, SchemaMissing where a newer version
-    of Hourhand wrote it.
+    Raises StoreUnavailable where the file cannot be used, FolderDamaged where it is not what
+    was written, SchemaMissing where a newer version of Hourhand wrote it.
     """
+    check_pair(settings)
     database = Database(store_file(settings.embedded.folder), readers=_READERS)
     return Stores(
         schedule=EmbeddedSchedule(database),

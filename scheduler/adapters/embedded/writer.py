@@ -16,6 +16,7 @@ from actors.ports.log import Position
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
 from scheduler.adapters.embedded.folder import log_file, ring
+from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import (
     Row,
     agree_partition_count,
@@ -43,13 +44,15 @@ class EmbeddedWriter:
     """Appends to the log of ``settings.embedded.folder``.
 
     A future resolves once the record is on the disk.  Raises LogUnavailable where the folder
-    cannot be used, SchemaMissing where a newer version of Hourhand wrote it.
+    cannot be used, FolderDamaged where it is not what was written, SchemaMissing where a newer
+    version of Hourhand wrote it.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._folder = settings.embedded.folder
         self._topic = settings.topic.name
         self._record_bytes_max = settings.client.record_bytes_max
+        check_pair(settings)
         self._database = Database(log_file(self._folder))
         self._lock = threading.Lock()
         self._open: _Batch | None = None
@@ -163,8 +166,9 @@ def _insert_dead_letter(
 def load_dead_letters(settings: Settings, after: int = 0, limit: int = 100) -> list[LogRecord]:
     """Return dead letters of the folder in order, from the first offset above ``after``.
 
-    Raises LogUnavailable.
+    Raises LogUnavailable and FolderDamaged.
     """
+    check_pair(settings)
     file = log_file(settings.embedded.folder)
     connection = open_connection(file, read_only=True)
     try:

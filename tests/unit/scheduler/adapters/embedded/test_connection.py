@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import LogUnavailable, SchemaMissing, StoreUnavailable
+from actors.model.errors import FolderDamaged, LogUnavailable, SchemaMissing, StoreUnavailable
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.folder import log_file, store_file
 from scheduler.adapters.embedded.stores import open_stores
@@ -78,7 +78,7 @@ def test_garbage_is_no_file_of_ours(tmp_path: Path) -> None:
     """The message names the file and what to do."""
     (tmp_path / "log.db").write_bytes(b"garbage " * 1_000)
 
-    with pytest.raises(LogUnavailable, match=r"log\.db is not available.*damaged.*backup"):
+    with pytest.raises(FolderDamaged, match=r"log\.db is damaged.*backup"):
         EmbeddedWriter(settings_of(tmp_path))
 
 
@@ -93,7 +93,7 @@ def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     os.truncate(path, path.stat().st_size // 2)
 
-    with pytest.raises(LogUnavailable, match="damaged"):
+    with pytest.raises(FolderDamaged, match="damaged"):
         EmbeddedWriter(settings)
 
 

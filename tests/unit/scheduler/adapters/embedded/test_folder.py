@@ -52,6 +52,48 @@ def test_a_process_that_is_killed_leaves_no_lock_behind(tmp_path: Path) -> None:
     FolderLock(tmp_path).release()
 
 
+def test_a_forked_child_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
+    """User code may fork; the child may outlive the node, and its parent keeps the lock."""
+    lock = FolderLock(tmp_path)
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(ready[1], b"\0")
+        os.close(go[1])
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    with pytest.raises(FolderLocked):
+        FolderLock(tmp_path)
+    lock.release()
+
+    FolderLock(tmp_path).release()
+    for descriptor in (*ready, *go):
+        os.close(descriptor)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_released_lock_may_be_released_again(tmp_path: Path) -> None:
+    """Whoever holds the folder by then keeps it."""
+    first = FolderLock(tmp_path)
+    first.release()
+    second = FolderLock(tmp_path)
+    first.release()
+    with pytest.raises(FolderLocked):
+        FolderLock(tmp_path)
+    second.release()
+
+
+def test_a_bell_that_a_backup_made_a_plain_file_is_not_listened_to(tmp_path: Path) -> None:
+    """It would ring without end, and the node would never rest."""
+    (tmp_path / "node.bell").write_bytes(b"")
+    bell = Bell(tmp_path)
+    ring(tmp_path)
+
+    assert bell._descriptor is None
+    bell.close()
+
+
 def test_a_ring_ends_the_wait_and_is_heard_once(tmp_path: Path) -> None:
     """Also one from before the wait, and into a pipe that is full; many rings are one."""
     bell = Bell(tmp_path)

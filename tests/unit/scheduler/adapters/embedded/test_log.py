@@ -1,5 +1,6 @@
 """The node's side of the log, where the suite does not look: other processes, pruning, failures."""
 
+import contextlib
 import math
 import sqlite3
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.errors import FolderLocked, LogUnavailable
+from actors.model.errors import FolderDamaged, FolderLocked, LogUnavailable
 from actors.ports.log import Polled
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.log import EmbeddedLog
@@ -47,12 +48,22 @@ def log(tmp_path: Path, writer: EmbeddedWriter) -> Iterator[EmbeddedLog]:
 def started(folder: Path, listener: Listener | None = None) -> EmbeddedLog:
     """Open a log and start every partition."""
     log = EmbeddedLog(settings_of(folder), SystemClock())
-    listener = listener or Listener()
+    begin(log, listener or Listener())
+    return log
+
+
+def read_all(log: EmbeddedLog) -> Polled:
+    """Start every partition, and poll once."""
+    begin(log, Listener())
+    return log.poll(10, 1_000)
+
+
+def begin(log: EmbeddedLog, listener: Listener) -> None:
+    """Start every partition."""
     log.subscribe(listener)
     log.poll(0, 0)
     for partition in listener.partitions:
         log.start(partition, None)
-    return log
 
 
 def test_a_second_node_is_refused_and_the_first_goes_on(
@@ -140,18 +151,48 @@ def test_offsets_are_never_given_out_twice(tmp_path: Path, writer: EmbeddedWrite
     log.close()
 
 
-def test_a_gap_of_removed_records_is_reached_over(tmp_path: Path, writer: EmbeddedWriter) -> None:
-    """A position below the first record left, with nothing behind it, still advances."""
+@pytest.mark.parametrize(
+    "gone", ["id >= 0", "id = 1", "id = 4"], ids=["every record", "one of them", "the last one"]
+)
+def test_a_record_that_is_gone_is_told(tmp_path: Path, writer: EmbeddedWriter, gone: str) -> None:
+    """It was acknowledged, and nobody read it: a running node does not step over it."""
     log = started(tmp_path)
-    for _ in range(3):
+    for _ in range(5):
         writer.append(0, b"k", b"v").result(WAIT_S)
     connection = sqlite3.connect(tmp_path / "log.db")
-    connection.execute("DELETE FROM record")
+    connection.execute(f"DELETE FROM record WHERE {gone}")  # noqa: S608 - the test's own text
     connection.commit()
     connection.close()
 
-    assert log.poll(10, 1_000) == Polled([], {0: 3})
+    with contextlib.closing(log), pytest.raises(FolderDamaged, match=r"log\.db is damaged"):
+        log.poll(10, 1_000)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE record SET value = x'0102' WHERE id = 1",
+        "UPDATE record SET headers = x'FF' WHERE id = 1",
+        "UPDATE log_end SET next_offset = 6",
+        "UPDATE log_end SET next_offset = 4",
+        "UPDATE committed SET next_offset = 4",
+    ],
+)
+def test_a_value_that_changed_is_told(tmp_path: Path, writer: EmbeddedWriter, change: str) -> None:
+    """SQLite does not see it; the checksums and the numbers that must agree do."""
+    for _ in range(5):
+        writer.append(0, b"k", b"v").result(WAIT_S)
+    log = started(tmp_path)
+    log.commit({0: 0})
     log.close()
+    connection = sqlite3.connect(tmp_path / "log.db")
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+
+    log = EmbeddedLog(settings_of(tmp_path), SystemClock())
+    with contextlib.closing(log), pytest.raises(FolderDamaged, match=r"log\.db is .*backup"):
+        read_all(log)
 
 
 def test_no_partition_waits_for_a_long_one(log: EmbeddedLog, writer: EmbeddedWriter) -> None:

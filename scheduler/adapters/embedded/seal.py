@@ -1,0 +1,35 @@
+"""A checksum at the end of each row: SQLite notices broken pages, but not a changed value.
+
+It decides whether a row that is read is the row that was written, and never mends one.  The
+cost is a third of a microsecond for each row, written or read.
+"""
+
+import zlib
+from typing import Any
+
+import msgspec
+
+Row = tuple[Any, ...]
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Damage(Exception):
+    """What a file holds cannot be what was written into it; ``File.failure`` names the file."""
+
+
+def sealed(row: Row) -> Row:
+    """Return the row with its checksum as the last column."""
+    return (*row, zlib.crc32(_encoder.encode(row)))
+
+
+def opened(row: Row) -> Row:
+    """Return a row without its checksum; raises Damage where the two do not agree.
+
+    A row of a version that knew no checksums has none, and is believed.
+    """
+    *values, checksum = row
+    content = tuple(values)
+    if checksum is not None and checksum != zlib.crc32(_encoder.encode(content)):
+        raise Damage(f"a row is not what was written: {str(content)[:200]}")
+    return content

@@ -1,0 +1,180 @@
+"""A damaged folder is whole or refused: never a driver's error, never less than was acknowledged.
+
+Every file is emptied, cut, removed, and has single bits flipped at places drawn from a seed.
+The one damage that nobody can notice has a test of its own, and a line in docs/promises.md.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actors.model.codec import LogRecord
+from actors.model.errors import FolderDamaged, OperatorError
+from tests.unit.scheduler.adapters.embedded.contents import PARTITIONS, READ, contents, fill
+
+FLIPS = 40
+"""Of each file and kind of folder."""
+DATABASES = ("log.db", "store.db")
+FOLDERS = ("stopped", "killed")
+PAGE_BYTES = 4096
+
+
+class Folders:
+    """One folder of a node that stopped, one of a node that was killed, and what they hold."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        fill(place / "stopped", place / "killed")
+        self.expected = {name: contents(self.copy(name)) for name in FOLDERS}
+
+    def copy(self, name: str) -> Path:
+        """Return a fresh copy to damage."""
+        shutil.rmtree(self._place / "copy", ignore_errors=True)
+        ignored = shutil.ignore_patterns("node.bell")
+        return shutil.copytree(self._place / name, self._place / "copy", ignore=ignored)
+
+    def is_refused(self, name: str, folder: Path) -> bool:
+        """Whether a damaged copy is refused; fails where other than what was there is found."""
+        try:
+            found = contents(folder)
+        except OperatorError as error:
+            complaint = str(error)
+        else:
+            assert found == self.expected[name]
+            return False
+        # It names the file, or the two numbers that do not agree, and says what to do.
+        assert f"{folder}/" in complaint or "partitions" in complaint, complaint
+        assert any(word in complaint for word in ("backup", "choose", "use a topic")), complaint
+        return True
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The folders to damage copies of."""
+    return Folders(tmp_path_factory.mktemp("folders"))
+
+
+def flip(path: Path, rng: random.Random) -> str:
+    """Flip one bit of a file; return which."""
+    with path.open("r+b") as file:
+        place, bit = rng.randrange(path.stat().st_size), rng.randrange(8)
+        file.seek(place)
+        (byte,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ 1 << bit]))
+    return f"bit {bit} of byte {place} of {path.name}"
+
+
+def refused_flips(
+    folders: Folders, name: str, file: str, is_refused: Callable[[str, Path], bool]
+) -> int:
+    """Flip bits, one in each copy of a folder; return how many of the copies are refused."""
+    rng = random.Random(f"{name} {file}")
+    refused = 0
+    for _ in range(FLIPS):
+        folder = folders.copy(name)
+        what = flip(folder / file, rng)
+        try:
+            refused += is_refused(name, folder)
+        except BaseException as error:
+            error.add_note(f"{name}: {what}")
+            raise
+    return refused
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("file", DATABASES)
+def test_a_flipped_bit_is_harmless_or_told(folders: Folders, name: str, file: str) -> None:
+    """In a header, a page, a key, a value, wherever; after a kill most of it stands ahead."""
+    refused = refused_flips(folders, name, file, folders.is_refused)
+    assert refused > FLIPS / 6 or name == "killed"
+
+
+def test_a_flipped_bit_ahead_of_the_store_is_told(folders: Folders) -> None:
+    """SQLite forgets what stands behind it; the log knows how far the store was at its last commit
+    of offsets.  What came later is not missed: where exactly that is depends on the kill.
+    """
+    assert refused_flips(folders, "killed", "store.db-wal", folders.is_refused) > FLIPS / 4
+
+
+def test_a_flipped_bit_ahead_of_the_log_loses_no_record_that_was_read(folders: Folders) -> None:
+    """Records that no node has read yet may be lost with what SQLite forgets, but not some of
+    them: all up to one.  This is the one loss that is not told.
+    """
+
+    def is_refused(name: str, folder: Path) -> bool:
+        try:
+            return folders.is_refused(name, folder)
+        except AssertionError:
+            found = contents(folder)
+        for partition in range(PARTITIONS):
+            all_values = values(folders.expected[name], partition)
+            left = values(found, partition)
+            assert left == all_values[: len(left)]
+            assert len(left) >= READ
+        return False
+
+    assert refused_flips(folders, "killed", "log.db-wal", is_refused) > FLIPS / 4
+
+
+def values(found: dict[str, object], partition: int) -> list[bytes | None]:
+    """Return the values of a partition's records."""
+    records = found["records"]
+    assert isinstance(records, list)
+    return [
+        record.value
+        for record in records
+        if isinstance(record, LogRecord) and record.partition == partition
+    ]
+
+
+@pytest.mark.parametrize("kept", ["nothing", "half", "one page", "all but a page"])
+@pytest.mark.parametrize("file", DATABASES)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_truncated_file_is_told(folders: Folders, name: str, file: str, kept: str) -> None:
+    """Also one that was emptied, which SQLite takes for a new one."""
+    folder = folders.copy(name)
+    size_bytes = (folder / file).stat().st_size
+    kept_bytes = {"nothing": 0, "half": size_bytes // 2, "one page": PAGE_BYTES}
+    os.truncate(folder / file, kept_bytes.get(kept, size_bytes - PAGE_BYTES))
+
+    # After a kill the lost page may stand in the write-ahead file, which was to replace it.
+    assert folders.is_refused(name, folder) or name == "killed"
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6])
+def test_a_truncated_file_ahead_of_the_store_is_told(folders: Folders, kept: float) -> None:
+    """What is left is a store as it once was, which SQLite finds nothing wrong with."""
+    folder = folders.copy("killed")
+    ahead = folder / "store.db-wal"
+    os.truncate(ahead, int(ahead.stat().st_size * kept))
+
+    with pytest.raises(
+        FolderDamaged, match=r"store\.db is damaged: it .*transactions, but log\.db"
+    ):
+        contents(folder)
+
+
+@pytest.mark.parametrize("file", DATABASES)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_file_that_is_gone_is_told(folders: Folders, name: str, file: str) -> None:
+    """The other one knows that it was there, and nothing is made in its place."""
+    folder = folders.copy(name)
+    (folder / file).unlink()
+
+    with pytest.raises(FolderDamaged, match=rf"{file} is damaged: it is missing or empty.*backup"):
+        contents(folder)
+    assert not (folder / file).exists()
+
+
+@pytest.mark.parametrize("file", ["log.db-shm", "store.db-shm", "node.lock"])
+def test_what_holds_nothing_may_be_damaged(folders: Folders, file: str) -> None:
+    """The index of the write-ahead file is made anew, and nobody believes the lock's text."""
+    for damage in (lambda path: os.truncate(path, 0), lambda path: path.write_bytes(b"x" * 9_999)):
+        folder = folders.copy("killed")
+        damage(folder / file)
+        assert not folders.is_refused("killed", folder)
