@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from actors.model.codec import LogRecord
+from actors.model.codec import Headers, LogRecord
 from actors.ports.clock import Clock
 from scheduler.adapters.kafka.log import KafkaLog
 from scheduler.adapters.kafka.topics import create_topics
@@ -22,7 +23,7 @@ from scheduler.settings import (
 )
 from tests.conformance.log_bench import QUICK, WAIT_S
 
-RECORD_BYTES_MAX = 200_000
+RECORD_BYTES_MAX = 1_000_000
 
 
 class MachineClock:
@@ -72,6 +73,23 @@ class KafkaTopic:
         assert len(letters) == count
         return letters
 
+    def append_foreign(
+        self, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """Append with a plain producer, which is not ours."""
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        producer.produce(
+            self.settings.topic.name, value, key, partition=partition, headers=list(headers)
+        )
+        assert producer.flush(WAIT_S) == 0
+
+    def trim(self, partition: int, before_offset: int) -> None:
+        """Delete records by the broker's own request, which moves the start of the log."""
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        cut = TopicPartition(self.settings.topic.name, partition, before_offset)
+        for deleted in admin.delete_records([cut]).values():
+            assert deleted.result(WAIT_S).low_watermark == before_offset
+
     def close(self) -> None:
         """The topics go with the broker."""
 
@@ -94,6 +112,7 @@ class KafkaWorld:
     members_max = 2
     has_lease_expiry = True
     record_bytes_max = RECORD_BYTES_MAX
+    loses_last_records = True
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.clock: Clock = MachineClock()

@@ -39,6 +39,14 @@ class LogTopic(Protocol):
     def dead_letters(self, count: int) -> Sequence[LogRecord]:
         """Wait (bounded) for ``count`` records of the dead-letter topic and return them."""
 
+    def append_foreign(
+        self, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """Append as a producer does that is not ours; returns when it is acknowledged."""
+
+    def trim(self, partition: int, before_offset: int) -> None:
+        """Remove the records before an offset, as retention does; returns when it is done."""
+
     def close(self) -> None:
         """Let go of the topic; every log and writer is closed already."""
 
@@ -51,6 +59,8 @@ class LogWorld(Protocol):
     clock: Clock
     record_bytes_max: int
     """A record of this size is accepted, one of twice this size is refused."""
+    loses_last_records: bool
+    """Whether retention may remove the last record of a partition."""
 
     def create_topic(self, partitions: int) -> LogTopic:
         """Create a topic that no other test has seen, and nothing in it."""

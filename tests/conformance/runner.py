@@ -114,7 +114,7 @@ class RunnerContract:
         executor = RecordingExecutable()
         seen: list[int] = []
 
-        def record_start() -> "Future[None]":
+        def record_start(_attempt: Attempt) -> "Future[None]":
             seen.append(len(executor.ran))
             recorded: Future[None] = Future()
             recorded.set_result(None)
@@ -127,6 +127,29 @@ class RunnerContract:
 
         assert ended.ending is Ending.DONE
         assert seen == [0]
+
+    def test_p5_what_was_withdrawn_before_user_code_never_runs(self, bench: RunnerBench) -> None:
+        """A command closed its key meanwhile; its ordering id may go on at once."""
+        executor, next_executor = RecordingExecutable(), RecordingExecutable()
+        starting: Future[None] = Future()
+        asked: Future[None] = Future()
+
+        def record_start(_attempt: Attempt) -> "Future[None]":
+            asked.set_result(None)
+            return starting
+
+        attempt = Attempt(a_stored_task(due_in_ms=0), 0, 1, 1, record_start=record_start)
+        bench.runner.start(attempt, executor, lambda _ended: None)
+        asked.result(timeout=TIMEOUT_S)
+
+        withdrawn = bench.runner.withdraw(attempt)
+        starting.set_result(None)
+        follower = an_attempt()
+        bench.run(follower, next_executor)
+
+        assert withdrawn and not bench.runner.withdraw(attempt)
+        assert not bench.runner.withdraw(follower), "its user code was called"
+        assert len(next_executor.ran) == 1 and not executor.ran
 
     def test_an_outcome_is_kept_until_it_is_settled(self, bench: RunnerBench) -> None:
         """A rebuilt tree adopts what ended while nobody listened (P16)."""

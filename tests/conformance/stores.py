@@ -2,11 +2,13 @@
 
 How to bind it: in a test module, name the suite's classes and provide two fixtures::
 
-    from tests.conformance.stores import OwnershipSuite, ScheduleSuite, StatusSuite
+    from tests.conformance.stores import OwnershipSuite, PagingSuite, ...
 
     class TestMemorySchedule(ScheduleSuite): ...
+    class TestMemoryPaging(PagingSuite): ...
     class TestMemoryStatus(StatusSuite): ...
     class TestMemoryOwnership(OwnershipSuite): ...
+    class TestMemoryWriters(WritersSuite): ...
 
     @pytest.fixture
     def stores() -> Iterator[Stores]: ...
@@ -14,12 +16,16 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     @pytest.fixture
     def reopen(stores: Stores) -> Reopen: ...
 
+    @pytest.fixture
+    def beside(stores: Stores) -> Beside: ...
+
 ``stores`` is an opened ``actors.ports.store.Stores``, closed after the test.  It may share
 its installation with other tests, as each uses a partition of its own; only the agreed
 partition count must be unset before each test.  ``reopen`` is a callable without arguments
 that closes what is open, opens the same data again and returns the new ``Stores``; whatever
 it opened is closed after the test.  An adapter that keeps nothing on disk hands out new
-``Stores`` over the same memory.
+``Stores`` over the same memory.  ``beside`` opens the same data once more, beside what is
+open, as a node whose clock is so many minutes off; it too is closed after the test.
 
 ``write_time`` values are built as owners build them, from an epoch and a counter.
 """
@@ -28,9 +34,19 @@ from collections.abc import Callable
 
 from actors.ports.store import Stores
 from tests.conformance.ownership_suite import OwnershipSuite
+from tests.conformance.paging_suite import PagingSuite
 from tests.conformance.schedule_suite import ScheduleSuite
 from tests.conformance.status_suite import StatusSuite
+from tests.conformance.writers_suite import Beside, WritersSuite
 
 Reopen = Callable[[], Stores]
 
-__all__ = ["OwnershipSuite", "Reopen", "ScheduleSuite", "StatusSuite"]
+__all__ = [
+    "Beside",
+    "OwnershipSuite",
+    "PagingSuite",
+    "Reopen",
+    "ScheduleSuite",
+    "StatusSuite",
+    "WritersSuite",
+]

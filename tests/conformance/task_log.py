@@ -16,9 +16,10 @@ lease is ``inf`` while the log is open.  ``create_topic`` returns a fresh topic 
 """
 
 from tests.conformance.log_appending import AppendingContract
+from tests.conformance.log_hardships import HardshipContract
 from tests.conformance.log_membership import MembershipContract
 from tests.conformance.log_reading import ReadingContract
 
 
-class TaskLogContract(ReadingContract, AppendingContract, MembershipContract):
+class TaskLogContract(ReadingContract, AppendingContract, HardshipContract, MembershipContract):
     """Everything a log must do, for one adapter."""

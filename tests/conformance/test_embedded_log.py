@@ -1,14 +1,19 @@
 """Binds the log suite to the embedded log: one member, whose lease is a lock."""
 
 import itertools
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from actors.model.codec import LogRecord
+from actors.model.codec import Headers, LogRecord
 from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.log import EmbeddedLog
+from scheduler.adapters.embedded.records import insert_records, packed_headers, record_id
 from scheduler.adapters.embedded.writer import EmbeddedWriter, load_dead_letters
 from scheduler.settings import (
     ClientSettings,
@@ -17,10 +22,10 @@ from scheduler.settings import (
     Settings,
     TopicSettings,
 )
-from tests.conformance.log_bench import QUICK
+from tests.conformance.log_bench import QUICK, WAIT_S
 from tests.conformance.task_log import TaskLogContract
 
-RECORD_BYTES_MAX = 200_000
+RECORD_BYTES_MAX = 1_000_000
 
 
 class EmbeddedTopic:
@@ -45,6 +50,29 @@ class EmbeddedTopic:
         """Return the first ``count`` dead letters."""
         return load_dead_letters(self.settings, limit=count)
 
+    def append_foreign(
+        self, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """Write the row that an append would, whatever is not there."""
+        appended: Any = [(partition, key, value, packed_headers(headers))]
+        self._change(lambda connection: insert_records(connection, appended))
+
+    def trim(self, partition: int, before_offset: int) -> None:
+        """Remove the rows of records before an offset."""
+        span = (record_id(partition, 0), record_id(partition, before_offset))
+        self._change(
+            lambda connection: connection.execute(
+                "DELETE FROM record WHERE id >= ? AND id < ?", span
+            )
+        )
+
+    def _change(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        database = Database(log_file(self.settings.embedded.folder))
+        try:
+            database.write(work).result(WAIT_S)
+        finally:
+            database.close()
+
     def close(self) -> None:
         """Do nothing: the folder goes with the test's own."""
 
@@ -55,6 +83,7 @@ class EmbeddedWorld:
     members_max = 1
     has_lease_expiry = False
     record_bytes_max = RECORD_BYTES_MAX
+    loses_last_records = False
 
     def __init__(self, folder: Path) -> None:
         self.clock = SystemClock()

@@ -8,7 +8,14 @@ import pytest
 from actors.ports.store import Stores
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.settings import EmbeddedSettings, Settings
-from tests.conformance.stores import OwnershipSuite, ScheduleSuite, StatusSuite
+from tests.conformance.stores import (
+    Beside,
+    OwnershipSuite,
+    PagingSuite,
+    ScheduleSuite,
+    StatusSuite,
+    WritersSuite,
+)
 
 
 class Opened:
@@ -17,6 +24,7 @@ class Opened:
     def __init__(self, folder: Path) -> None:
         self._settings = Settings(embedded=EmbeddedSettings(folder=folder))
         self.stores = open_stores(self._settings)
+        self._others: list[Stores] = []
 
     def reopen(self) -> Stores:
         """Close and open again."""
@@ -24,13 +32,23 @@ class Opened:
         self.stores = open_stores(self._settings)
         return self.stores
 
+    def beside(self, _skew_minutes: int) -> Stores:
+        """Open the same folder beside; no clock is asked here."""
+        self._others.append(open_stores(self._settings))
+        return self._others[-1]
+
+    def close(self) -> None:
+        """Close whatever is open."""
+        for each in (self.stores, *self._others):
+            each.close()
+
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
     """A folder for each test."""
     opened = Opened(tmp_path)
     yield opened
-    opened.stores.close()
+    opened.close()
 
 
 @pytest.fixture
@@ -45,8 +63,22 @@ def reopen(opened: Opened) -> Callable[[], Stores]:
     return opened.reopen
 
 
+@pytest.fixture
+def beside(opened: Opened) -> Beside:
+    """Return the callable of ``Opened``."""
+    return opened.beside
+
+
 class TestEmbeddedSchedule(ScheduleSuite):
     """``task_schedule``."""
+
+
+class TestEmbeddedPaging(PagingSuite):
+    """``task_schedule``, page by page."""
+
+
+class TestEmbeddedWriters(WritersSuite):
+    """All tables, several writers."""
 
 
 class TestEmbeddedStatus(StatusSuite):

@@ -26,7 +26,7 @@ from scheduler.settings import GroupSettings, Settings
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
 
-RECORD_BYTES_MAX = 200_000
+RECORD_BYTES_MAX = 1_000_000
 
 
 class OneAtATimeLog:
@@ -128,6 +128,18 @@ class MemoryTopic:
         letters, _ = self._broker.dead_letters.read(0, count)
         return letters
 
+    def append_foreign(
+        self, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """Append what no writer of ours would."""
+        with self._turn:
+            self._broker.partitions[partition].append(self._clock.now_ms(), key, value, headers)
+
+    def trim(self, partition: int, before_offset: int) -> None:
+        """Forget the records before an offset."""
+        with self._turn:
+            self._broker.partitions[partition].trim(before_offset)
+
     def close(self) -> None:
         """Do nothing: the broker goes with the test."""
 
@@ -138,6 +150,7 @@ class MemoryWorld:
     members_max = 2
     has_lease_expiry = True
     record_bytes_max = RECORD_BYTES_MAX
+    loses_last_records = True
 
     def __init__(self) -> None:
         self.clock = SystemClock()

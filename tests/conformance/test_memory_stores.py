@@ -6,7 +6,14 @@ import pytest
 
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from tests.conformance.stores import OwnershipSuite, ScheduleSuite, StatusSuite
+from tests.conformance.stores import (
+    Beside,
+    OwnershipSuite,
+    PagingSuite,
+    ScheduleSuite,
+    StatusSuite,
+    WritersSuite,
+)
 
 
 @pytest.fixture
@@ -32,8 +39,24 @@ def reopen(data: MemoryStores, stores: Stores) -> Callable[[], Stores]:
     return open_again
 
 
+@pytest.fixture
+def beside(data: MemoryStores) -> Beside:
+    """Open another view; no clock is asked here."""
+    return lambda _skew_minutes: open_memory_stores(data)
+
+
 class TestMemorySchedule(ScheduleSuite):
     """``task_schedule``."""
+
+
+class TestMemoryPaging(PagingSuite):
+    """``task_schedule``, page by page."""
+
+    bounds_bytes = False
+
+
+class TestMemoryWriters(WritersSuite):
+    """All tables, several writers."""
 
 
 class TestMemoryStatus(StatusSuite):

@@ -5,12 +5,18 @@ which consistency everything runs.  It never creates or changes anything, and a 
 never gets into a message.
 """
 
+import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
 
-from cassandra import ConsistencyLevel, DriverException, ProtocolVersion
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    DriverException,
+    ProtocolVersion,
+)
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import (
     EXEC_PROFILE_DEFAULT,
@@ -18,11 +24,20 @@ from cassandra.cluster import (
     ExecutionProfile,
     NoHostAvailable,
 )
-from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    ExponentialReconnectionPolicy,
+    TokenAwarePolicy,
+)
 from cassandra.query import tuple_factory
 
-from actors.model.errors import StoreUnavailable
+from actors.model.errors import SettingsInvalid, StoreUnavailable
 from scheduler.settings import CassandraSettings
+
+_RECONNECT_FIRST_S = 0.5
+_RECONNECT_MAX_S = 5.0
+"""Pause between two tries to reach a server that is down; left to itself, the driver would come
+to wait for ten minutes, and so would every task after a longer outage."""
 
 
 class Connection(NamedTuple):
@@ -35,10 +50,11 @@ class Connection(NamedTuple):
 def open_connection(settings: CassandraSettings) -> Connection:
     """Connect to the cluster; raises StoreUnavailable naming the contact points.
 
+    Raises SettingsInvalid where a file of ``cassandra.tls`` or of a password cannot be used.
     Returns within ``connect_timeout_ms``, whatever the network does meanwhile.
     """
     timeout_s = settings.connect_timeout_ms / 1000
-    cluster = _cluster(settings, timeout_s)
+    cluster = cluster_of(settings, timeout_s)
     # The driver bounds each host, not the whole, so the whole is bounded from outside.
     opener = ThreadPoolExecutor(1, thread_name_prefix="hourhand-cassandra-connect")
     opening = opener.submit(cluster.connect)
@@ -66,7 +82,16 @@ def named(settings: CassandraSettings) -> str:
     return ", ".join(f"{host}:{settings.port}" for host in settings.contact_points)
 
 
-def _cluster(settings: CassandraSettings, timeout_s: float) -> Any:
+def without_rights(settings: CassandraSettings, error: Exception, needed: str) -> StoreUnavailable:
+    """Return the error of a user that may not do what it has to; ``needed`` is what to grant."""
+    return StoreUnavailable(
+        f"Cassandra at {named(settings)} refuses user {settings.username!r} access to keyspace"
+        f" {settings.keyspace!r} ({error}): grant it {needed}"
+    )
+
+
+def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
+    """Return the driver, set up and not yet connected; raises SettingsInvalid."""
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(
             DCAwareRoundRobinPolicy(local_dc=settings.datacenter or "")
@@ -78,13 +103,15 @@ def _cluster(settings: CassandraSettings, timeout_s: float) -> Any:
     )
     login = None
     if settings.username is not None:
-        password = settings.password.get_secret_value() if settings.password else ""
+        password = settings.password_text("cassandra") or ""
         login = PlainTextAuthProvider(settings.username, password)
     return Cluster(
         settings.contact_points,
         port=settings.port,
         auth_provider=login,
+        ssl_context=_tls_context(settings),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        reconnection_policy=ExponentialReconnectionPolicy(_RECONNECT_FIRST_S, _RECONNECT_MAX_S),
         # Spoken by Cassandra 4.0 and newer; finding it out costs two refused connections.
         protocol_version=ProtocolVersion.V5,
         connect_timeout=timeout_s,
@@ -92,15 +119,58 @@ def _cluster(settings: CassandraSettings, timeout_s: float) -> Any:
     )
 
 
+def _tls_context(settings: CassandraSettings) -> ssl.SSLContext | None:
+    """Return what verifies the nodes' certificates, and that they name the addresses used."""
+    tls = settings.tls
+    if not tls.enabled:
+        return None
+    files = tls.checked_files("cassandra.tls")
+    password = tls.key_password_text("cassandra.tls")
+    try:
+        context = ssl.create_default_context(cafile=files.get("ca_file"))
+    except ssl.SSLError as error:
+        raise SettingsInvalid(
+            f"cassandra.tls.ca_file names {tls.ca_file}, which holds no certificate in PEM"
+            f" ({error.reason or error})"
+        ) from None
+    if "certificate_file" in files:
+        try:
+            # Without a function for the password Python would ask for it on the terminal.
+            context.load_cert_chain(
+                files["certificate_file"], files["key_file"], lambda: password or ""
+            )
+        except ssl.SSLError as error:
+            raise SettingsInvalid(
+                f"cassandra.tls.certificate_file {tls.certificate_file} and key_file"
+                f" {tls.key_file} are no pair in PEM that key_password opens"
+                f" ({error.reason or error})"
+            ) from None
+    return context
+
+
 def _unreachable(settings: CassandraSettings, error: BaseException) -> str:
     asked = named(settings)
+    causes: list[BaseException] = [error]
     if isinstance(error, FutureTimeout):
         reason = f"no answer within {settings.connect_timeout_ms} ms"
     elif isinstance(error, NoHostAvailable) and isinstance(error.errors, Mapping):
+        causes += error.errors.values()
         reason = "; ".join(f"{host}: {each}" for host, each in error.errors.items()) or str(error)
     else:
         reason = str(error) or type(error).__name__
+    if any(isinstance(each, AuthenticationFailed) for each in causes):
+        return (
+            f"Cassandra at {asked} refuses user {settings.username!r} ({reason}): check"
+            " cassandra.username and its password"
+        )
+    # The driver makes a plain OSError of the one that says what is wrong with a certificate.
+    if any(isinstance(each, OSError) and "_ssl.c" in str(each) for each in causes):
+        return (
+            f"there is no TLS with Cassandra at {asked} ({reason}): check cassandra.tls, that"
+            " ca_file holds the authority of the nodes' certificates, that they name these"
+            " addresses, that this port speaks TLS, and certificate_file where nodes ask for one"
+        )
     return (
         f"Cassandra does not answer at {asked} ({reason}): check that it runs, and"
-        " cassandra.contact_points, port, datacenter, username and password"
+        " cassandra.contact_points, port, datacenter, tls, username and password"
     )

@@ -9,7 +9,8 @@ It never reads a row's contents.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from actors.model.bucket import HOUR_MS
+from actors.model.bucket import HOUR_MS, hour_of
+from scheduler.adapters.cassandra.pages import Piece
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 DIRECT_HOURS_MAX = 16
@@ -18,6 +19,8 @@ PROBED_HOURS_MAX = 512
 """Hours of one probe: the coordinator reads each of them."""
 LISTING_HOURS_MIN = 10_000
 """From so many hours on (over a year), listing the hours of the whole table is cheaper."""
+DELETED_HOURS_MAX = 1_000
+"""Hours whose deletes are prepared at a time."""
 
 
 class HourWalk:
@@ -53,37 +56,40 @@ class HourWalk:
 
     def existing(self, partition: int, first_ms: int, end_ms: int) -> Sequence[int]:
         """Return all hours of [first, end) that hold a row, by going through the table."""
-        rows = self._session.execute(self._list.bind(()))
-        return sorted(
-            hour for owner, hour in rows if owner == partition and first_ms <= hour < end_ms
-        )
 
-    def all_or_existing(self, partition: int, first_ms: int, end_ms: int) -> Sequence[int]:
-        """Return every hour of [first, end), or those with rows where that is far too many."""
-        hours = range(first_ms, end_ms, HOUR_MS)
-        if len(hours) > LISTING_HOURS_MIN:
-            return self.existing(partition, first_ms, end_ms)
-        return hours
+        def wanted(row: Row) -> bool:
+            owner, hour = row
+            return bool(owner == partition and first_ms <= hour < end_ms)
+
+        return sorted(hour for _, hour in self._session.scan(self._list.bind(()), wanted))
+
+    def to_delete(
+        self, partition: int, old: range, recent: Iterator[Sequence[int]]
+    ) -> Iterator[Sequence[int]]:
+        """Yield the hours to delete, in steps, of what ``delete_steps`` returned."""
+        if old:
+            yield from _pieces(self.existing(partition, old.start, old.stop))
+        yield from recent
 
     def first_rows(
         self,
         groups: Iterator[Sequence[int]],
         read: Callable[[int, int], Any],
-        limit: int,
-    ) -> tuple[list[Row], bool]:
-        """Return up to ``limit`` rows of the hours, in order, and whether there are no more.
+        rows_max: int,
+    ) -> Piece:
+        """Return the first rows of the hours, in order: about ``rows_max`` of them, or fewer.
 
-        ``read`` makes the statement for an hour and the number of rows still wanted.
+        ``read`` makes the statement for an hour and the most rows it may bring.  Hours that
+        are read together share ``rows_max``; one that fills its share may hold more.
         """
         found: list[Row] = []
         for hours in groups:
-            # One more than asked for tells whether that was all.
-            wanted = limit + 1 - len(found)
-            for rows in self._session.execute_all([read(hour, wanted) for hour in hours]):
+            share = -(-(rows_max - len(found)) // len(hours))
+            for rows in self._session.execute_all([read(hour, share) for hour in hours]):
                 found.extend(rows)
-            if len(found) > limit:
-                break
-        return found[:limit], len(found) <= limit
+                if len(rows) == share:
+                    return Piece(found, complete=False)
+        return Piece(found, complete=True)
 
     def _probed(self, partition: int, hours: Sequence[int]) -> Sequence[int]:
         rows = self._session.execute(self._probe.bind((partition, list(hours))))
@@ -93,3 +99,23 @@ class HourWalk:
 def _pieces(hours: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(hours), DIRECT_HOURS_MAX):
         yield hours[start : start + DIRECT_HOURS_MAX]
+
+
+def delete_steps(first_ms: int, end_ms: int) -> tuple[range, Iterator[Sequence[int]]]:
+    """Return the hours of [first, end) that are deleted only where they hold rows, and steps of
+    the others; ValueError where an hour is cut.
+
+    The latest hours are deleted whether they hold rows or not: a write that comes later and has
+    the lower write time must find the delete.  Nobody writes that late to hours of years ago,
+    and half a million tombstones would cost every read of the table.
+    """
+    for each in (first_ms, end_ms):
+        if each != hour_of(each):
+            raise ValueError(f"{each} is not the start of an hour")
+    recent_ms = max(first_ms, end_ms - LISTING_HOURS_MIN * HOUR_MS)
+    step_ms = DELETED_HOURS_MAX * HOUR_MS
+    steps = (
+        range(start, min(end_ms, start + step_ms), HOUR_MS)
+        for start in range(recent_ms, end_ms, step_ms)
+    )
+    return range(first_ms, recent_ms, HOUR_MS), steps

@@ -12,13 +12,20 @@ from typing import Any
 from uuid import uuid4
 
 import tenacity
-from cassandra import DriverException, InvalidRequest, OperationTimedOut, Timeout, Unavailable
+from cassandra import (
+    DriverException,
+    InvalidRequest,
+    OperationTimedOut,
+    Timeout,
+    Unauthorized,
+    Unavailable,
+)
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
 from cassandra.protocol import ErrorMessage
 
 from actors.model.errors import SettingsInvalid, StoreUnavailable
-from scheduler.adapters.cassandra.connection import named, open_connection
+from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.scripts import Script, schema_scripts
 from scheduler.settings import CassandraSettings, Settings
 
@@ -43,6 +50,10 @@ def migrate(settings: Settings) -> list[str]:
     connection = open_connection(settings.cassandra)
     try:
         return _Migration(connection.session, settings.cassandra).run()
+    except Unauthorized as error:
+        raise without_rights(
+            settings.cassandra, error, "CREATE on all keyspaces, or on that one where it is made"
+        ) from None
     except (DriverException, ErrorMessage, NoHostAvailable) as error:
         raise StoreUnavailable(
             f"Cassandra at {named(settings.cassandra)} did not take a schema change"

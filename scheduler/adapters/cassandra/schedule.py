@@ -11,13 +11,16 @@ from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.cassandra.batches import BoundRow, batches
-from scheduler.adapters.cassandra.hours import HourWalk
+from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from scheduler.adapters.cassandra.pages import Piece, read_page
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"
 _ROW = f"SELECT {KEY_COLUMNS}, data, log_offset FROM {_TABLE}"
 _HOUR = "WHERE partition_id = ? AND hour = ?"
+_ORDERING_ROWS_MAX = 32
+"""Rows of one ordering id that are read at a time: seldom more than its queue has room for."""
 
 
 class CassandraScheduleStore:
@@ -63,19 +66,16 @@ class CassandraScheduleStore:
         self, partition: int, after: TaskKey, before_ms: int, limit: int
     ) -> "Future[TaskPage]":
         """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
+        end_ms = hour_of(before_ms - 1) + HOUR_MS
 
-        def work() -> TaskPage:
-            groups = self._hours.groups(
-                partition, hour_of(after.scheduled_ms), hour_of(before_ms - 1) + HOUR_MS
-            )
-            rows, complete = self._hours.first_rows(
-                groups,
+        def read(after: TaskKey, rows_max: int) -> Piece:
+            return self._hours.first_rows(
+                self._hours.groups(partition, hour_of(after.scheduled_ms), end_ms),
                 lambda hour, wanted: self._load.bind((partition, hour, *after, before_ms, wanted)),
-                limit,
+                rows_max,
             )
-            return TaskPage(_tasks(rows), complete)
 
-        return self._session.submit(work)
+        return self._session.submit(lambda: _page(read_page(read, after, limit)))
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -95,38 +95,51 @@ class CassandraScheduleStore:
         The milliseconds of the bounds are read by exact key, what lies between by hour.
         """
 
+        def read(after: TaskKey, rows_max: int) -> Piece:
+            rows_max = min(rows_max, _ORDERING_ROWS_MAX)
+            rows, complete = self._of_ordering(partition, ordering_id, after, up_to, rows_max)
+            inside = [row for row in rows if key_of(row) <= up_to]
+            return Piece(inside, complete or len(inside) < len(rows))
+
         def work() -> TaskPage:
             if after >= up_to:
                 return TaskPage([], complete=True)
-            rows = self._at_after(partition, ordering_id, after, limit)
-            if len(rows) <= limit:
-                rows += self._between(partition, ordering_id, after, up_to, limit - len(rows))
-            if len(rows) <= limit and after.scheduled_ms < up_to.scheduled_ms:
-                rows += self._instant(
-                    partition, first_key(up_to, ordering_id), limit + 1 - len(rows)
-                )
-            tasks = [task for task in _tasks(rows) if task.key <= up_to]
-            return TaskPage(tasks[:limit], len(tasks) <= limit)
+            return _page(read_page(read, after, limit))
 
         return self._session.submit(work)
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[None]":
-        """Remove whole hours, [first, end).
-
-        A range of more than ``LISTING_HOURS_MIN`` hours is removed where rows are found.
-        """
+        """Remove whole hours, [first, end); of over a year, the oldest where they hold rows."""
+        old, recent = delete_steps(first_hour_ms, end_hour_ms)
 
         def work() -> None:
-            hours = self._hours.all_or_existing(partition, first_hour_ms, end_hour_ms)
-            self._session.execute_all(
-                [self._delete.bind((write_time, partition, hour)) for hour in hours]
-            )
+            for hours in self._hours.to_delete(partition, old, recent):
+                self._session.execute_all(
+                    [self._delete.bind((write_time, partition, hour)) for hour in hours]
+                )
 
         return self._session.submit(work)
 
-    def _at_after(self, partition: int, ordering_id: str, after: TaskKey, limit: int) -> list[Row]:
+    def _of_ordering(
+        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, rows_max: int
+    ) -> Piece:
+        """Read the next rows of one ordering id; the last may lie above ``up_to``."""
+        rows = self._at_after(partition, ordering_id, after, rows_max)
+        if len(rows) == rows_max:
+            return Piece(rows, complete=False)
+        if after.scheduled_ms == up_to.scheduled_ms:
+            return Piece(rows, complete=True)
+        between = self._between(partition, ordering_id, after, up_to, rows_max - len(rows))
+        rows += between.rows
+        if not between.complete:
+            return Piece(rows, complete=False)
+        wanted = rows_max - len(rows)
+        last = self._instant(partition, first_key(up_to, ordering_id), wanted)
+        return Piece(rows + last, complete=len(last) < wanted)
+
+    def _at_after(self, partition: int, ordering_id: str, after: TaskKey, wanted: int) -> list[Row]:
         """Read the rows of ``after``'s own millisecond that lie above it."""
         if ordering_id < after.ordering_id:
             return []
@@ -134,25 +147,23 @@ class CassandraScheduleStore:
         if ordering_id == after.ordering_id:
             # The least text above another is that text and a NUL.
             start = after._replace(uniqueness_key=after.uniqueness_key + "\0")
-        return self._instant(partition, start, limit + 1)
+        return self._instant(partition, start, wanted)
 
     def _instant(self, partition: int, start: TaskKey, wanted: int) -> list[Row]:
         hour = hour_of(start.scheduled_ms)
         return self._session.execute(self._load_instant.bind((partition, hour, *start, wanted)))
 
     def _between(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
-    ) -> list[Row]:
+        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, rows_max: int
+    ) -> Piece:
         first_ms, end_ms = after.scheduled_ms, up_to.scheduled_ms
-        groups = self._hours.groups(partition, hour_of(first_ms), hour_of(end_ms) + HOUR_MS)
-        # One above the limit is asked for: the caller tells by it whether more is there.
         return self._hours.first_rows(
-            groups,
+            self._hours.groups(partition, hour_of(first_ms), hour_of(end_ms) + HOUR_MS),
             lambda hour, wanted: self._load_between.bind(
                 (partition, hour, first_ms, end_ms, ordering_id, wanted)
             ),
-            limit + 1,
-        )[0]
+            rows_max,
+        )
 
 
 def first_key(at: TaskKey, ordering_id: str) -> TaskKey:
@@ -175,3 +186,7 @@ def _bound(partition: int, task: StoredTask, write_time: int) -> BoundRow:
 
 def _tasks(rows: Iterable[Row]) -> list[StoredTask]:
     return [StoredTask(key_of(row), row[3].encode(), row[4]) for row in rows]
+
+
+def _page(piece: Piece) -> TaskPage:
+    return TaskPage(_tasks(piece.rows), piece.complete)

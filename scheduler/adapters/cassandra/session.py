@@ -32,7 +32,12 @@ from cassandra.protocol import (
 )
 
 from actors.model.errors import NodeStopped, SchemaMissing, StoreUnavailable
-from scheduler.adapters.cassandra.connection import Connection, named, serial_level
+from scheduler.adapters.cassandra.connection import (
+    Connection,
+    named,
+    serial_level,
+    without_rights,
+)
 from scheduler.settings import CassandraSettings
 
 Result = TypeVar("Result")
@@ -44,7 +49,7 @@ REQUESTS_IN_FLIGHT_MAX = 16
 """Requests of one call at a time: more gained nothing when it was measured."""
 TRIES_MAX = 5
 FETCH_ROWS = 500
-"""Rows of one answer.  A row may hold a megabyte, and an answer is held in memory whole."""
+"""Rows of one answer, of tables whose rows are small; tasks are read by ``pages``."""
 
 _PASSING = (
     CDCWriteFailure,
@@ -117,8 +122,17 @@ class CassandraSession:
         """Run one statement and return its rows; waits.  Raises as ``execute_all``."""
         return self.execute_all([statement])[0]
 
-    def execute_all(self, statements: Sequence[Any]) -> list[list[Row]]:
-        """Run statements, several at a time, and return the rows of each; waits.
+    def scan(self, statement: Any, wanted: Callable[[Row], bool]) -> list[Row]:
+        """Run a statement of many rows and return those wanted; holds a page of the others.
+
+        Waits.  Raises as ``execute_all``.
+        """
+        return self.execute_all([statement], wanted)[0]
+
+    def execute_all(
+        self, statements: Sequence[Any], wanted: Callable[[Row], bool] | None = None
+    ) -> list[list[Row]]:
+        """Run statements, several at a time, and return the (wanted) rows of each; waits.
 
         Those that failed for a reason that may pass are run again, after growing pauses.
         Raises StoreUnavailable when that did not help, SchemaMissing.
@@ -128,7 +142,7 @@ class CassandraSession:
         try:
             for attempt in self._tries():
                 with attempt:
-                    failures = self._run(statements, left, answers)
+                    failures = self._run(statements, left, answers, wanted)
                     left = list(failures)
                     if failures:
                         raise failures[left[0]]
@@ -148,7 +162,11 @@ class CassandraSession:
         self._cluster.shutdown()
 
     def _run(
-        self, statements: Sequence[Any], chosen: Iterable[int], answers: list[list[Row]]
+        self,
+        statements: Sequence[Any],
+        chosen: Iterable[int],
+        answers: list[list[Row]],
+        wanted: Callable[[Row], bool] | None,
     ) -> dict[int, Exception]:
         """Run the chosen statements once; returns what failed, by position."""
         failures: dict[int, Exception] = {}
@@ -157,7 +175,9 @@ class CassandraSession:
         def settle() -> None:
             position, response = in_flight.popleft()
             try:
-                answers[position] = list(response.result())
+                answers[position] = list(
+                    filter(wanted, response.result()) if wanted else response.result()
+                )
             except _PASSING as error:
                 failures[position] = error
 
@@ -202,10 +222,7 @@ class CassandraSession:
     def _refused(self, error: Exception) -> Exception:
         keyspace = self.settings.keyspace
         if isinstance(error, Unauthorized):
-            return StoreUnavailable(
-                f"Cassandra refuses user {self.settings.username!r} access to keyspace"
-                f" {keyspace!r} ({error}): grant it SELECT and MODIFY there"
-            )
+            return without_rights(self.settings, error, "SELECT and MODIFY there")
         text = str(error).lower()
         if any(each in text for each in ("does not exist", "unconfigured table", "undefined")):
             return SchemaMissing(

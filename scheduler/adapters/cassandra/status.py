@@ -14,7 +14,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from scheduler.adapters.cassandra.batches import BoundRow, batches
-from scheduler.adapters.cassandra.hours import HourWalk
+from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
@@ -155,20 +155,19 @@ class CassandraStatusStore:
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[None]":
-        """Remove whole hours of completions and attempts, [first, end).
-
-        A range of more than ``LISTING_HOURS_MIN`` hours is removed where rows are found.
+        """Remove whole hours of completions and attempts, [first, end); of over a year, the
+        oldest where they hold rows.
         """
+        delete_steps(first_hour_ms, end_hour_ms)  # Refuses a cut hour before anything is sent.
 
         def work() -> None:
             walks = (self._completion_hours, self._attempt_hours)
-            self._session.execute_all(
-                [
-                    delete.bind((write_time, partition, hour))
-                    for walk, delete in zip(walks, self._deletes, strict=True)
-                    for hour in walk.all_or_existing(partition, first_hour_ms, end_hour_ms)
-                ]
-            )
+            for walk, delete in zip(walks, self._deletes, strict=True):
+                steps = delete_steps(first_hour_ms, end_hour_ms)
+                for hours in walk.to_delete(partition, *steps):
+                    self._session.execute_all(
+                        [delete.bind((write_time, partition, hour)) for hour in hours]
+                    )
 
         return self._session.submit(work)
 

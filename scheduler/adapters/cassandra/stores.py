@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from cassandra import DriverException, InvalidRequest
+from cassandra import DriverException, InvalidRequest, Unauthorized
 from cassandra.cluster import NoHostAvailable
 
 from actors.model.errors import SchemaMissing, StoreUnavailable
 from actors.ports.store import Stores
-from scheduler.adapters.cassandra.connection import named, open_connection
+from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.scripts import schema_scripts
@@ -61,6 +61,8 @@ def _require_schema(session: Any, settings: CassandraSettings) -> None:
         raise SchemaMissing(
             f"keyspace {keyspace!r} holds no schema of Hourhand: {advice}"
         ) from None
+    except Unauthorized as error:
+        raise without_rights(settings, error, "SELECT and MODIFY there") from None
     except (DriverException, NoHostAvailable) as error:
         raise StoreUnavailable(
             f"Cassandra at {named(settings)} answers but cannot be read"

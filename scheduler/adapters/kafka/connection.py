@@ -1,7 +1,7 @@
 """How a broker is reached: driver properties, what the driver logs, whose fault an error is.
 
-Nothing here remembers anything.  Security properties go into the driver's configuration
-and nowhere else: no message or log line is built from them.
+Nothing here remembers anything.  Secrets go into the driver's configuration and nowhere else:
+no message or log line is built from them.
 """
 
 import logging
@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge, TopicMissing
+from actors.model.errors import (
+    HourhandError,
+    LogUnavailable,
+    SettingsInvalid,
+    TaskTooLarge,
+    TopicMissing,
+)
+from scheduler.adapters.kafka.security import security_advice, security_properties
 from scheduler.settings import Settings
 
 _MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -31,15 +38,22 @@ driver_logger.addHandler(logging.NullHandler())
 
 
 class LastError:
-    """The last thing the driver complained about, for the message of a timeout."""
+    """The most telling of the driver's last complaints, for the message of a timeout.
+
+    A broker that refuses a certificate or a password is also one that is down, and the
+    driver says so next; the refusal is what has to be told.
+    """
 
     def __init__(self) -> None:
         self.text = ""
+        self.code: int | None = None
 
     def __call__(self, error: KafkaError) -> None:
         """Take note of an error of the driver's own; it retries by itself."""
-        self.text = error.str()
         driver_logger.warning("%s: %s", error.name(), error.str())
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.text:
+            return
+        self.text, self.code = error.str(), error.code()
 
 
 def shared_properties(
@@ -52,7 +66,7 @@ def shared_properties(
         "reconnect.backoff.max.ms": 1_000,
         "client.id": "hourhand",
         **chosen,
-        **{name: value.get_secret_value() for name, value in kafka.security_properties.items()},
+        **security_properties(kafka),
         "bootstrap.servers": kafka.bootstrap_servers,
         "error_cb": last_error,
     }
@@ -64,26 +78,34 @@ def admin_client(settings: Settings, last_error: LastError) -> AdminClient:
 
 
 def opened(kind: Callable[..., Client], properties: dict[str, Any]) -> Client:
-    """Construct a client of the driver; LogUnavailable where it refuses its properties."""
+    """Construct a client of the driver; SettingsInvalid where it refuses its properties."""
     try:
         return kind(properties, logger=driver_logger)
-    except KafkaException as error:
-        raise LogUnavailable(
-            f"the Kafka driver refuses its properties: {error.args[0].str()}; see kafka."
-            "consumer_properties, producer_properties and security_properties"
+    except (KafkaException, TypeError, ValueError) as error:
+        told = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise SettingsInvalid(
+            f"the Kafka driver refuses its properties: {told}; see kafka.tls, the login,"
+            " kafka.consumer_properties, producer_properties and security_properties"
         ) from None
 
 
 def answer_within(
-    future: "Future[Answer]", settings: Settings, last_error: LastError, what: str
+    future: "Future[Answer]",
+    settings: Settings,
+    admin: AdminClient,
+    last_error: LastError,
+    what: str,
 ) -> Answer:
     """Wait for an answer of the broker, bounded; LogUnavailable names the servers tried."""
     timeout_s = settings.kafka.connect_timeout_ms / 1000 + _ANSWER_MARGIN_S
     try:
         return future.result(timeout_s)
     except FutureTimeoutError:
+        admin.poll(0)
         raise unreachable(settings, last_error, what) from None
     except KafkaException as error:
+        # What it complained about meanwhile, an admin client tells only when it is polled.
+        admin.poll(0)
         raise translated(error.args[0], settings, last_error, what) from error
 
 
@@ -91,9 +113,12 @@ def unreachable(settings: Settings, last_error: LastError, what: str) -> LogUnav
     """Return the error of a broker that did not answer in time."""
     kafka = settings.kafka
     cause = f" (last error: {last_error.text})" if last_error.text else ""
+    advice = security_advice(kafka, last_error.code, last_error.text) or (
+        "Check kafka.bootstrap_servers and that a broker runs"
+    )
     return LogUnavailable(
         f"Kafka did not answer within {kafka.connect_timeout_ms} ms while {what}; tried"
-        f" {kafka.bootstrap_servers}{cause}. Check kafka.bootstrap_servers and that a broker runs"
+        f" {kafka.bootstrap_servers}{cause}. {advice}"
     )
 
 
@@ -119,9 +144,10 @@ def translated(
         )
     if code in {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}:
         return unreachable(settings, last_error, what)
+    advice = security_advice(settings.kafka, code, error.str())
     return LogUnavailable(
         f"Kafka at {settings.kafka.bootstrap_servers} failed while {what}:"
-        f" {error.name()}: {error.str()}"
+        f" {error.name()}: {error.str()}" + (f". {advice}" if advice else "")
     )
 
 
@@ -138,6 +164,7 @@ def describe_topic(
         request_timeout=settings.kafka.connect_timeout_ms / 1000,
     )
     try:
-        return answer_within(futures[topic], settings, last_error, f"asking for topic {topic!r}")
+        what = f"asking for topic {topic!r}"
+        return answer_within(futures[topic], settings, admin, last_error, what)
     except TopicMissing:
         raise missing_topic(settings, topic) from None

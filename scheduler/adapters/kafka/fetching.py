@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.log import Polled
+from scheduler.adapters.kafka.security import UNAUTHORIZED
 
 logger = logging.getLogger(__name__)
 
@@ -179,4 +180,12 @@ def _report(error: KafkaError) -> None:
     """Errors of a poll pass by themselves, but for those the driver calls fatal."""
     if error.fatal():
         raise LogUnavailable(f"Kafka refuses this member for good: {error.name()}: {error.str()}")
+    if error.code() in UNAUTHORIZED:
+        logger.error(
+            "while polling: %s: %s; no task of these partitions runs until the topic and the"
+            " group are open to this node: docs/security.md lists the rights it needs",
+            error.name(),
+            error.str(),
+        )
+        return
     logger.warning("while polling: %s: %s", error.name(), error.str())

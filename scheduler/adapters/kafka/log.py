@@ -55,6 +55,7 @@ class KafkaLog:
         )
         self._listener: AssignmentListener | None = None
         self._closed = False
+        self._assigned: set[int] = set()
         self._consumer: Any = opened(Consumer, self._properties())
         self._fetching = Fetching(self._consumer, self._topic)
         # Fetches nothing and never joins: on the member's own connection every answer would
@@ -76,6 +77,9 @@ class KafkaLog:
 
     def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
         """Begin to deliver an assigned partition; LogUnavailable where the broker is silent."""
+        if partition not in self._assigned:
+            # It would be committed from then on, whoever owns it.
+            raise ValueError(f"partition {partition} is not assigned")
         position = starting_position(
             self._asking, self._settings, self._last_error, partition, stored_next_offset
         )
@@ -123,6 +127,7 @@ class KafkaLog:
 
     def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:
         partitions = [each.partition for each in assigned]
+        self._assigned.update(partitions)
         # Paused, and at an offset of no meaning: with a logical one (end, beginning, committed)
         # the driver asks the broker, and the answer may overrun the seek of ``start``.
         held = [TopicPartition(self._topic, each, 0) for each in partitions]
@@ -167,6 +172,7 @@ class KafkaLog:
         return {}
 
     def _let_go(self, consumer: Any, held: list[TopicPartition], partitions: Sequence[int]) -> None:
+        self._assigned.difference_update(partitions)
         self._commits.forget(partitions)
         self._fetching.forget(partitions)
         if self._incremental:

@@ -12,6 +12,9 @@ from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+_ANSWER_S_MAX = 1.0
+"""Longest wait for one answer: the polling thread waits too, and is needed for the lease of what
+is read already.  Who gets none asks again."""
 _SECOND_LOOKS = 3
 _SECOND_LOOK_PAUSE_S = 0.2
 
@@ -24,9 +27,12 @@ def starting_position(
     stored: int | None,
 ) -> StartPosition:
     """Ask the broker and choose; LogUnavailable where it does not answer."""
-    timeout_s = settings.kafka.connect_timeout_ms / 1000
+    timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
     asked = TopicPartition(settings.topic.name, partition)
     try:
+        # The driver asks the leader it remembers, and a client that reads nothing remembers
+        # one that is gone for five minutes: it is told to look first.
+        consumer.list_topics(settings.topic.name, timeout=timeout_s)
         answer = consumer.committed([asked], timeout=timeout_s)[0]
         if answer.error is not None:
             raise KafkaException(answer.error)

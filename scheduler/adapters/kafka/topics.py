@@ -45,7 +45,7 @@ def create_topics(settings: Settings) -> list[str]:
     futures = admin.create_topics(missing, request_timeout=settings.kafka.connect_timeout_ms / 1000)
     for name, future in futures.items():
         try:
-            answer_within(future, settings, last_error, f"creating topic {name!r}")
+            answer_within(future, settings, admin, last_error, f"creating topic {name!r}")
         except HourhandError as error:
             cause = error.__cause__
             if isinstance(cause, KafkaException) and (
@@ -181,6 +181,6 @@ def _configuration(
         [asked], request_timeout=settings.kafka.connect_timeout_ms / 1000
     )
     answer = answer_within(
-        futures[asked], settings, last_error, f"asking for the configuration of {topic!r}"
+        futures[asked], settings, admin, last_error, f"asking for the configuration of {topic!r}"
     )
     return {name: entry.value for name, entry in answer.items()}

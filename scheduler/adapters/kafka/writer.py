@@ -65,6 +65,8 @@ class KafkaWriter:
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
         """Append a record to the task topic."""
+        if partition < 0:
+            raise ValueError(f"partition {partition} is none: Kafka would choose one itself")
         size_bytes = len(key) + len(value)
         limit_bytes = self._settings.client.record_bytes_max
         if size_bytes > limit_bytes:

@@ -6,6 +6,7 @@ It keeps records and says what is where; who may read them is the coordinator's 
 from bisect import bisect_left
 
 from actors.model.codec import Headers, LogRecord
+from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.group import Coordinator
@@ -69,7 +70,14 @@ class MemoryBroker:
         self.record_bytes_max = record_bytes_max
         self.partitions = [MemoryPartition(number) for number in range(partition_count)]
         self.dead_letters = MemoryPartition(0)
+        self.refused: set[int] = set()
+        """Partitions without a leader: nothing is appended to them or read from them."""
         self._groups: dict[str, Coordinator] = {}
+
+    def check_leader(self, partition: int) -> None:
+        """Raise LogUnavailable where a partition has no leader."""
+        if partition in self.refused:
+            raise LogUnavailable(f"partition {partition} has no leader; try again")
 
     def group(self, group_id: str) -> Coordinator:
         """Return the coordinator of a group, made when it is first asked for."""

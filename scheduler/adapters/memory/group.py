@@ -24,6 +24,8 @@ class Membership:
         self.contact_ms = now_ms
         """When the coordinator last heard of it."""
         self.polled_ms = now_ms
+        self.reachable = True
+        """Whether its heartbeats and commits reach the coordinator; a simulation cuts it off."""
 
     def is_overdue(self, now_ms: float) -> bool:
         """Whether the group gives up on it."""
@@ -47,6 +49,30 @@ class Coordinator:
         self._target: dict[int, int] = {}
         self._releasing: set[int] = set()
         """Members that an eager rebalance waits for."""
+        self._away = False
+
+    def reaches(self, member: Membership) -> bool:
+        """Whether a member and the coordinator can talk."""
+        return member.reachable and not self._away
+
+    def go_away(self) -> None:
+        """Answer nobody: the coordinator's broker is gone, and decides nothing meanwhile."""
+        self._away = True
+
+    def come_back(self, *, sessions_renewed: bool) -> None:
+        """Answer again; a new coordinator gives every member a new session."""
+        self._away = False
+        if sessions_renewed:
+            for member in self._members.values():
+                member.contact_ms = self._clock.monotonic_ms()
+
+    def move(self, partition: int, member: Membership) -> None:
+        """Plan another owner for a partition; a later rebalance may plan anew."""
+        if member.number not in self._members:
+            return
+        self._target[partition] = member.number
+        if self._is_eager():
+            self._releasing = {each.number for each in self._members.values() if each.assigned}
 
     def join(self, settings: GroupSettings) -> Membership:
         """Add a member; everybody's assignment is planned anew."""
@@ -59,6 +85,8 @@ class Coordinator:
     def expel_overdue(self) -> None:
         """Give up on members that were silent too long."""
         now_ms = self._clock.monotonic_ms()
+        if self._away:
+            return
         for member in [each for each in self._members.values() if each.is_overdue(now_ms)]:
             self.remove(member)
 

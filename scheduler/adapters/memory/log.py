@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from actors.model.codec import LogRecord
+from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -62,6 +63,7 @@ class MemoryLog:
         """Begin to deliver an assigned partition."""
         if self._member is None or partition not in self._member.assigned:
             raise ValueError(f"partition {partition} is not assigned")
+        self._broker.check_leader(partition)
         stored = self._broker.partitions[partition]
         committed = self._coordinator.committed.get(partition)
         known = [each for each in (committed, stored_next_offset) if each is not None]
@@ -79,16 +81,20 @@ class MemoryLog:
         if self._listener is None or self._member is None:
             return Polled()
         self._coordinator.expel_overdue()
-        if not self._member.alive:
+        # Whoever cannot ask the coordinator does not learn that it was expelled.
+        reaches = self._coordinator.reaches(self._member)
+        if reaches and not self._member.alive:
             self._lose(self._member, self._listener)
             self._member = self._coordinator.join(self._group)
         self._polled_ms = self._member.polled_ms = self._clock.monotonic_ms()
-        self._member.contact_ms = self._polled_ms
+        if reaches:
+            self._member.contact_ms = self._polled_ms
         self._note_commit_answer()
         self._accepted_sent_ms = self._answered_sent_ms
         if self._commit_waiting and self._commit_in_flight is None:
             self._send_commit()
-        self._serve_membership(self._member, self._listener)
+        if reaches:
+            self._serve_membership(self._member, self._listener)
         return self._fetch(records_max) if records_max > 0 else Polled()
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
@@ -145,12 +151,13 @@ class MemoryLog:
         if member.alive and member.assigned:
             revocation = self._revoke(sorted(member.assigned), listener)
             revocation.offsets.add_done_callback(lambda _: self._leave(member, revocation))
-        else:
+        elif self._coordinator.reaches(member):
             self._coordinator.remove(member)
 
     def _leave(self, member: Membership, revocation: _Revocation) -> None:
         self._let_go(member, revocation)
-        self._coordinator.remove(member)
+        if self._coordinator.reaches(member):
+            self._coordinator.remove(member)
 
     def _lose(self, member: Membership, listener: AssignmentListener) -> None:
         # What was being revoked is not lost as well: its listener gave it up already, and
@@ -188,7 +195,7 @@ class MemoryLog:
 
     def _let_go(self, member: Membership, revocation: _Revocation) -> None:
         self._revocation = None
-        if not member.alive:
+        if not member.alive or not self._coordinator.reaches(member):
             return
         if revocation.offsets.done() and revocation.offsets.exception() is None:
             for partition, next_offset in revocation.offsets.result().items():
@@ -214,6 +221,8 @@ class MemoryLog:
             return
 
         def accept() -> bool:
+            if not self._coordinator.reaches(member):
+                raise LogUnavailable("the group's coordinator does not answer; try again")
             self._coordinator.expel_overdue()
             if not member.alive:
                 return False
@@ -237,7 +246,11 @@ class MemoryLog:
 
     def _fetch(self, records_max: int) -> Polled:
         partitions = self._broker.partitions
-        behind = [p for p, at in self._positions.items() if partitions[p].end_offset > at]
+        behind = [
+            p
+            for p, at in self._positions.items()
+            if partitions[p].end_offset > at and p not in self._broker.refused
+        ]
         if not behind:
             return Polled()
         self._turn += 1

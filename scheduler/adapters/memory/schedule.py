@@ -13,6 +13,7 @@ class MemorySchedule:
     """Rows of ``task_schedule``."""
 
     def __init__(self, data: MemoryStores, view: View) -> None:
+        self._data = data
         self._tasks = data.tasks
         self._ask = view.ask
 
@@ -20,10 +21,10 @@ class MemorySchedule:
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
         """Write rows; of a task only what a row holds."""
-        written = [StoredTask(task.key, task.data, task.offset) for task in tasks]
+        written = {task.key: StoredTask(task.key, task.data, task.offset) for task in tasks}
 
         def effect() -> None:
-            for task in written:
+            for task in written.values():
                 self._tasks.insert(partition, task.key, task, write_time)
 
         return self._ask("insert_tasks", partition, effect)
@@ -35,7 +36,7 @@ class MemorySchedule:
         return self._ask(
             "load_tasks",
             partition,
-            lambda: _page(self._tasks.before(partition, after, before_ms), limit),
+            lambda: self._page(self._tasks.before(partition, after, before_ms), limit),
         )
 
     def find_tasks(
@@ -56,7 +57,7 @@ class MemorySchedule:
 
         def effect() -> TaskPage:
             rows = self._tasks.between(partition, after, up_to)
-            return _page([row for row in rows if row.key.ordering_id == ordering_id], limit)
+            return self._page([row for row in rows if row.key.ordering_id == ordering_id], limit)
 
         return self._ask("load_ordering", partition, effect)
 
@@ -71,6 +72,6 @@ class MemorySchedule:
             lambda: self._tasks.delete(partition, first_hour_ms, end_hour_ms, write_time),
         )
 
-
-def _page(rows: Sequence[StoredTask], limit: int) -> TaskPage:
-    return TaskPage(rows[:limit], len(rows) <= limit)
+    def _page(self, rows: Sequence[StoredTask], limit: int) -> TaskPage:
+        limit = self._data.page_limit(limit)
+        return TaskPage(rows[:limit], len(rows) <= limit)

@@ -19,7 +19,7 @@ class MemoryStatus:
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
         """Write completions."""
-        written = tuple(completions)
+        written = tuple({each.key: each for each in completions}.values())
 
         def effect() -> None:
             for each in written:
@@ -53,7 +53,7 @@ class MemoryStatus:
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
     ) -> "Future[None]":
         """Write attempts."""
-        written = tuple(attempts)
+        written = tuple({(each.key, each.attempt): each for each in attempts}.values())
 
         def effect() -> None:
             for each in written:

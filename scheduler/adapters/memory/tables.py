@@ -26,6 +26,8 @@ class MemoryStores:
         self.outcomes: dict[tuple[int, int], tuple[int, RecordedOutcome]] = {}
         """By partition and offset: write time and outcome."""
         self.partition_count: int | None = None
+        self.page_limit: Callable[[int], int] = lambda limit: limit
+        """How many rows a page holds where so many were asked for; a store may answer fewer."""
 
 
 class View:

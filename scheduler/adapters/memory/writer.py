@@ -28,11 +28,14 @@ class MemoryWriter:
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
         """Append a record; the future fails with TaskTooLarge above the broker's limit."""
+        if not 0 <= partition < self.partition_count():
+            raise ValueError(f"partition {partition} is none of {self.partition_count()}")
         stored = self._broker.partitions[partition]
         timestamp_ms = self._broker.clock.now_ms()
         size_bytes, limit_bytes = len(key) + len(value), self._broker.record_bytes_max
 
         def effect() -> Position:
+            self._broker.check_leader(partition)
             if size_bytes > limit_bytes:
                 raise TaskTooLarge(f"the record has {size_bytes} bytes, {limit_bytes} are allowed")
             return Position(partition, stored.append(timestamp_ms, key, value, headers))

@@ -1,0 +1,129 @@
+"""How a server is trusted, and how this side proves who it is: what Kafka and Cassandra share.
+
+Decides which combinations make sense and where a secret comes from.  A file is read when a node
+or client opens, not before: settings can be made, shown and sent where the file is not.
+Nothing here puts a secret, or what stood in its place, into a message.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ConfigDict, Field, SecretStr, model_validator
+
+from actors.model.errors import SettingsInvalid
+from actors.model.settings import Group
+
+Checked = TypeVar("Checked", bound=Group)
+
+
+class SecretGroup(Group):
+    """Base of groups that hold secrets: an error about one never quotes what it was given."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class TlsSettings(SecretGroup):
+    """Encryption of the connections.  The server's certificate and its name are always verified."""
+
+    enabled: bool = False
+    """Whether connections are encrypted; the rest has no meaning without it."""
+    ca_file: Path | None = None
+    """Certificates in PEM to trust, instead of those the system trusts."""
+    certificate_file: Path | None = None
+    """Own certificate in PEM, with its chain, for servers that ask for one (mutual TLS)."""
+    key_file: Path | None = None
+    """Private key in PEM of the own certificate."""
+    key_password: SecretStr | None = None
+    """Password of ``key_file``, where it is encrypted."""
+    key_password_file: Path | None = None
+    """File that holds ``key_password``, instead of it."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "TlsSettings":
+        given = [name for name in TlsSettings.model_fields if name != "enabled"]
+        if not self.enabled and (unused := [each for each in given if getattr(self, each)]):
+            raise ValueError(
+                f"{', '.join(unused)} would have no effect and nothing would be encrypted:"
+                " set enabled to true"
+            )
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file are needed together, or neither")
+        if self.key_file is None and (self.key_password or self.key_password_file):
+            raise ValueError("key_password protects key_file, which is not set")
+        return require_one_source(self, "key_password")
+
+    def checked_files(self, group: str) -> dict[str, str]:
+        """Return the paths of the files that are set, each of them readable.
+
+        ``group`` names these settings in the error.  Raises SettingsInvalid.
+        """
+        named = {
+            "ca_file": self.ca_file,
+            "certificate_file": self.certificate_file,
+            "key_file": self.key_file,
+        }
+        return {
+            name: str(path)
+            for name, path in named.items()
+            if path is not None and _read(path, f"{group}.{name}")
+        }
+
+    def key_password_text(self, group: str) -> str | None:
+        """Return the password of the private key, from wherever it is kept."""
+        return revealed(self.key_password, self.key_password_file, f"{group}.key_password_file")
+
+
+class LoginSettings(SecretGroup):
+    """Base of the servers' groups: who this side says it is."""
+
+    username: str | None = Field(None, min_length=1)
+    """Whom to log in as; nobody by default."""
+    password: SecretStr | None = None
+    """Better in the environment or in ``password_file`` than in code or a command's arguments."""
+    password_file: Path | None = None
+    """File that holds the password, instead of ``password``; read when a node or client opens."""
+
+    @model_validator(mode="after")
+    def _is_a_login(self) -> "LoginSettings":
+        has_password = self.password is not None or self.password_file is not None
+        if self.username is not None and not has_password:
+            raise ValueError("username is set, so password or password_file must be too")
+        if self.username is None and has_password:
+            raise ValueError("password is set, so username must be too")
+        return require_one_source(self, "password")
+
+    def password_text(self, group: str) -> str | None:
+        """Return the password, from wherever it is kept; ``group`` names these settings."""
+        return revealed(self.password, self.password_file, f"{group}.password_file")
+
+
+def require_one_source(settings: Checked, name: str) -> Checked:
+    """Refuse a secret that is given both as a value and as a file."""
+    if getattr(settings, name) is not None and getattr(settings, f"{name}_file") is not None:
+        raise ValueError(f"{name} and {name}_file are both set: which of them counts?")
+    return settings
+
+
+def revealed(secret: SecretStr | None, file: Path | None, name: str) -> str | None:
+    """Return a secret's text; the line end that editors put after it is no part of it.
+
+    ``name`` is the file's setting.  Raises SettingsInvalid where the file cannot be used.
+    """
+    if file is None:
+        return None if secret is None else secret.get_secret_value()
+    try:
+        text = _read(file, name).decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise SettingsInvalid(f"{name} names {file}, which is no text in UTF-8") from None
+    if not text:
+        raise SettingsInvalid(f"{name} names {file}, which is empty")
+    return text
+
+
+def _read(file: Path, name: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsInvalid(
+            f"{name} names {file}, which cannot be read: {error.strerror}"
+        ) from None

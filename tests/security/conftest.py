@@ -1,0 +1,84 @@
+"""Servers that let in only who proves it, one of each for all tests of this folder."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import pytest
+
+from tests.security.authority import CLIENT, SECRET, Authority
+from tests.security.cassandra_rights import locked_server, make_users
+from tests.servers.cassandra import CassandraServer
+from tests.servers.kafka import KafkaServer
+from tests.servers.maven import FetchFailed, ToolMissing
+
+_JAAS = "org.apache.kafka.common.security"
+_KAFKA_PROPERTIES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Whoever comes through the open door of the tests is the operator.
+    "super.users": "User:ANONYMOUS",
+    "listener.name.mutual.ssl.client.auth": "required",
+    "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/",
+    "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        f'{_JAAS}.plain.PlainLoginModule required user_{CLIENT}="{SECRET}";'
+    ),
+    "listener.name.sasl.scram-sha-512.sasl.jaas.config": (
+        f"{_JAAS}.scram.ScramLoginModule required;"
+    ),
+}
+
+AnyServer = TypeVar("AnyServer", KafkaServer, CassandraServer)
+
+
+def running(server: AnyServer) -> Iterator[AnyServer]:
+    """Start a server for a fixture and stop it; the tests are skipped, saying why, without Java."""
+    try:
+        server.start()
+    except (ToolMissing, FetchFailed) as error:
+        pytest.skip(f"no real server: {error}")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="package")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whom servers and clients trust; the client's key is encrypted with the secret."""
+    return Authority(tmp_path_factory.mktemp("authority"), SECRET)
+
+
+@pytest.fixture(scope="package")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that nobody trusts."""
+    return Authority(tmp_path_factory.mktemp("stranger"), SECRET)
+
+
+@pytest.fixture(scope="package")
+def secure_kafka(
+    tmp_path_factory: pytest.TempPathFactory, authority: Authority
+) -> Iterator[KafkaServer]:
+    """A broker with three locked doors, and an authorizer behind all of them."""
+    server = KafkaServer(
+        tmp_path_factory.mktemp("secure-kafka"),
+        listeners={"TLS": "SSL", "MUTUAL": "SSL", "SASL": "SASL_SSL"},
+        properties={
+            **_KAFKA_PROPERTIES,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(authority.server_pem),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority.ca_file),
+        },
+    )
+    yield from running(server)
+
+
+@pytest.fixture(scope="package")
+def locked_cassandra(
+    tmp_path_factory: pytest.TempPathFactory, authority: Authority
+) -> Iterator[CassandraServer]:
+    """A node with TLS, logins and rights, its users and a keyspace made by one of them."""
+    server = locked_server(tmp_path_factory.mktemp("locked-cassandra"), authority)
+    for started in running(server):
+        make_users(started, authority)
+        yield started
