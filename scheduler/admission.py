@@ -4,14 +4,15 @@ Decides nothing but refusals, each a CallerError raised before anything is sent:
 node need not dead-letter what its producer could have been told at once.
 """
 
-import itertools
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar
 
+from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
-from actors.model.instant import format_instant
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
-from actors.model.task import ID_BYTES_MAX
+from actors.model.task import ID_BYTES_MAX, Task
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -37,26 +38,77 @@ def refuse_large(value: bytes, record_bytes_max: int) -> None:
 
 
 def encoded(encode: Callable[[_T], _R], value: _T) -> _R:
-    """Return what ``encode`` makes of ``value``; InvalidTask where its ValueError says no."""
+    """Return what ``encode`` makes of ``value``; InvalidTask where it cannot be encoded."""
     try:
         return encode(value)
     except InvalidTask:
         raise
-    except ValueError as error:
-        # A lone surrogate, or a value built around the validation of Task.
-        raise InvalidTask(f"cannot be written as a record: {error}") from error
+    except Exception as error:
+        # A lone surrogate, or a part of the value that is code of the caller's and raises.
+        kind = type(error).__name__
+        raise InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}") from error
 
 
-def checked_key(key: TaskKey) -> TaskKey:
-    """Return the key; raises InvalidKey for one that no task can have."""
-    if not key.ordering_id:
-        raise InvalidKey(f"{key} has an empty ordering id, which no task can have")
-    for text in itertools.islice(key, 1, 3):
+def checked_task(task: object) -> Task:
+    """Return the task; raises InvalidTask for what is none, or was built around its checks."""
+    if not isinstance(task, Task):
+        raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {shown(task)}")
+    ids = (getattr(task, "ordering_id", None), getattr(task, "uniqueness_key", None))
+    if not all(isinstance(text, str) for text in ids) or not ids[0]:
+        raise InvalidTask(f"a task has two ids that are text, got {shown(ids)}")
+    for text in ids:
         size_bytes = len(str(text).encode(errors="surrogatepass"))
         if size_bytes > ID_BYTES_MAX:
-            raise InvalidKey(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+            raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+    if not isinstance(getattr(task, "data", None), dict):
+        raise InvalidTask("a task's data is a JSON object: make tasks by calling Task(...)")
+    target_ms("schedule", getattr(task, "scheduled_time", None))
+    return task
+
+
+def target_ms(what: str, instant: object) -> int:
+    """Return a moment somebody gave as UTC milliseconds; raises InvalidTask where it is none."""
+    if not isinstance(instant, datetime):
+        got = shown(instant)
+        raise InvalidTask(f"cannot {what}: a datetime with a time zone is needed, got {got}")
     try:
-        format_instant(key.scheduled_ms)
-    except (OverflowError, ValueError) as error:
-        raise InvalidKey(f"{key.scheduled_ms} ms lies outside years 1 to 9999") from error
+        return to_millis(instant)
+    except Exception as error:
+        # Time zones are code of the caller's, which may raise anything.
+        raise InvalidTask(f"cannot {what}: {message_of(error)}; write datetime.now(UTC)") from error
+
+
+def checked_key(key: object) -> TaskKey:
+    """Return the key; raises InvalidKey for one that no task can have."""
+    if not isinstance(key, TaskKey):
+        got = shown(key)
+        raise InvalidKey(f"a TaskKey is needed, got {got}: TaskKey.parse reads its text form")
+    time_ms, ids = key.scheduled_ms, (key.ordering_id, key.uniqueness_key)
+    if type(time_ms) is not int or not all(isinstance(text, str) for text in ids):
+        raise InvalidKey(f"a key is whole milliseconds and two ids, got {shown(tuple(key))}")
+    if not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        raise InvalidKey(f"{shown(time_ms)} ms lies outside years 1 to 9999")
+    if not key.ordering_id:
+        raise InvalidKey(f"{key} has an empty ordering id, which no task can have")
+    for text in ids:
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidKey(f"{shown(text)} holds a lone surrogate: no id can") from error
+        if size_bytes > ID_BYTES_MAX:
+            raise InvalidKey(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
     return key
+
+
+def checked_place(partition: object, offset: object) -> tuple[int, int]:
+    """Return where a receipt says its record stands; raises InvalidKey where no log has that."""
+    if not (_is_natural(partition, 2**31 - 1) and _is_natural(offset, 2**63 - 1)):
+        got = f"{shown(partition)}:{shown(offset)}"
+        raise InvalidKey(f"{got} is no receipt: expected partition:offset, as 3:1274")
+    assert isinstance(partition, int), "checked just now"
+    assert isinstance(offset, int), "checked just now"
+    return partition, offset
+
+
+def _is_natural(value: object, highest: int) -> bool:
+    return type(value) is int and 0 <= value <= highest

@@ -3,17 +3,20 @@
 Shared by the real runner and the virtual one.  Decides nothing about threads or time.
 """
 
-import reprlib
 import threading
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.display import message_of, shown, storable_text
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
+REASON_CHARS_MAX = 1_000
+ERROR_CLASS_CHARS_MAX = 200
 
 
 class RunningAttempt:
@@ -27,6 +30,7 @@ class RunningAttempt:
         "executor",
         "listener",
         "started_monotonic_ms",
+        "withdrawn",
     )
 
     def __init__(
@@ -38,6 +42,7 @@ class RunningAttempt:
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
         self.abandoned = False
+        self.withdrawn = False
         self.cancel: Callable[[], object] | None = None
         """What cancels an async attempt; None for a blocking one."""
 
@@ -87,6 +92,23 @@ class AttemptRegistry:
                 ended = running.ended
         if ended is not None:
             listener(ended)
+
+    def begin(self, running: RunningAttempt, now_ms: float) -> bool:
+        """Note that user code is called now (monotonic time); False where it may not be."""
+        with self._lock:
+            if not running.withdrawn:
+                running.started_monotonic_ms = now_ms
+            return not running.withdrawn
+
+    def withdraw(self, attempt: Attempt) -> bool:
+        """Forget an attempt whose user code was not called; False where it was."""
+        with self._lock:
+            running = self.find(attempt)
+            if running is None or running.ended or running.started_monotonic_ms is not None:
+                return False
+            running.withdrawn = True
+            self._remove(attempt)
+            return True
 
     def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
         """Say what cancels an attempt; done at once where it was abandoned a moment ago."""
@@ -142,6 +164,10 @@ class RegisteredAttempts:
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
         self._registry.adopt(attempt, listener)
 
+    def withdraw(self, attempt: Attempt) -> bool:
+        """Keep user code from being called; False where it was called already."""
+        return self._registry.withdraw(attempt)
+
     def settle(self, attempt: Attempt) -> None:
         """Forget an ended attempt: its outcome is durable, or of no use any more."""
         self._registry.settle(attempt)
@@ -155,16 +181,21 @@ def ended_well(
         case None | Done():
             return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
         case Retry(after=after):
+            if not isinstance(after, timedelta | None):
+                raise TypeError(f"Retry takes after= as a timedelta, got {shown(after)}")
             after_ms = None if after is None else max(0, round(after.total_seconds() * 1000))
             return AttemptEnded(
                 attempt, Ending.RETRY, started_ms, finished_ms, retry_after_ms=after_ms
             )
         case Drop(reason=reason):
-            return AttemptEnded(attempt, Ending.DROPPED, started_ms, finished_ms, reason=reason)
+            if not isinstance(reason, str):
+                raise TypeError(f"Drop takes a reason that is text, got {shown(reason)}")
+            kept = storable_text(reason[:REASON_CHARS_MAX])
+            return AttemptEnded(attempt, Ending.DROPPED, started_ms, finished_ms, reason=kept)
         case _:
-            # Showing the value is user code too; reprlib survives one that raises.
-            shown = reprlib.repr(outcome)[:80]
-            text = f"execute returned {shown}; it returns nothing, Done(), Retry() or Drop()"
+            text = (
+                f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry() or Drop()"
+            )
             return ended_badly(attempt, TypeError(text), started_ms, finished_ms)
 
 
@@ -176,21 +207,24 @@ def ended_badly(
     ending: Ending = Ending.FAILED,
 ) -> AttemptEnded:
     """Return what an exception of user code means, with as much of it as history keeps."""
-    stack = "".join(traceback.format_exception(error))
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - its __str__ is user code
-        message = "its message cannot be shown"
     return AttemptEnded(
         attempt,
         ending,
         started_ms,
         finished_ms,
-        error_class=type(error).__qualname__,
-        error_message=message[:ERROR_MESSAGE_CHARS_MAX],
-        # The innermost frames say most, and they come last.
-        error_stack=stack[-ERROR_STACK_CHARS_MAX:],
+        error_class=storable_text(type(error).__qualname__[:ERROR_CLASS_CHARS_MAX]),
+        error_message=message_of(error, ERROR_MESSAGE_CHARS_MAX),
+        error_stack=_stack_of(error),
     )
+
+
+def _stack_of(error: BaseException) -> str:
+    """Return the end of an error's trace: the innermost frames say most, and come last."""
+    try:
+        stack = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
+        stack = "its trace cannot be shown"
+    return storable_text(stack[-ERROR_STACK_CHARS_MAX:])
 
 
 def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:

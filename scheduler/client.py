@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from actors.model.codec import Command, CommandKind, encode_command, encode_task
-from actors.model.errors import HourhandError, InvalidTask, NodeStopped, StoreUnavailable
+from actors.model.errors import HourhandError, InvalidKey, NodeStopped, StoreUnavailable
 from actors.model.events import TaskEnqueued
-from actors.model.instant import to_millis
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
@@ -27,7 +26,15 @@ from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
-from scheduler.admission import checked_key, encoded, refuse_large, refuse_the_past
+from scheduler.admission import (
+    checked_key,
+    checked_place,
+    checked_task,
+    encoded,
+    refuse_large,
+    refuse_the_past,
+    target_ms,
+)
 from scheduler.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.settings import ClientSettings, Settings
 
@@ -164,7 +171,7 @@ class SchedulerClient:
         Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
         further in the past than the grace window.
         """
-        return self._send(CommandKind.RESCHEDULE, key, to)
+        return self._send(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
 
     def run_task_now(self, key: TaskKey) -> "Future[Receipt]":
         """Ask that the task be moved to the time of this record, so that it runs at once."""
@@ -181,9 +188,13 @@ class SchedulerClient:
     def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
         """Return what the command behind ``receipt`` achieved; None while it is undecided.
 
-        Blocks for one read of the store.  Raises StoreUnavailable and NodeStopped.
+        Blocks for one read of the store.  Raises InvalidKey for what is no receipt,
+        StoreUnavailable and NodeStopped.
         """
-        found = self._opened_stores().ownership.find_outcome(receipt.partition, receipt.offset)
+        if not isinstance(receipt, Receipt):
+            raise InvalidKey(f"a Receipt is needed, got {type(receipt).__name__}")
+        partition, offset = checked_place(receipt.partition, receipt.offset)
+        found = self._opened_stores().ownership.find_outcome(partition, offset)
         try:
             return found.result(timeout=_OUTCOME_TIMEOUT_S)
         except TimeoutError:
@@ -216,9 +227,8 @@ class SchedulerClient:
     def _append(self, task: Task) -> "Future[Position]":
         """Check a task and hand it to the log; raises CallerError before anything is sent."""
         self._refuse_when_closed()
-        if not isinstance(task, Task):
-            raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {str(task)[:80]}")
-        self._refuse_the_past("the task", encoded(to_millis, task.scheduled_time))
+        due_ms = target_ms("schedule", checked_task(task).scheduled_time)
+        self._refuse_the_past("the task", due_ms)
         return self._append_value(task.ordering_id, encoded(encode_task, task))
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
@@ -230,13 +240,13 @@ class SchedulerClient:
         refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
 
     def _send(
-        self, kind: CommandKind, key: TaskKey, to: datetime | None = None
+        self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
     ) -> "Future[Receipt]":
         future: Future[Receipt] = Future()
         started_ms = self._clock.monotonic_ms()
         try:
             self._refuse_when_closed()
-            command = Command(kind, checked_key(key), to_ms=self._target_ms(to))
+            command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
             value = encoded(encode_command, command)
             appended = self._append_value(key.ordering_id, value)
         except HourhandError as error:
@@ -244,13 +254,8 @@ class SchedulerClient:
             return future
         return self._receipt_of(appended, key, future, started_ms)
 
-    def _target_ms(self, to: datetime | None) -> int | None:
-        if to is None:
-            return None
-        try:
-            to_ms = to_millis(to)
-        except ValueError as error:
-            raise InvalidTask(f"cannot reschedule: {error}; write datetime.now(UTC)") from None
+    def _target_ms(self, to: datetime) -> int:
+        to_ms = target_ms("reschedule", to)
         self._refuse_the_past("the rescheduled task", to_ms)
         return to_ms
 

@@ -13,6 +13,10 @@ from enum import Enum, auto
 from actors.model.errors import OwnershipLost
 from actors.model.ownership import Assignment, Claim, Ownership
 
+CLAIM_PAUSE_MAX_MS = 2_000
+"""Longest pause before a store that failed is asked again, unless the shortest is longer: each
+partition asks, and says so; one that is back should be noticed soon all the same."""
+
 
 class Stage(Enum):
     """How far a partition has come on this node."""
@@ -52,6 +56,8 @@ class Holding:
     delivered_offset: int = 0
     catch_up_offset: int = 0
     retry_at_ms: float = 0.0
+    failures: int = 0
+    """How often in a row the durable state could not be had."""
     claim_after_ms: float | None = None
     """After a newer owner was seen: claim again once membership is proved later than this."""
     shares: deque[_Share] = field(default_factory=deque)
@@ -68,8 +74,16 @@ class Holding:
             raise OwnershipLost(self.partition, self.ownership.epoch)
         return claim
 
+    def postpone(self, now_ms: float, pause_ms: int) -> None:
+        """Ask again after a pause, which doubles with every failure in a row."""
+        doubled_ms = min(CLAIM_PAUSE_MAX_MS, pause_ms << min(self.failures, 30))
+        self.retry_at_ms = now_ms + max(pause_ms, doubled_ms)
+        self.failures += 1
+        self.stage = Stage.WAITING
+
     def take(self, claim: Claim) -> Assignment:
         """Note that the partition is owned; return what a tree needs to work on it."""
+        self.failures = 0
         resumed = self.ownership is not None
         if self.ownership is None:
             self.ownership = Ownership(self.partition, claim.epoch)

@@ -14,6 +14,7 @@ from itertools import groupby, islice
 from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.display import storable_text
 from actors.model.errors import StoreUnavailable
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Claim
@@ -101,6 +102,9 @@ class Inspector:
         ``states`` and ``ordering_id`` choose, where given; ``after`` continues a listing.
         Closed tasks are listed until their completion's retention is over.
         """
+        if ordering_id is not None and storable_text(ordering_id) != ordering_id:
+            # No task has an id that UTF-8 cannot hold, and stores cannot even be asked for it.
+            return TaskListing([], None)
         start = first_key_at(from_ms)
         if after is not None and after > start:
             start = after

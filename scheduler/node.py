@@ -273,8 +273,9 @@ class Node:
                 return
             now_ms = self._clock.monotonic_ms()
             ready = [h for h in self._holdings.values() if self._advance(h, now_ms)]
-        for holding in ready:
-            self._take_claim(holding)
+        # The log may be slow to refuse, and the lease of the others needs this thread: one failure
+        # ends the round.
+        all(self._take_claim(holding) for holding in ready)
 
     def _advance(self, holding: Holding, now_ms: float) -> bool:
         """Ask the store what is needed next; return whether its answer has come."""
@@ -302,10 +303,8 @@ class Node:
             return True
         return self._log.lease_ends_ms() > holding.claim_after_ms + self._lease_ms
 
-    def _take_claim(self, holding: Holding) -> None:
-        """Begin reading a partition whose durable state is known; the log may take its time,
-        so nothing is locked while it is asked.
-        """
+    def _take_claim(self, holding: Holding) -> bool:
+        """Begin reading a partition whose durable state is known, without a lock meanwhile."""
         try:
             claim = holding.durable_state()
             if holding.next_offset is None:
@@ -322,20 +321,20 @@ class Node:
             )
             with self._lock:
                 now_ms = self._clock.monotonic_ms()
-                holding.stage = Stage.WAITING
-                holding.retry_at_ms = now_ms + self._recovery.rebuild_pause_min_ms
+                holding.postpone(now_ms, self._recovery.rebuild_pause_min_ms)
                 if isinstance(error, OwnershipLost):
                     self._give_up(holding.partition, now_ms)
-            return
+            return False
         with self._lock:
             if self._holdings.get(holding.partition) is not holding:
-                return
-            if self._root is None:
-                # The tree failed meanwhile; its successor resumes with the same epoch.
-                holding.stage = Stage.WAITING
-                holding.take(claim)
-                return
-            self._hand_over(holding, claim)
+                return True
+            if self._root is not None:
+                self._hand_over(holding, claim)
+                return True
+            # The tree failed meanwhile; its successor resumes with the same epoch.
+            holding.stage = Stage.WAITING
+            holding.take(claim)
+            return True
 
     def _hand_over(self, holding: Holding, claim: Claim) -> None:
         """Let the tree work on a partition."""

@@ -90,13 +90,14 @@ class WorkerRunner(RegisteredAttempts):
 
     def _run(self, running: RunningAttempt) -> None:
         attempt = running.attempt
-        if not self._make_start_durable(attempt) or not self._gate(attempt):
+        if not self._make_start_durable(running) or not self._may_begin(running):
             self._registry.end(running, not_started(attempt, self._clock.now_ms()))
             return
         started_ms = self._begin(running)
         watch = self._watch(running)
         awaits = False
         try:
+            _tell_attempt(running)
             outcome: object = running.executor.execute(attempt.task.to_task())
             if inspect.isawaitable(outcome):
                 awaits = True
@@ -113,24 +114,27 @@ class WorkerRunner(RegisteredAttempts):
             watch()
         self._registry.end(running, ended)
 
-    def _make_start_durable(self, attempt: Attempt) -> bool:
+    def _make_start_durable(self, running: RunningAttempt) -> bool:
         """Write the start of an overdue task just before it runs, never while it waits."""
+        attempt = running.attempt
         if attempt.record_start is None:
             return True
-        if not self._gate(attempt):
+        if running.withdrawn or not self._gate(attempt):
             return False
         try:
-            attempt.record_start().result(timeout=START_DEADLINE_S)
+            attempt.record_start(attempt).result(timeout=START_DEADLINE_S)
         except (CancelledError, FutureTimeoutError, HourhandError):
             # The tree went away meanwhile; its successor starts the task again.
             return False
         return True
 
+    def _may_begin(self, running: RunningAttempt) -> bool:
+        """Decide as the last thing before user code: from True on it counts as running."""
+        now_ms = self._clock.monotonic_ms()
+        return self._gate(running.attempt) and self._registry.begin(running, now_ms)
+
     def _begin(self, running: RunningAttempt) -> int:
         attempt = running.attempt
-        running.executor.attempt = attempt.number
-        running.executor.fence = attempt.epoch
-        running.started_monotonic_ms = self._clock.monotonic_ms()
         started_ms = self._clock.now_ms()
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         self._telemetry.emit(
@@ -150,12 +154,7 @@ class WorkerRunner(RegisteredAttempts):
 
     async def _run_async(self, running: RunningAttempt) -> None:
         attempt = running.attempt
-        if attempt.record_start is not None:
-            loop = asyncio.get_running_loop()
-            durable = await loop.run_in_executor(None, self._make_start_durable, attempt)
-        else:
-            durable = True
-        if not durable or not self._gate(attempt):
+        if not await self._await_durable_start(running) or not self._may_begin(running):
             self._registry.end(running, not_started(attempt, self._clock.now_ms()))
             return
         task = asyncio.current_task()
@@ -166,12 +165,27 @@ class WorkerRunner(RegisteredAttempts):
         ended = await self._execute_async(running, started_ms)
         self._registry.end(running, ended)
 
+    async def _await_durable_start(self, running: RunningAttempt) -> bool:
+        """As ``_make_start_durable``, without a thread: all that are overdue wait together."""
+        attempt = running.attempt
+        if attempt.record_start is None:
+            return True
+        if running.withdrawn or not self._gate(attempt):
+            return False
+        try:
+            async with asyncio.timeout(START_DEADLINE_S):
+                await asyncio.wrap_future(attempt.record_start(attempt))
+        except (asyncio.CancelledError, TimeoutError, HourhandError):
+            return False
+        return True
+
     async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
         attempt = running.attempt
         timeout_s = None if attempt.timeout_ms is None else attempt.timeout_ms / 1000
         limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
+                _tell_attempt(running)
                 outcome = running.executor.execute(attempt.task.to_task())
                 if inspect.isawaitable(outcome):
                     outcome = await outcome
@@ -179,6 +193,12 @@ class WorkerRunner(RegisteredAttempts):
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
             return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+
+
+def _tell_attempt(running: RunningAttempt) -> None:
+    """Tell user code which attempt it is; setting an attribute may be its own code."""
+    running.executor.attempt = running.attempt.number
+    running.executor.fence = running.attempt.epoch
 
 
 class _Workers:

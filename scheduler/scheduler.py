@@ -9,6 +9,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -41,9 +42,10 @@ class Scheduler(SchedulerClient):
 
     ``executor`` is a ``TaskExecutor`` subclass, or any function without arguments that
     returns one.  As a context manager it starts on entry, and on exit lets running attempts
-    finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises OperatorError where the
-    installation is not as it must be: LogUnavailable, TopicMissing, StoreUnavailable,
-    SchemaMissing, FolderLocked, PartitionCountChanged.
+    finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises InvalidExecutor where no
+    task could ever be run by what was given, and OperatorError where the installation is not
+    as it must be: LogUnavailable, TopicMissing, StoreUnavailable, SchemaMissing, FolderLocked,
+    FolderDamaged, PartitionCountChanged.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Scheduler(SchedulerClient):
         executor: Callable[[], Executable],
         telemetry: Telemetry | None = None,
     ) -> None:
+        wiring.checked_factory("executor", executor)
         clock = wiring.open_clock()
         telemetry = telemetry or wiring.build_telemetry(settings)
         writer, stores, log, partition_count = _open_installation(settings, clock)
@@ -69,11 +72,6 @@ class Scheduler(SchedulerClient):
             settings=settings.tree.execution,
         )
         self._systems: list[ThreadedSystem] = []
-
-        def make_system(on_failure: FailureListener) -> ThreadedSystem:
-            self._systems.append(ThreadedSystem(clock, on_failure))
-            return self._systems[-1]
-
         effects = Effects(
             settings=settings.tree,
             partition_count=partition_count,
@@ -89,7 +87,7 @@ class Scheduler(SchedulerClient):
                 lease=lease,
                 clock=clock,
                 effects=effects,
-                make_system=make_system,
+                make_system=partial(self._make_system, clock),
                 commit_interval_ms=settings.group.commit_interval_ms,
                 lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
             )
@@ -197,6 +195,10 @@ class Scheduler(SchedulerClient):
         finally:
             self._let_go()
             self._stopped.set()
+
+    def _make_system(self, clock: Clock, on_failure: FailureListener) -> ThreadedSystem:
+        self._systems.append(ThreadedSystem(clock, on_failure))
+        return self._systems[-1]
 
     def _let_go(self) -> None:
         self._runner.close()

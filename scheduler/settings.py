@@ -9,16 +9,21 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from actors.model.display import message_of, shown
 from actors.model.errors import SettingsInvalid
 from actors.model.settings import Group, TreeSettings
+from scheduler.kafka_properties import property_complaints
+from scheduler.security import LoginSettings, TlsSettings
 
 CONFIG_VARIABLE = "HOURHAND_CONFIG"
 CONFIG_FILE = "hourhand.toml"
@@ -26,15 +31,28 @@ CACHE_VARIABLE = "HOURHAND_CACHE"
 """No setting: where ``make up`` keeps the servers it fetched."""
 
 
+_TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
+"""What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
+
+
 class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
-    name: str = Field("hourhand", min_length=1, max_length=240)
-    dead_letter: str = Field("hourhand-dead-letter", min_length=1, max_length=249)
+    name: str = Field("hourhand", pattern=_TOPIC_NAME, max_length=240)
+    dead_letter: str = Field("hourhand-dead-letter", pattern=_TOPIC_NAME, max_length=249)
     partitions: int = Field(16, ge=1, le=1_000)
     """Used when a topic is created and as the embedded log's number; fixed from then on."""
     replication: int = Field(1, ge=1, le=9)
     """Replicas of a topic that ``hourhand migrate`` creates."""
+
+    @model_validator(mode="after")
+    def _letters_go_elsewhere(self) -> "TopicSettings":
+        if self.name == self.dead_letter:
+            raise ValueError(
+                f"name and dead_letter are both {self.name!r}: a record put aside would be read"
+                " again for ever; give the dead letters a topic of their own"
+            )
+        return self
 
 
 class GroupSettings(Group):
@@ -61,25 +79,42 @@ class GroupSettings(Group):
         return self
 
 
-class KafkaSettings(Group):
+class KafkaSettings(LoginSettings):
     """How the broker is reached."""
 
+    tls: TlsSettings = TlsSettings()
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How ``username`` and its password are proved; without a username there is no login."""
     bootstrap_servers: str = Field("localhost:9092", min_length=1)
     connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
     """Longest wait for a first answer; the error then names the servers tried."""
     delivery_timeout_ms: int = Field(30_000, ge=1_000, le=3_600_000)
     """Longest wait for the acknowledgement of a record."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the consumer; Hourhand's own win on conflict."""
+    """librdkafka properties of the consumer; those that Hourhand sets itself are refused."""
     producer_properties: dict[str, str] = Field(default_factory=dict)
-    """librdkafka properties of the producer; Hourhand's own win on conflict."""
+    """librdkafka properties of the producer; those that Hourhand sets itself are refused."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
-    """librdkafka properties of both, kept out of logs: security.protocol, sasl.password, …"""
+    """librdkafka properties of both, never shown, for what has no setting: ``sasl.mechanism``
+    GSSAPI or OAUTHBEARER, ``ssl.crl.location``, …"""
+
+    @model_validator(mode="after")
+    def _properties_are_free(self) -> "KafkaSettings":
+        in_use = {"tls": self.tls.enabled, "username": self.username is not None}
+        complaints = [
+            *property_complaints("consumer_properties", self.consumer_properties, in_use),
+            *property_complaints("producer_properties", self.producer_properties, in_use),
+            *property_complaints("security_properties", self.security_properties, in_use),
+        ]
+        if complaints:
+            raise ValueError("; ".join(complaints))
+        return self
 
 
-class CassandraSettings(Group):
+class CassandraSettings(LoginSettings):
     """How the store is reached."""
 
+    tls: TlsSettings = TlsSettings()
     contact_points: tuple[str, ...] = ("127.0.0.1",)
     port: int = Field(9042, ge=1, le=65_535)
     keyspace: str = Field("hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
@@ -90,18 +125,31 @@ class CassandraSettings(Group):
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
-    username: str | None = None
-    password: SecretStr | None = None
     connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
     request_timeout_ms: int = Field(10_000, ge=100, le=600_000)
     batch_bytes: int = Field(65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
 
 
+_NAME_BYTES_MAX = 255
+_PATH_BYTES_MAX = 4_000
+"""Of the folder; what stands in it needs the rest of the 4,096 that systems allow."""
+
+
 class EmbeddedSettings(Group):
     """Where the embedded log and store live."""
 
     folder: Path = Path("hourhand-data")
+
+    @field_validator("folder")
+    @classmethod
+    def _can_be_a_path(cls, folder: Path) -> Path:
+        if "\0" in str(folder):
+            raise ValueError("a path cannot hold a NUL character")
+        longest_bytes = max(len(os.fsencode(part)) for part in (*folder.parts, "."))
+        if longest_bytes > _NAME_BYTES_MAX or len(os.fsencode(folder)) > _PATH_BYTES_MAX:
+            raise ValueError("it is longer than a path can be")
+        return folder
 
 
 class ClientSettings(Group):
@@ -127,6 +175,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
+        hide_input_in_errors=True,
     )
 
     log: Literal["embedded", "kafka"] = "embedded"
@@ -144,6 +193,10 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise SettingsInvalid(_described(error)) from None
+        except SettingsError as error:
+            raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
+        except RecursionError:
+            raise SettingsInvalid("invalid settings: a value is nested too deeply") from None
         unknown = sorted(name for name in os.environ if _is_unknown(name))
         if unknown:
             raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
@@ -160,9 +213,27 @@ class Settings(BaseSettings):
         """Code wins over environment, environment over the file."""
         del dotenv_settings, file_secret_settings
         path = Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
-        if CONFIG_VARIABLE in os.environ and not path.is_file():
-            raise SettingsInvalid(f"{CONFIG_VARIABLE} names {path}, which is no file")
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+        named = CONFIG_VARIABLE in os.environ
+        if (named or path.exists()) and not _is_file(path):
+            which = f"{CONFIG_VARIABLE} names" if named else "the settings file is"
+            raise SettingsInvalid(f"{which} {shown(str(path))}, which is no file")
+        try:
+            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+        except UnicodeDecodeError as error:
+            reason = f"is not UTF-8 at byte {error.start}"
+        except (ValueError, RecursionError) as error:
+            reason = f"is no TOML: {message_of(error)}"
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        raise SettingsInvalid(f"the settings file {path} {reason}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # A name that no file system takes, too long for one.
+        return False
 
 
 def _is_unknown(variable: str) -> bool:
@@ -177,10 +248,28 @@ def _described(error: ValidationError) -> str:
     problems = []
     for problem in error.errors(include_url=False):
         where = ".".join(str(part) for part in problem["loc"])
-        shown = (
-            ""
-            if "password" in where or "security" in where
-            else (f", got {str(problem['input'])[:80]!r}")
-        )
-        problems.append(f"{where}: {problem['msg']}{shown}")
+        got = f", got {shown(problem['input'])}" if _may_be_shown(problem) else ""
+        problems.append(f"{where}: {problem['msg']}{got}")
     return "invalid settings: " + "; ".join(problems)
+
+
+def _may_be_shown(problem: ErrorDetails) -> bool:
+    """Whether the value refused is certainly no secret.
+
+    A whole group may hold one, and so may a value under an unknown name: that name may be a
+    secret's, mistyped.
+    """
+    known: Any = Settings
+    for part in problem["loc"]:
+        field = getattr(known, "model_fields", {}).get(part)
+        if field is None:
+            break
+        known = field.annotation
+    is_value = isinstance(problem["input"], str | int | float | bool)
+    return (
+        is_value
+        and problem["type"] != "extra_forbidden"
+        and not hasattr(known, "model_fields")
+        and "SecretStr" not in str(known)
+        and known != dict[str, str]
+    )

@@ -10,7 +10,7 @@ import inspect
 import random
 from collections import deque
 from collections.abc import Callable, Collection
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
@@ -66,7 +66,7 @@ class VirtualRunner(RegisteredAttempts):
         if not self._gate(attempt):
             self._refuse(running)
             return
-        recorded = attempt.record_start()
+        recorded = attempt.record_start(attempt)
         recorded.add_done_callback(lambda done: self._take_start(running, done))
 
     def running_ms(self, attempt: Attempt) -> float:
@@ -86,11 +86,10 @@ class VirtualRunner(RegisteredAttempts):
             return False
         running = self._ready.popleft()
         attempt = running.attempt
-        if not self._gate(attempt):
+        now_ms = self._clock.monotonic_ms()
+        if not self._gate(attempt) or not self._registry.begin(running, now_ms):
             self._refuse(running)
             return True
-        running.executor.attempt = attempt.number
-        running.executor.fence = attempt.epoch
         started_ms = self._clock.now_ms()
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         event = AttemptStarted(
@@ -98,11 +97,16 @@ class VirtualRunner(RegisteredAttempts):
         )
         self._telemetry.emit(event)
         try:
+            running.executor.attempt = attempt.number
+            running.executor.fence = attempt.epoch
             outcome: object = running.executor.execute(attempt.task.to_task())
             if inspect.iscoroutine(outcome):
                 outcome = asyncio.run(outcome)
             ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
-        except (Exception, CancelledError) as error:  # noqa: BLE001 - user code may raise anything
+        except KeyboardInterrupt:
+            # Whoever runs the test wants it to end.
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
         self._registry.end(running, ended)
         return True

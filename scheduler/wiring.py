@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from actors.model.backoff import attribute_complaint
 from actors.model.errors import InvalidExecutor
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, TaskLog
@@ -138,7 +139,7 @@ def load_executor(path: str) -> ExecutorFactory:
         sys.path.insert(0, folder)
     try:
         found: object = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidExecutor(
             f"{path!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
         ) from error
@@ -147,22 +148,25 @@ def load_executor(path: str) -> ExecutorFactory:
             found = getattr(found, name)
         except AttributeError:
             raise InvalidExecutor(f"{path!r}: {module_name!r} has no {attribute!r}") from None
-    return _checked_factory(path, found)
+    return checked_factory(repr(path), found)
 
 
-def _checked_factory(path: str, found: object) -> ExecutorFactory:
+def checked_factory(name: str, found: object) -> ExecutorFactory:
+    """Return what makes executors; raises InvalidExecutor for what is seen never to do so."""
     if isinstance(found, type):
         if not issubclass(found, TaskExecutor):
             raise InvalidExecutor(
-                f"{path!r} is a class but no TaskExecutor: write"
+                f"{name} is a class but no TaskExecutor: write"
                 f" class {found.__name__}(TaskExecutor) and define execute(self, task)"
             )
         if unwritten := sorted(getattr(found, "__abstractmethods__", ())):
-            raise InvalidExecutor(f"{path!r} does not define {', '.join(unwritten)}")
+            raise InvalidExecutor(f"{name} does not define {', '.join(unwritten)}")
+        if complaint := attribute_complaint(found):
+            raise InvalidExecutor(f"{name}: {found.__name__}.{complaint}")
         return found
     if not callable(found):
         raise InvalidExecutor(
-            f"{path!r} is a {type(found).__name__}: expected a TaskExecutor class or a"
+            f"{name} is a {type(found).__name__}: expected a TaskExecutor class or a"
             " function without arguments that returns one"
         )
     return found

@@ -7,7 +7,7 @@ judges every value, and which values are never shown.
 import difflib
 import json
 import os
-import tomllib
+import re
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
-from pydantic_settings import SettingsError
 
 from actors.model.errors import SettingsInvalid
 from scheduler.settings import CONFIG_VARIABLE, Settings
@@ -33,17 +32,13 @@ def load_settings(config: Path | None = None, assignments: Sequence[str] = ()) -
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise SettingsInvalid(f"--set {assignment!r}: expected name=value, as group.id=blue")
+            # What follows the name may be a secret, written with another sign between them.
+            named = re.match(r"[\w.]*", assignment)
+            shown = named[0] if named else ""
+            raise SettingsInvalid(f"--set {shown!r}…: expected name=value, as group.id=blue")
         _assign(values, name.strip(), text)
     with _config_file(config):
-        try:
-            return Settings(**values)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsInvalid(f"the settings file is no TOML: {error}") from None
-        except SettingsError as error:
-            raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsInvalid(f"the settings file cannot be read: {error}") from None
+        return Settings(**values)
 
 
 @contextmanager
@@ -78,15 +73,18 @@ def _assign(values: dict[str, Any], name: str, text: str) -> None:
             model, values = annotation, values.setdefault(part, {})
             continue
         if not dot:
-            values[part] = _value(annotation, text)
+            values[part] = _value(name, annotation, text)
         elif get_origin(annotation) is dict:
-            values.setdefault(part, {})[rest] = text
+            mapping = values.setdefault(part, {})
+            if not isinstance(mapping, dict):
+                raise SettingsInvalid(f"--set {name}: {part} was set to no mapping before")
+            mapping[rest] = text
         else:
             raise SettingsInvalid(f"--set {name}: {name.removesuffix('.' + rest)} is no group")
         return
 
 
-def _value(annotation: object, text: str) -> Any:
+def _value(name: str, annotation: object, text: str) -> Any:
     """Read a list or mapping as JSON and ``null`` as none; the rest is left to pydantic."""
     if text == "null" and types.NoneType in get_args(annotation):
         return None
@@ -95,8 +93,8 @@ def _value(annotation: object, text: str) -> Any:
     if get_origin(annotation) in (dict, tuple):
         try:
             return json.loads(text)
-        except ValueError as error:
-            raise SettingsInvalid(f"--set: {text!r} is no JSON: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise SettingsInvalid(f"--set {name}: this is no JSON: {error}") from None
     return text
 
 
@@ -118,11 +116,11 @@ def _plain(name: str, value: Any) -> Any:
         return None
     if isinstance(value, dict):
         return {part: _plain(f"{name}.{part}", inner) for part, inner in value.items()}
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, SecretStr) or any(word in name.lower() for word in _SECRET_WORDS):
         return _MASK
-    if isinstance(value, tuple):
-        return list(value)
-    return str(value) if isinstance(value, Path) else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def flattened(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -61,8 +61,9 @@ def _opened(name: str) -> BinaryIO:
         return sys.stdin.buffer
     try:
         return Path(name).open("rb")
-    except OSError as error:
-        raise InvalidTask(f"cannot read {name}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidTask(f"cannot read {name!r}: {reason}") from None
 
 
 def _with_progress(tasks: Iterator[Task], clock: Clock) -> Iterator[Task]:

@@ -1,6 +1,8 @@
 """Commands of ``hourhand`` that only read: tasks, outcomes, settings, the version."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import re
+import reprlib
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Annotated
@@ -10,6 +12,7 @@ import typer
 from actors.model.errors import InvalidKey, InvalidTask
 from actors.model.key import TaskKey
 from scheduler import wiring
+from scheduler.admission import checked_place
 from scheduler.doors import rendering, task_input
 from scheduler.doors.configuration import flattened, masked
 from scheduler.doors.rendering import OutputFormat, as_json
@@ -133,12 +136,14 @@ def outcome(
       hourhand outcome 3:1274
     """
     with command_session(config, assignments, debug=debug) as settings:
-        partition, _, offset = receipt.partition(":")
-        if not (partition.isdecimal() and offset.isdecimal()):
-            raise InvalidKey(f"{receipt!r} is no receipt: expected partition:offset, as 3:1274")
+        place = re.fullmatch(r"(\d{1,10}):(\d{1,19})", receipt, re.ASCII)
+        if place is None:
+            shown = reprlib.repr(receipt)
+            raise InvalidKey(f"{shown} is no receipt: expected partition:offset, as 3:1274")
+        partition, offset = checked_place(int(place[1]), int(place[2]))
         stores = wiring.open_stores(settings)
         try:
-            found = stores.ownership.find_outcome(int(partition), int(offset)).result(timeout=30)
+            found = stores.ownership.find_outcome(partition, offset).result(timeout=30)
         finally:
             stores.close()
         print_outcome(None, found, output)

@@ -4,6 +4,7 @@ Decides which texts are understood and says what is expected where one is not (I
 Everything about the task itself is judged by ``Task`` and the client.
 """
 
+import codecs
 import json
 import re
 import sys
@@ -17,8 +18,11 @@ from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, parse_instant
 from actors.model.task import Task
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+", re.ASCII)
+
+LINE_BYTES_MAX = 100_000_000
+"""The most that ``client.record_bytes_max`` may allow."""
 
 OnInvalidLine = Callable[[int, HourhandError], None]
 
@@ -31,7 +35,10 @@ def parse_duration_ms(text: str) -> int:
             " such as 10s or 1h30m"
         )
     parts = _DURATION_PART.findall(text)
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    duration_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
+    if duration_ms > INSTANT_MAX_MS - INSTANT_MIN_MS:
+        raise InvalidTask(f"{text[:80]!r} is longer than years 1 to 9999")
+    return round(duration_ms)
 
 
 def parse_moment_ms(text: str, now_ms: int) -> int:
@@ -85,16 +92,31 @@ def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
     """Yield the tasks of a file that holds one record of the log's format a line.
 
     A line that is no task is told to ``on_invalid`` with its number, and the next one is read;
-    empty lines are passed over.
+    empty lines and a byte order mark are passed over.  However long a line is, no more of it
+    than a record can have is held in memory.
     """
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for number, line in enumerate(_lines(lines), start=1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if not text.strip():
             continue
         try:
-            record = decode_record(LogRecord(-1, -1, 0, None, line))
+            if len(text) > LINE_BYTES_MAX:
+                raise PoisonRecord(
+                    f"it is longer than the {LINE_BYTES_MAX} bytes a record can have"
+                )
+            record = decode_record(LogRecord(-1, -1, 0, None, text))
             if isinstance(record, Command):
                 raise PoisonRecord(f"a {record.kind} is no task; use `hourhand {record.kind}`")
         except PoisonRecord as error:
             on_invalid(number, error)
             continue
         yield record.to_task()
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    """Yield lines, of each at most one byte more than is allowed."""
+    while line := source.readline(LINE_BYTES_MAX + 1):
+        yield line
+        part = line
+        while len(part) > LINE_BYTES_MAX and not part.endswith(b"\n"):
+            part = source.readline(LINE_BYTES_MAX + 1)

@@ -43,6 +43,7 @@ class FakeLog:
         self.lease_ms = float("inf")
         self.end_offset = 100
         self.start_error: LogUnavailable | None = None
+        self.refused: list[int] = []
         self.closed = False
 
     def subscribe(self, listener: AssignmentListener) -> None:
@@ -52,6 +53,7 @@ class FakeLog:
     def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
         """Begin at what the store knows."""
         if self.start_error is not None:
+            self.refused.append(partition)
             raise self.start_error
         self.started.append((partition, stored_next_offset))
         return StartPosition(stored_next_offset or 0, self.end_offset)

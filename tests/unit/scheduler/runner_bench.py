@@ -69,7 +69,7 @@ class Quick:
 class Bench:
     """A WorkerRunner whose gate the test holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, async_attempts_max: int = WORKERS) -> None:
         self.open = True
         self.asked: list[Attempt] = []
         self.telemetry = RecordingTelemetry()
@@ -78,7 +78,7 @@ class Bench:
             clock=SystemClock(),
             gate=self._gate,
             telemetry=self.telemetry,
-            settings=ExecutionSettings(workers=WORKERS, async_attempts_max=WORKERS),
+            settings=ExecutionSettings(workers=WORKERS, async_attempts_max=async_attempts_max),
         )
 
     def _gate(self, attempt: Attempt) -> bool:

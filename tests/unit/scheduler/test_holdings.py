@@ -6,7 +6,7 @@ import pytest
 
 from actors.model.errors import OwnershipLost
 from actors.model.ownership import Claim, Ownership, initial_watermark
-from scheduler.holdings import Holding, Stage, commit_offsets
+from scheduler.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, commit_offsets
 from tests.builders import NOW_MS
 
 CLAIM = Claim(4, initial_watermark(NOW_MS))
@@ -50,6 +50,23 @@ def test_a_rebuilt_tree_keeps_the_ownership_and_forgets_what_was_in_flight() -> 
 
     assert second.ownership is first.ownership and second.next_offset == 10
     assert second.catch_up_offset == 15 and holding.next_offset == 10
+
+
+def test_a_store_that_goes_on_failing_is_asked_less_often() -> None:
+    """Up to a bound, which a longer shortest pause overrides; an answer forgives it all."""
+    holding = _holding()
+    waited_ms = []
+    for _ in range(7):
+        holding.postpone(1_000, 100)
+        waited_ms.append(holding.retry_at_ms - 1_000)
+
+    assert waited_ms == [100, 200, 400, 800, 1_600, CLAIM_PAUSE_MAX_MS, CLAIM_PAUSE_MAX_MS]
+    assert holding.stage is Stage.WAITING
+    holding.postpone(0, 5_000)
+    assert holding.retry_at_ms == 5_000
+    holding.take(CLAIM)
+    holding.postpone(0, 100)
+    assert holding.retry_at_ms == 100
 
 
 @pytest.mark.parametrize("found", [None, Claim(5, CLAIM.watermark)])

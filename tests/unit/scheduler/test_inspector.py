@@ -177,6 +177,16 @@ def test_states_and_an_ordering_id_choose() -> None:
     assert [view.key for view in both.tasks] == [mine.key]
 
 
+def test_an_ordering_id_that_no_task_can_have_finds_nothing() -> None:
+    """A terminal may hand over bytes that are no UTF-8; stores cannot be asked for them."""
+    installation = Installation()
+    installation.insert(a_stored_task())
+
+    listing = installation.list(ordering_id="x\udfff")
+
+    assert not listing.tasks and listing.next_after is None
+
+
 @pytest.mark.parametrize("ordering_id", [None, "customer-7"])
 def test_closed_tasks_whose_rows_are_swept_are_listed_too(ordering_id: str | None) -> None:
     """Rows go soon after their hour is complete; what ran this morning is asked for at noon."""

@@ -158,6 +158,25 @@ def test_a_log_that_cannot_start_a_partition_is_asked_again() -> None:
     assert not ready and bench.node.is_ready
 
 
+def test_a_log_that_refuses_one_partition_is_asked_for_no_other_in_that_round() -> None:
+    """Each refusal may take its time, and polling and commits keep the lease of the rest."""
+    bench = Bench()
+    bench.assign(0)
+    bench.log.start_error = LogUnavailable("no broker")
+    bench.log.listener.assigned((1, 2, 3))
+    asked = []
+    for _ in range(4):
+        before = len(bench.log.refused)
+        bench.step()
+        asked.append(len(bench.log.refused) - before)
+
+    assert max(asked) == 1 and set(bench.log.refused) == {1, 2, 3}
+    bench.log.start_error = None
+    bench.clock.advance(PAUSE_MS)
+    bench.step(8)
+    assert bench.node.is_ready and bench.node.partitions == (0, 1, 2, 3)
+
+
 def test_p13_no_more_is_polled_than_may_be_in_flight() -> None:
     """A slow store does not fill memory."""
     bench = Bench()

@@ -4,10 +4,11 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 
-from actors.model.attempts import Ending
+from actors.model.attempts import Attempt, Ending
 from actors.model.errors import StoreUnavailable
 from actors.model.events import AttemptStarted
 from tests.builders import an_attempt
@@ -102,7 +103,7 @@ def test_the_lease_is_asked_again_after_a_start_became_durable(bench: Bench) -> 
     recorded: Future[None] = Future()
     ran: list[str] = []
 
-    def record() -> "Future[None]":
+    def record(_attempt: Attempt) -> "Future[None]":
         bench.open = False
         recorded.set_result(None)
         return recorded
@@ -120,7 +121,7 @@ def test_user_code_waits_until_its_start_is_durable(
     recorded: Future[None] = Future()
     asked = threading.Event()
 
-    def record() -> "Future[None]":
+    def record(_attempt: Attempt) -> "Future[None]":
         asked.set()
         return recorded
 
@@ -132,17 +133,39 @@ def test_user_code_waits_until_its_start_is_durable(
     assert not early and bench.ended().ending is not Ending.NOT_STARTED
 
 
+def test_async_starts_become_durable_together() -> None:
+    """However few processors there are: what is overdue waits for no thread."""
+    starts: SimpleQueue[Future[None]] = SimpleQueue()
+    bench = Bench(async_attempts_max=100)
+
+    def record(_attempt: Attempt) -> "Future[None]":
+        recorded: Future[None] = Future()
+        starts.put(recorded)
+        return recorded
+
+    for number in range(100):
+        task = task_of(f"id-{number}")
+        bench.run(Quick(), replace(an_attempt(task=task), record_start=record))
+    asked = [starts.get(timeout=TIMEOUT_S) for _ in range(100)]
+    for recorded in asked:
+        recorded.set_result(None)
+
+    assert {bench.ended().ending for _ in range(100)} == {Ending.DROPPED}
+    bench.runner.close()
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_start_that_could_not_be_recorded_calls_no_user_code(
-    bench: Bench, cancelled: bool
+    bench: Bench, cancelled: bool, executor: type[Blocking] | type[Quick]
 ) -> None:
-    """The tree went away, or the store did."""
+    """The tree went away, or the store did; blocking and async."""
     recorded: Future[None] = Future()
     if cancelled:
         recorded.cancel()
     else:
         recorded.set_exception(StoreUnavailable("gone"))
 
-    bench.run(Blocking(), replace(an_attempt(), record_start=lambda: recorded))
+    bench.run(executor(), replace(an_attempt(), record_start=lambda _attempt: recorded))
 
     assert bench.ended().ending is Ending.NOT_STARTED

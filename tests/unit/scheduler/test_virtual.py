@@ -111,7 +111,7 @@ def test_p15_the_gate_is_asked_last() -> None:
 def test_user_code_waits_until_its_start_is_durable() -> None:
     """The store may take its time."""
     bench, executor, recorded = Bench(), RecordingExecutable(), Future[None]()
-    bench.start(executor, replace(an_attempt(), record_start=lambda: recorded))
+    bench.start(executor, replace(an_attempt(), record_start=lambda _attempt: recorded))
 
     early = bench.runner.run_one()
     recorded.set_result(None)
@@ -124,7 +124,7 @@ def test_user_code_waits_until_its_start_is_durable() -> None:
 def test_a_start_that_could_not_be_recorded_calls_no_user_code(cancelled: bool) -> None:
     """As with the real runner: the tree went away, or the store did."""
     bench, executor, recorded = Bench(), RecordingExecutable(), Future[None]()
-    bench.start(executor, replace(an_attempt(), record_start=lambda: recorded))
+    bench.start(executor, replace(an_attempt(), record_start=lambda _attempt: recorded))
 
     if cancelled:
         recorded.cancel()
@@ -141,7 +141,7 @@ def test_without_a_lease_no_start_is_recorded() -> None:
     asked: list[int] = []
     bench.open = False
 
-    def record() -> "Future[None]":
+    def record(_attempt: Attempt) -> "Future[None]":
         asked.append(1)
         return Future()
 

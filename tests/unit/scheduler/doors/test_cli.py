@@ -135,11 +135,13 @@ def test_secrets_are_never_shown(output: str) -> None:
         "--output",
         output,
         "--set",
+        "cassandra.username=someone",
+        "--set",
         "cassandra.password=hunter2",
         "--set",
         "kafka.security_properties.sasl.password=hunter2",
         "--set",
-        "kafka.producer_properties.ssl.key.password=hunter2",
+        "kafka.producer_properties.someones.token=hunter2",
         "--set",
         "kafka.consumer_properties.fetch.min.bytes=7",
     )
@@ -147,6 +149,29 @@ def test_secrets_are_never_shown(output: str) -> None:
     assert shown.exit_code == 0, shown.output
     assert "hunter2" not in shown.output
     assert "fetch.min.bytes" in shown.output
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "kafka.password:hunter2",
+        "kafka.password hunter2",
+        "kafka.pasword=hunter2",
+        "kafka.password=hunter2",
+        "kafka.tls=hunter2",
+        "kafka.security_properties=hunter2",
+        'kafka.security_properties={"sasl.password": "hunter2"',
+        "kafka.producer_properties.ssl.key.password=hunter2",
+        "kafka.tls.key_password=hunter2",
+    ],
+)
+def test_a_secret_that_is_set_wrongly_is_not_quoted(assignment: str) -> None:
+    """Whatever was wrong: the name, the sign, what else it needs."""
+    refused = hourhand("settings", "--debug", "--set", assignment)
+
+    assert refused.exit_code == 3
+    assert "[settings-invalid]" in refused.stderr
+    assert "hunter2" not in refused.output
 
 
 def test_migrate_says_what_it_did() -> None:
