@@ -46,11 +46,11 @@ class HeldRunner(RegisteredAttempts):
         for running in queued:
             attempt = running.attempt
             if attempt.record_start is not None and self._gate(attempt):
-                attempt.record_start()
-            if not self._gate(attempt):
+                attempt.record_start(attempt)
+            now_ms = self._clock.monotonic_ms()
+            if not self._gate(attempt) or not self._registry.begin(running, now_ms):
                 self._registry.end(running, not_started(attempt, self._clock.now_ms()))
                 continue
-            running.started_monotonic_ms = self._clock.monotonic_ms()
             self.running.append(running)
             self.begun.append(attempt)
         return len(self.begun) - before

@@ -17,6 +17,7 @@ from actors.model.status import CommandOutcome
 from actors.model.task import StoredTask
 from tests.simulation.history import (
     CaughtUp,
+    CompletionsRemoved,
     Happened,
     Noted,
     OutcomeStored,
@@ -24,13 +25,16 @@ from tests.simulation.history import (
     Started,
 )
 from tests.simulation.judged import Complaints, Run
-from tests.simulation.workloads import HEALTHY
+from tests.simulation.network import SLOW_ANSWER_MS
+from tests.simulation.task_maker import HEALTHY
 
 REACTION_MS = 500.0
 """How long a durable record may take to reach the attempt it concerns."""
-LATENESS_MAX_MS = 2_500.0
+LATENESS_MAX_MS = 1_200.0
 """How late a healthy task may be while nothing disturbs the installation."""
-RECOVERY_MS = 16_000.0
+_CLOSING = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
+"""Outcomes of a cancel or drop after which no further attempt starts."""
+RECOVERY_MS = 8_000.0
 """How long after a disturbance lateness is not judged."""
 
 
@@ -52,31 +56,50 @@ def p3_one_at_a_time(run: Run) -> Complaints:
 def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)
-    slack_ms = 2 * run.clocks_apart_ms
+    # Stored means that the owner knows: a slow store's answer may be under way for so long.
+    slack_ms = 2 * run.clocks_apart_ms + SLOW_ANSWER_MS * run.pace
+    outside: set[TaskKey] = set()
     stored: dict[TaskKey, float] = {}
     for row in run.history.of(RowStored):
-        stored.setdefault(row.key, row.at_ms)
+        # A row from outside counts from when the owner was told of it, where it was.
+        if row.key not in stored or row.key in outside:
+            stored[row.key] = row.at_ms
+        if row.offset < 0:
+            outside.add(row.key)
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:
         first_start.setdefault(start.key, start)
-    commanded = {each.outcome.key for each in run.history.of(OutcomeStored)}
+    decided = _decided(run)
     keys: dict[str, list[TaskKey]] = defaultdict(list)
     for key in sorted(stored):
         keys[key.ordering_id].append(key)
     for siblings in keys.values():
         for index, earlier in enumerate(siblings):
             due_ms = earlier.scheduled_ms - run.wall_at_start_ms - slack_ms
-            if stored[earlier] >= due_ms or earlier not in first_start or earlier in commanded:
-                # What a command withdrew never ran, so nothing can have overtaken it; what it
-                # withdrew and gave back was out of the queue while the command was decided.
+            if stored[earlier] >= due_ms or earlier not in first_start:
+                # What never ran was withdrawn, so nothing can have overtaken it.
                 continue
             closed_ms = min((each.at_ms for each in run.completed[earlier]), default=float("inf"))
             for later in siblings[index + 1 :]:
                 begun = first_start.get(later)
                 if begun is None or stored[later] >= due_ms:
                     continue
-                if begun.at_ms < closed_ms:
+                # While a command is decided, its task is out of the queue.
+                out = any(first <= begun.at_ms <= last for first, last in decided[earlier])
+                if begun.at_ms < closed_ms and not out:
                     yield f"{later} started before {earlier} was closed"
+
+
+def _decided(run: Run) -> dict[TaskKey, list[tuple[float, float]]]:
+    """Return when commands for a key were decided: from their record to soon after the outcome."""
+    found: dict[TaskKey, list[tuple[float, float]]] = defaultdict(list)
+    for each in run.history.of(OutcomeStored):
+        appended_ms = run.truth.appended_ms(each.partition, each.offset) - run.wall_at_start_ms
+        last_ms = each.at_ms + REACTION_MS * run.pace
+        for key in (each.outcome.key, each.outcome.new_key):
+            if key is not None:
+                found[key].append((appended_ms, last_ms))
+    return found
 
 
 def _unread_starts(run: Run) -> Complaints:
@@ -110,9 +133,25 @@ def _unread_starts(run: Run) -> Complaints:
 
 def p5_done_is_done(run: Run) -> Complaints:
     """A done key never starts again, unless an operator's retry opened it."""
+    yield from _tried_too_often(run)
     for start in run.started:
         if start.done_before:
             yield f"{start.key} started on {start.node} although closed: {start.done_before}"
+    kept_ms = run.tree.watermark.completion_retention_ms - 2 * run.clocks_apart_ms
+    for removed in run.history.of(CompletionsRemoved):
+        for key in removed.guarding:
+            yield f"the completion of {key} was deleted before its row"
+        if removed.youngest_ms < kept_ms:
+            yield f"completions were deleted {removed.youngest_ms:.0f} ms after their rows"
+
+
+def _tried_too_often(run: Run) -> Complaints:
+    """Failed for good is done as well: whatever was rebuilt or restarted, attempts count."""
+    for partition in range(run.partitions):
+        for key, failures in run.truth.failures(partition).items():
+            reopened = run.reopened_between(key, 0, float("inf"))
+            if failures > run.attempts_max and not reopened:
+                yield f"{key} failed {failures} times, {run.attempts_max} are allowed"
 
 
 def p6_the_last_record_wins(run: Run) -> Complaints:
@@ -126,16 +165,20 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
             if not isinstance(entry, str):
                 records[entry.key].append(entry)
     outcomes = {(o.partition, o.offset): o.outcome.outcome for o in run.history.of(OutcomeStored)}
+    refused = {(n.node, n.event.key) for n in run.noted() if isinstance(n.event, AttemptRefused)}
     for start in run.started:
         known = [
             record
             for record in records[start.key]
-            if since(start.partition, record.offset) < start.queued_ms - REACTION_MS
+            if since(start.partition, record.offset) < start.queued_ms - REACTION_MS * run.pace
         ]
         newest = max((r.offset for r in known if isinstance(r, StoredTask)), default=-1)
-        # A wall clock that is set back makes the key wait once more, for the same moment as
-        # the record, and either may come first.
-        waited_again = start.number > 1 and start.wall_ms < start.key.scheduled_ms + REACTION_MS
+        # Where clocks are set back, or the owner before was ahead, a key that was due waits once
+        # more, for the same moment as the record, and either may come first.
+        waited_again = start.wall_ms < start.key.scheduled_ms + REACTION_MS * run.pace and (
+            (start.number > 1 and run.clock_stepped(start.node, start.at_ms))
+            or (start.node, start.key) in refused
+        )
         if newest > start.offset and not waited_again:
             yield f"{start.key} ran the data of {start.offset}, {newest} was durable before"
         for record in known:
@@ -143,7 +186,7 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
                 isinstance(record, Command)
                 and record.offset > max(newest, start.offset)
                 and record.kind in {CommandKind.CANCEL, CommandKind.DROP}
-                and outcomes[start.partition, record.offset] is CommandOutcome.APPLIED
+                and outcomes.get((start.partition, record.offset)) in _CLOSING
                 and not run.reopened_between(start.key, 0, start.at_ms)
             ):
                 yield f"{start.key} started after {record.kind} at {record.offset} was applied"
@@ -153,26 +196,36 @@ def p7_isolation(run: Run) -> Complaints:
     """While nothing disturbs the installation, healthy ordering ids are on time whatever the
     sick ones do.
     """
-    disturbed = [(0.0, RECOVERY_MS)]
+    recovery_ms = RECOVERY_MS * run.pace
+    disturbed = [(0.0, recovery_ms)]
     disturbed += [
-        (each.at_ms, each.until_ms + RECOVERY_MS)
+        (each.at_ms, each.until_ms + recovery_ms)
         for each in run.history.of(Happened)
         if each.what != "peace"
     ]
     disturbed += [
-        (each.at_ms, each.at_ms + RECOVERY_MS)
+        (each.at_ms, each.at_ms + recovery_ms)
         for each in run.noted()
         if isinstance(each.event, TreeRebuilt | PartitionAssigned)
     ]
     base_ms, slack_ms = run.wall_at_start_ms, 2 * run.clocks_apart_ms
     stored = {row.key: row.at_ms for row in run.history.of(RowStored)}
+    # A healthy task starts twice only as a suspect, and those wait for each other by design.
+    suspected = {s.key.ordering_id: s.at_ms + recovery_ms for s in run.started if s.number > 1}
     seen: set[TaskKey] = set()
     for start in run.started:
-        if start.key in seen or not start.key.ordering_id.startswith(HEALTHY):
+        ordering_id = start.key.ordering_id
+        if start.key in seen or not ordering_id.startswith(HEALTHY):
             continue
         seen.add(start.key)
+        if start.at_ms <= suspected.get(ordering_id, -1.0):
+            continue
         expected_ms = max(start.key.scheduled_ms - base_ms, stored.get(start.key, 0.0))
         late_ms = start.at_ms - expected_ms
         calm = not any(first <= start.at_ms and expected_ms <= end for first, end in disturbed)
-        if calm and late_ms > LATENESS_MAX_MS + slack_ms and not run.completed[start.key][1:]:
+        if (
+            calm
+            and late_ms > LATENESS_MAX_MS * run.pace + slack_ms
+            and not run.completed[start.key][1:]
+        ):
             yield f"{start.key} is healthy and started {late_ms:.0f} ms late"

@@ -151,6 +151,12 @@ class SimulatedRunner(RegisteredAttempts):
             if slot.running in abandoned and slot.plan and not slot.plan.blocking:
                 self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
 
+    def blocking_partitions(self) -> tuple[int, ...]:
+        """Return the partitions of which code runs that cannot be cancelled."""
+        running = (slot for *_, slot in self._ends if not slot.ended)
+        blocking = (slot for slot in running if slot.plan is not None and slot.plan.blocking)
+        return tuple(sorted({slot.running.attempt.partition for slot in blocking}))
+
     def next_ms(self) -> float | None:
         """Return the monotonic time at which there is something to do."""
         if any(queue and self._room[lane] for lane, queue in self._queues.items()):
@@ -190,19 +196,20 @@ class SimulatedRunner(RegisteredAttempts):
             self._begin(lane, slot, durable=True)
         elif self._gate(attempt):
             slot.asked_ms = self._clock.monotonic_ms()
-            slot.recorded = attempt.record_start()
+            slot.recorded = attempt.record_start(attempt)
             self._starting.append((lane, slot))
         else:
             self._begin(lane, slot, durable=False)
 
     def _begin(self, lane: str, slot: _Slot, *, durable: bool) -> None:
         running, attempt = slot.running, slot.running.attempt
-        if not durable or not self._gate(attempt):
+        now_ms = self._clock.monotonic_ms()
+        may_begin = durable and self._gate(attempt) and self._registry.begin(running, now_ms)
+        if not may_begin:
             self._room[lane] += 1
             self._registry.end(running, not_started(attempt, self._clock.now_ms()))
             return
         running.executor.attempt, running.executor.fence = attempt.number, attempt.epoch
-        running.started_monotonic_ms = self._clock.monotonic_ms()
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
         task = attempt.task.to_task()
         slot.plan = plan = plan_of(task, attempt.number)

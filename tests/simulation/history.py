@@ -5,9 +5,10 @@ unless a name says ``wall``; nodes are named with their incarnation, as in ``b.2
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from actors.model.events import Event
 from actors.model.key import TaskKey
@@ -107,6 +108,29 @@ class OutcomeStored:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsRemoved:
+    """Whole hours of the schedule were deleted."""
+
+    at_ms: float
+    partition: int
+    open: tuple[TaskKey, ...]
+    """Keys of records that were durable and were not closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionsRemoved:
+    """Whole hours of completions were deleted."""
+
+    at_ms: float
+    partition: int
+    keys: tuple[TaskKey, ...]
+    guarding: tuple[TaskKey, ...]
+    """Keys whose schedule row still stands there."""
+    youngest_ms: float
+    """For how long the last deleted schedule row among them had been gone; endless for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """A partition got a new owner epoch."""
 
@@ -125,6 +149,8 @@ class Committed:
     where: str
     undurable: tuple[int, ...]
     """Offsets below it whose record had no durable effect yet."""
+    orphans: tuple[TaskKey, ...]
+    """Open tasks made by records below it that a restart at this moment would not load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +240,8 @@ Entry = (
     | RowStored
     | Completed
     | OutcomeStored
+    | RowsRemoved
+    | CompletionsRemoved
     | Claimed
     | Committed
     | WatermarkSaved
@@ -232,14 +260,16 @@ class History:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self._by_kind: dict[type[Entry], list[Entry]] = defaultdict(list)
 
     def add(self, entry: Entry) -> None:
         """Append an entry."""
         self.entries.append(entry)
+        self._by_kind[type(entry)].append(entry)
 
     def of(self, kind: type[Kind]) -> Iterator[Kind]:
         """Yield the entries of one kind."""
-        return (entry for entry in self.entries if isinstance(entry, kind))
+        return iter(cast("list[Kind]", self._by_kind[cast("type[Entry]", kind)]))
 
     def digest(self) -> str:
         """Return a hash of everything that happened: equal runs have equal digests."""

@@ -6,12 +6,21 @@ It sorts the history and answers questions about it; it judges nothing.
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.settings import TreeSettings
 from actors.model.status import CompletionResult
-from tests.simulation.history import Committed, Completed, Ended, History, Noted, Started
+from tests.simulation.history import (
+    Committed,
+    Completed,
+    Ended,
+    Happened,
+    History,
+    Noted,
+    Started,
+)
 from tests.simulation.truth import Truth
 
 Complaints = Iterator[str]
@@ -23,7 +32,7 @@ def epoch_of(write_time: int) -> int:
     return write_time >> EPOCH_SHIFT
 
 
-@dataclass(slots=True)
+@dataclass
 class Run:
     """What an invariant judges."""
 
@@ -31,8 +40,15 @@ class Run:
     truth: Truth
     partitions: int
     tree: TreeSettings
+    attempts_max: int
+    """Attempts that the executors' policy allows."""
     queued_beyond_max: int
-    """Tasks that may pass through memory beside the window: one poll."""
+    """Tasks that may pass through memory beside the window before it is shrunk: two polls, the
+    second of which was under way."""
+    pace: float
+    """How many times longer than usual everything took."""
+    wall_at_start_ms: float
+    """The true wall time when the run began: what due times are compared with."""
     started: list[Started] = field(init=False)
     ended: dict[int, Ended] = field(init=False)
     completed: dict[TaskKey, list[Completed]] = field(init=False)
@@ -55,17 +71,21 @@ class Run:
             for each in self.completed[key]
         )
 
-    @property
-    def wall_at_start_ms(self) -> float:
-        """The wall time of some node when the run began: what due times are compared with."""
-        first = self.started[0] if self.started else None
-        return first.wall_ms - first.at_ms if first else 0.0
-
-    @property
+    @cached_property
     def clocks_apart_ms(self) -> float:
-        """How far wall clocks of nodes were apart from that one, at most."""
+        """How far wall clocks of nodes were off, at most."""
         base_ms = self.wall_at_start_ms
         return max((abs(s.wall_ms - s.at_ms - base_ms) for s in self.started), default=0.0)
+
+    def clock_stepped(self, node: str, before_ms: float) -> bool:
+        """Whether the wall clock of a node's machine was stepped before some time."""
+        machine = node.partition(".")[0]
+        return any(
+            each.what.startswith("clock")
+            and each.node.partition(".")[0] == machine
+            and each.at_ms <= before_ms
+            for each in self.history.of(Happened)
+        )
 
     def durable_since(self) -> Callable[[int, int], float]:
         """Return a function from partition and offset to when a commit first covered it."""

@@ -4,55 +4,34 @@ It decides nothing; the world tells it to work, pause, stop or die.
 """
 
 import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from actors.kernel.context import ActorContext, Failure
-from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy, default_wait
-from actors.model.events import Event
+from actors.model.codec import LogRecord
+from actors.model.events import BatchPersisted, Event, WindowLoaded
 from actors.ordering_executor import OrderingExecutor
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
-from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
-from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.attempts import RunningAttempt
-from scheduler.lease import Lease
 from scheduler.node import Node
 from scheduler.settings import Settings
 from tests.simulation.execution import ProcessKilled, SimulatedExecutor, SimulatedRunner
 from tests.simulation.history import Sampled
+from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
 MESSAGES_MAX = 50_000
 """Messages at one moment; more than that means that actors keep each other busy for ever."""
-TRACE_MAX = 30
-
-Trace = deque[tuple[float, str, ActorContext, object]]
-
-
-class NodeClock:
-    """The clock of one machine: its wall part is off by an offset that can be stepped."""
-
-    def __init__(self, clock: VirtualClock, offset_ms: int) -> None:
-        self._clock = clock
-        self.offset_ms = offset_ms
-
-    def now_ms(self) -> int:
-        """Return this machine's wall time."""
-        return self._clock.now_ms() + self.offset_ms
-
-    def monotonic_ms(self) -> float:
-        """Return the virtual time passed."""
-        return self._clock.monotonic_ms()
 
 
 class MemberObserver(Protocol):
@@ -67,17 +46,11 @@ class MemberObserver(Protocol):
     def reported(self, member: "Member", event: Event) -> None:
         """Note an event."""
 
+    def delivered(self, records: Sequence[LogRecord]) -> None:
+        """Note the records a poll brought."""
 
-class TracingSystem(SimulatedSystem):
-    """Keeps the last messages of the whole world, for a run that fails."""
-
-    trace: Trace
-    name: str
-
-    def post(self, context: ActorContext, message: object) -> None:
-        """Note the message, then put it in its mailbox."""
-        self.trace.append((self.clock.monotonic_ms(), self.name, context, message))
-        super().post(context, message)
+    def sampled(self, sample: Sampled) -> None:
+        """Note what a partition holds in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +63,8 @@ class Site:
     policy: RetryPolicy
     observer: MemberObserver
     trace: Trace
-
-
-class WatchedLease(Lease):
-    """Remembers when the node gave a partition up."""
-
-    def __init__(self, clock: Clock, membership_ends_ms: Callable[[], float]) -> None:
-        super().__init__(clock, membership_ends_ms)
-        self._now_ms = clock.monotonic_ms
-        self.withdrawn_ms: dict[tuple[int, int], float] = {}
-        """By partition and epoch."""
-
-    def withdraw(self, partitions: Iterable[int]) -> None:
-        """Note the moment of the first withdrawal of each epoch."""
-        withdrawn = tuple(partitions)
-        for partition in withdrawn:
-            if partition in self._epochs:
-                place = (partition, self._epochs[partition])
-                self.withdrawn_ms.setdefault(place, self._now_ms())
-        super().withdraw(withdrawn)
+    pace: float = 1.0
+    """How many times longer than usual the pauses between polls are."""
 
 
 class Member:
@@ -128,7 +84,9 @@ class Member:
         """Messages this process still handles before it dies."""
         self._poll_at_ms = self._wake_ms = 0.0
         self._observer = site.observer
-        self.log = MemoryLog(site.broker, site.settings, clock)
+        self._pace = site.pace
+        self._loaded = False
+        self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(clock, self.log.lease_ends_ms)
         self.runner = SimulatedRunner(
             clock=clock,
@@ -177,6 +135,7 @@ class Member:
 
     def emit(self, event: Event) -> None:
         """Take an event; this is the node's telemetry."""
+        self._loaded = self._loaded or isinstance(event, WindowLoaded | BatchPersisted)
         self._observer.reported(self, event)
 
     # Work.
@@ -199,7 +158,7 @@ class Member:
             return
         # After a pause the polling thread and the dispatcher wake up in any order.
         if now_ms >= self._poll_at_ms and self.rng.random() < 0.5:
-            self._poll_at_ms = now_ms + self.rng.uniform(30.0, 150.0)
+            self._poll_at_ms = now_ms + self.rng.uniform(30.0, 150.0) * self._pace
             self.node.step(0)
         self._work_off()
         times = [self._poll_at_ms, self.system.next_timer_ms(), self.runner.next_ms()]
@@ -215,6 +174,7 @@ class Member:
             if self.rng.random() < 0.1:
                 sources.reverse()
             if not (sources[0]() or sources[1]()):
+                self._sample_if_loaded()
                 return
         raise AssertionError(f"{self.name} is still busy after {MESSAGES_MAX} messages")
 
@@ -236,6 +196,13 @@ class Member:
         if contexts:
             context = self.rng.choice(contexts)
             context.post(context, Failure(RuntimeError("injected by the simulation")))
+
+    def _sample_if_loaded(self) -> None:
+        """Memory grows when tasks come in: look at it then."""
+        if self._loaded:
+            self._loaded = False
+            for sample in self.sample():
+                self._observer.sampled(sample)
 
     def sample(self) -> list[Sampled]:
         """Count what each partition holds in memory."""
@@ -273,9 +240,11 @@ class _AttemptsOf:
         self._observer.attempt_ended(self._member, number, ending)
 
 
-def retry_policy(attempts_max: int, rng: random.Random, on_exhausted: str) -> RetryPolicy:
+def retry_policy(
+    attempts_max: int, rng: random.Random, on_exhausted: str, pace: float
+) -> RetryPolicy:
     """Return a policy with short waits whose jitter comes from the seed."""
-    wait = default_wait(base_s=0.3, cap_s=3.0, rng=rng)
+    wait = default_wait(base_s=0.3 * pace, cap_s=3.0 * pace, rng=rng)
     match on_exhausted:
         case "block" | "dead_letter" | "skip":
             return RetryPolicy(attempts_max, wait, on_exhausted)

@@ -7,6 +7,7 @@ or let a failed write take effect later, which is all that a real server can do 
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,6 +16,9 @@ from typing import Any
 from actors.model.errors import LogUnavailable, OperatorError, StoreUnavailable
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, Request
+
+SLOW_ANSWER_MS = 2_000.0
+"""A slow server answers after at most so long."""
 
 
 @dataclass(slots=True)
@@ -25,7 +29,9 @@ class Weather:
     fails_after: float = 0.0
     takes_effect_late: float = 0.0
     is_slow: float = 0.0
-    slow_ms: float = 2_000.0
+    slow_ms: float = SLOW_ANSWER_MS
+    late_ms: float = 4_000.0
+    """A failed write takes effect up to this long after its sender was told."""
 
 
 @dataclass(slots=True)
@@ -37,6 +43,8 @@ class Network:
     store: Weather = field(default_factory=Weather)
     log: Weather = field(default_factory=Weather)
     commits: Weather = field(default_factory=Weather)
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many requests fared how badly."""
     _actions: list[tuple[float, int, str, bool, Callable[[], None]]] = field(default_factory=list)
     _sequence: "count[int]" = field(default_factory=count)
     _last_effect_ms: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -80,8 +88,10 @@ class Network:
         self, sender: str, request: Request[Any], weather: Weather, *, in_order: bool
     ) -> None:
         rng = self.rng
+        way = "log" if in_order else "store"
         slow = rng.random() < weather.is_slow
         delay_ms = rng.uniform(20.0, weather.slow_ms) if slow else rng.uniform(0.1, 4.0)
+        self.counts[f"{way} request slow"] += slow
         effect_ms = self.clock.monotonic_ms() + delay_ms * rng.random()
         answer_ms = self.clock.monotonic_ms() + delay_ms
         if in_order:
@@ -93,16 +103,19 @@ class Network:
         failure = _failure(request)
         if lot < weather.fails_before:
             self._at(answer_ms, sender, lambda: request.fail(failure))
+            self.counts[f"{way} request without effect"] += 1
             return
         lot -= weather.fails_before
         if lot < weather.takes_effect_late and not in_order:
             self._at(answer_ms, sender, lambda: request.fail(failure))
-            effect_ms = answer_ms + rng.uniform(1.0, 4_000.0)
+            effect_ms = answer_ms + rng.uniform(1.0, weather.late_ms)
+            self.counts[f"{way} request with late effect"] += 1
             self._at(effect_ms, sender, request.apply, is_effect=True)
             return
         self._at(effect_ms, sender, request.apply, is_effect=True)
         if lot - weather.takes_effect_late < weather.fails_after:
             self._at(answer_ms, sender, lambda: request.fail(failure))
+            self.counts[f"{way} request with lost answer"] += 1
         else:
             self._at(answer_ms, sender, request.answer)
 

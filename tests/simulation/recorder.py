@@ -4,11 +4,12 @@ It notes, with each entry, what only this moment can tell: who owned the partiti
 attempts ran, what was durable.  It does not judge.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Ending
+from actors.model.codec import LogRecord
 from actors.model.events import (
     CatchUpEnded,
     Event,
@@ -18,43 +19,19 @@ from actors.model.events import (
     RetriesExhausted,
 )
 from actors.model.key import TaskKey
-from actors.model.ownership import Claim
-from actors.model.status import Completion, RecordedOutcome
-from actors.model.task import StoredTask
-from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores
 from scheduler.attempts import RunningAttempt
-from scheduler.settings import Settings
 from tests.simulation.history import (
     Beside,
     CaughtUp,
-    Claimed,
-    Committed,
     Completed,
     Ended,
-    History,
     Noted,
-    OutcomeStored,
     Revoked,
-    RowStored,
+    Sampled,
     Started,
-    WatermarkSaved,
 )
 from tests.simulation.member import Member
-from tests.simulation.network import Network
-from tests.simulation.truth import Truth, WatchedDict, WatchedRows
-
-
-class RecordedWorld(Protocol):
-    """What the recorder sees of the world."""
-
-    clock: VirtualClock
-    history: History
-    network: Network
-    broker: MemoryBroker
-    data: MemoryStores
-    truth: Truth
-    settings: Settings
+from tests.simulation.store_recorder import RecordedWorld, StoreRecorder
 
 
 @dataclass(slots=True)
@@ -68,93 +45,21 @@ class _Run:
     excuse: str = ""
 
 
-class Recorder:
-    """Watches the store, the group and every node of one world."""
+class Recorder(StoreRecorder):
+    """Watches every node of one world, beside what its base watches."""
 
     def __init__(self, world: RecordedWorld) -> None:
-        self._world = world
-        self._history = world.history
-        self._truth = world.truth
+        super().__init__(world)
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._well_ended: dict[str, list[_Run]] = {}
         """By process: what ended well there and is not known to be durable."""
-        self._durable: dict[int, int] = {}
-        """By partition: how far every record is known to be durable."""
-        self._claimed_ms: dict[tuple[int, int], float] = {}
-        self._done_ms: dict[tuple[int, TaskKey], float] = {}
         self._ends: dict[tuple[str, int], int] = {}
+        self._delivered: dict[int, int] = {}
+        self._peaks: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self.counts: Counter[str] = Counter()
         self.exhausted: dict[TaskKey, None] = {}
         self._watch()
-
-    def _watch(self) -> None:
-        data = self._world.data
-        data.tasks = WatchedRows(self._row_stored)
-        data.completions = WatchedRows(self._completed)
-        data.claims = WatchedDict(self._claim_stored)
-        data.outcomes = WatchedDict(self._outcome_stored)
-        self._committed: WatchedDict[int, int] = WatchedDict(
-            lambda partition, offset, _before: self._commit(partition, offset, "group")
-        )
-        self._world.broker.group(self._world.settings.group.id).committed = self._committed
-
-    def _now_ms(self) -> float:
-        return self._world.clock.monotonic_ms()
-
-    def is_committed(self) -> bool:
-        """Whether every record of the log is committed."""
-        partitions = self._world.broker.partitions
-        return all(
-            self._committed.get(number, 0) >= stored.end_offset
-            for number, stored in enumerate(partitions)
-        )
-
-    # The store and the group.
-
-    def _row_stored(self, partition: int, key: TaskKey, row: StoredTask, write_time: int) -> None:
-        entry = RowStored(self._now_ms(), partition, key, row.offset, write_time)
-        self._history.add(entry)
-
-    def _completed(
-        self, partition: int, key: TaskKey, completion: Completion, write_time: int
-    ) -> None:
-        self._done_ms[partition, key] = self._now_ms()
-        result, offset = completion.result, completion.offset
-        self._history.add(Completed(self._now_ms(), partition, key, result, offset, write_time))
-
-    def _outcome_stored(
-        self,
-        place: tuple[int, int],
-        stored: tuple[int, RecordedOutcome],
-        _before: tuple[int, RecordedOutcome] | None,
-    ) -> None:
-        partition, offset = place
-        write_time, outcome = stored
-        found = self._truth.completion(partition, outcome.key)
-        own_effect = found is not None and found[1].offset == offset
-        entry = OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect)
-        self._history.add(entry)
-
-    def _claim_stored(self, partition: int, claim: Claim, before: Claim | None) -> None:
-        now_ms = self._now_ms()
-        if before is None or before.epoch != claim.epoch:
-            self._claimed_ms[partition, claim.epoch] = now_ms
-            self._history.add(Claimed(now_ms, partition, claim.epoch))
-            return
-        mark = claim.watermark
-        if mark.next_offset is not None:
-            self._commit(partition, mark.next_offset, "watermark")
-        durable = max(mark.next_offset or 0, self._committed.get(partition, 0))
-        orphans = self._truth.orphans(partition, mark, durable)
-        self._history.add(WatermarkSaved(now_ms, partition, mark.watermark_ms, orphans))
-
-    def _commit(self, partition: int, next_offset: int, where: str) -> None:
-        known = self._durable.get(partition, 0)
-        undurable = self._truth.undurable(partition, known, next_offset)
-        if next_offset > known:
-            self._durable[partition] = undurable[0] if undurable else next_offset
-            entry = Committed(self._now_ms(), partition, next_offset, where, undurable)
-            self._history.add(entry)
 
     # User code.
 
@@ -167,6 +72,13 @@ class Recorder:
             Beside(run.id, self._excuse(run))
             for run in self._runs.values()
             if run.key.ordering_id == key.ordering_id
+        )
+        # A partition came back, or went on under a new tree, while old code of it still ran.
+        self.counts["attempt started beside an abandoned one"] += any(
+            run.member is member
+            and run.running.attempt.partition == attempt.partition
+            and run.running.attempt.epoch != attempt.epoch
+            for run in self._runs.values()
         )
         owners = self._world.broker.group(self._world.settings.group.id)._owners
         self._runs[self._ids] = _Run(self._ids, member, running, key)
@@ -257,7 +169,7 @@ class Recorder:
         if claim.epoch != attempt.epoch:
             # A newer owner exists, so this one's outcome is not expected to stand.
             return False
-        found = self._truth.completion(attempt.partition, run.key)
+        found = self._truth.last_completion(attempt.partition, run.key)
         if found is None or found[0] < attempt.epoch:
             return True
         # It may have been done, reopened by an operator, and cancelled since.
@@ -270,6 +182,24 @@ class Recorder:
         )
 
     # What nodes report.
+
+    def delivered(self, records: Sequence[LogRecord]) -> None:
+        """Count what comes again."""
+        for record in records:
+            if record.offset < self._delivered.get(record.partition, 0):
+                self.counts["record delivered again"] += 1
+            else:
+                self._delivered[record.partition] = record.offset + 1
+
+    def sampled(self, sample: Sampled) -> None:
+        """Note what is held in memory where it was never more."""
+        place = (sample.node, sample.partition)
+        held = (sample.waiting, sample.queued_max, sample.executing)
+        peak = self._peaks.get(place, (0, 0, 0))
+        if any(now > before for now, before in zip(held, peak, strict=True)):
+            now, queued, executing = (max(pair) for pair in zip(held, peak, strict=True))
+            self._peaks[place] = (now, queued, executing)
+            self._history.add(sample)
 
     def reported(self, member: Member, event: Event) -> None:
         """Note an event, and what is true at its moment."""

@@ -30,8 +30,22 @@ class Workload(_Part):
     """Tasks of one sick id, all due at once, sent in the first second."""
     ahead_ms: int = 15_000
     """Tasks are due up to this long after they are sent."""
+    races: float = 0.1
+    """Share of tasks that get a command at about the moment they fall due."""
+    again: float = 0.0
+    """Share of tasks that are scheduled once more, with new data, after they fell due."""
+    backlog_tasks: int = 0
+    """Tasks of foreign producers, overdue and far ahead, all sent in the first seconds."""
+    backlog_ahead_ms: int = 40_000
+    """How far ahead of now, and behind it, the backlog reaches."""
+    outside_per_s: float = 0.0
+    """Batches of rows written beside the log, then told through it where they must be."""
+    outside_pause_ms: int = 20_000
+    """Longest pause between such rows and the look at how far the owner has loaded."""
     kills: float = 0.0
     """Share of sick tasks that take their process down."""
+    deadly: float = 0.0
+    """Share of sick tasks that do so at every attempt."""
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4
@@ -48,7 +62,9 @@ class Scenario(_Part):
     """Everything must be closed this long after the last fault."""
     partitions: int = 3
     nodes: int = 3
-    assignors: tuple[str, ...] = ("cooperative-sticky", "range")
+    assignors: tuple[str, ...] = ("cooperative-sticky", "range", "roundrobin")
+    pace: float = 1.0
+    """Everything but the network takes this many times longer than what is said here."""
     skew_ms: int = 1_500
     """Wall clocks are off by up to this much either way."""
     workload: Workload = Workload()
@@ -56,6 +72,10 @@ class Scenario(_Part):
     """Kind to how many a minute, where the run's seed leaves it switched on."""
     tree: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Settings of the tree that differ from those below, by group."""
+
+    def paced(self, duration_ms: float) -> float:
+        """Return how long something lasts at this scenario's pace."""
+        return duration_ms * self.pace
 
     def settings(self, assignor: str) -> Settings:
         """Return settings scaled so that minutes of operation pass in seconds."""
@@ -67,30 +87,55 @@ class Scenario(_Part):
                 "page_tasks": 20,
                 "slow_attempt_ms": 400,
                 "completions_max": 100,
+                "clock_check_ms": 1_000,
             },
-            "watermark": {"interval_ms": 900, "lag_ms": 1_500, "stragglers_max": 5},
+            "watermark": {
+                "interval_ms": 900,
+                "lag_ms": 1_500,
+                "stragglers_max": 5,
+                "completion_retention_ms": 14 * 86_400_000,
+            },
             "execution": {"workers": 16, "row_bytes_max": 2_000, "lease_retry_ms": 150},
             "recovery": {
                 "catch_up_deadline_ms": 5_000,
                 "drain_deadline_ms": 2_000,
                 "persist_deadline_ms": 10_000,
+                "rebuild_pause_min_ms": 100,
                 "rebuild_pause_max_ms": 3_000,
             },
         }
         for group, values in self.tree.items():
             tree[group].update(values)
-        return Settings(
+        group_ms = {
+            "session_timeout_ms": 5_000,
+            "max_poll_interval_ms": 15_000,
+            "lease_margin_ms": 500,
+            "commit_interval_ms": 500,
+        }
+        settings = Settings(
             tree=TreeSettings.model_validate(tree),
-            group=GroupSettings.model_validate(
-                {
-                    "assignor": assignor,
-                    "session_timeout_ms": 5_000,
-                    "max_poll_interval_ms": 15_000,
-                    "lease_margin_ms": 500,
-                    "commit_interval_ms": 500,
-                }
-            ),
+            group=GroupSettings.model_validate({"assignor": assignor, **group_ms}),
         )
+        return settings if self.pace == 1.0 else self._slowed(settings, tree, group_ms)
+
+    def _slowed(
+        self, settings: Settings, tree: dict[str, dict[str, int]], group_ms: dict[str, int]
+    ) -> Settings:
+        """Return settings whose times are longer, also where a user may not set them so."""
+        groups = {
+            name: getattr(settings.tree, name).model_copy(update=self._paced_times(values))
+            for name, values in tree.items()
+        }
+        return settings.model_copy(
+            update={
+                "tree": settings.tree.model_copy(update=groups),
+                "group": settings.group.model_copy(update=self._paced_times(group_ms)),
+            }
+        )
+
+    def _paced_times(self, values: dict[str, int]) -> dict[str, int]:
+        times = {name: value for name, value in values.items() if name.endswith("_ms")}
+        return {name: round(self.paced(value)) for name, value in times.items()}
 
 
 def load_scenarios() -> dict[str, Scenario]:

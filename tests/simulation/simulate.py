@@ -7,8 +7,8 @@ from itertools import islice
 from scheduler.in_flight import POLL_RECORDS_MAX
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
-from tests.simulation.member import Trace
 from tests.simulation.scenario import Scenario
+from tests.simulation.watched import Trace
 from tests.simulation.world import World
 
 COMPLAINTS_MAX = 5
@@ -71,7 +71,8 @@ def judge(world: World) -> Iterator[str]:
         tree=world.settings.tree,
         pace=world.pace,
         wall_at_start_ms=world.wall_at_start_ms,
-        queued_beyond_max=min(POLL_RECORDS_MAX, world.settings.tree.window.tasks_max),
+        attempts_max=world.scenario.workload.attempts_max,
+        queued_beyond_max=2 * min(POLL_RECORDS_MAX, world.settings.tree.window.tasks_max),
     )
     for invariant in INVARIANTS:
         for sentence in islice(invariant(run), COMPLAINTS_MAX):

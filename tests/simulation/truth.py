@@ -3,10 +3,11 @@
 The simulation looks into the memory adapters directly.  Nothing here changes them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from actors.model.codec import Command, LogRecord, decode_record
+from actors.model.codec import Command, CommandKind, LogRecord, decode_record
 from actors.model.errors import PoisonRecord
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
@@ -25,9 +26,14 @@ Value = TypeVar("Value")
 class WatchedRows(Rows[Value]):
     """Rows that tell of every write that took effect."""
 
-    def __init__(self, stored: Callable[[int, TaskKey, Value, int], None]) -> None:
+    def __init__(
+        self,
+        stored: Callable[[int, TaskKey, Value, int], None],
+        removed: Callable[[int, dict[TaskKey, tuple[int, Value]]], None],
+    ) -> None:
         super().__init__()
         self._stored = stored
+        self._removed = removed
 
     def insert(
         self, partition: int, key: TaskKey, value: Value, write_time: int, number: int = 0
@@ -36,6 +42,16 @@ class WatchedRows(Rows[Value]):
         super().insert(partition, key, value, write_time, number)
         if self._cells[partition].get((key, number)) == (write_time, value):
             self._stored(partition, key, value, write_time)
+
+    def delete(self, partition: int, first_ms: int, end_ms: int, write_time: int) -> None:
+        """Remove whole hours, and tell what was removed, with its write time."""
+        first, end = first_key_at(first_ms), first_key_at(end_ms)
+        before = {k: c for (k, _), c in self._cells[partition].items() if first <= k < end}
+        super().delete(partition, first_ms, end_ms, write_time)
+        cells = self._cells[partition]
+        gone = {key: cell for key, cell in before.items() if (key, 0) not in cells}
+        if gone:
+            self._removed(partition, gone)
 
 
 class WatchedDict(dict[Key, Value], Generic[Key, Value]):
@@ -64,11 +80,21 @@ class Truth:
         self._data = data
         self._row_bytes_max = row_bytes_max
         self._decoded: dict[tuple[int, int], StoredTask | Command | str] = {}
+        self._swept: dict[tuple[int, TaskKey], tuple[int, Completion]] = {}
+        """Completions whose retention was over."""
+        self._decided: set[tuple[int, int]] = set()
+        """Places of commands that ever had an outcome."""
+        self._outside: dict[TaskKey, int] = {}
+        """Keys of rows that were written beside the log, and their partition."""
 
     def records(self, partition: int, first: int = 0) -> Iterator[LogRecord]:
         """Yield the records of a partition."""
         stored = self._broker.partitions[partition]
         yield from stored.read(first, stored.end_offset + 1)[0]
+
+    def appended_ms(self, partition: int, offset: int) -> int:
+        """Return the wall time at which a record was appended."""
+        return next(self.records(partition, offset)).timestamp_ms
 
     def entry(self, record: LogRecord) -> StoredTask | Command | str:
         """Return what a record says: an entry, ``poison`` or ``misplaced``."""
@@ -117,12 +143,12 @@ class Truth:
                     if self.entry(other) != "misplaced"
                 )
             case Command():
-                return (record.partition, record.offset) in self._data.outcomes
+                return (record.partition, record.offset) in self._decided
             case StoredTask(key=key, offset=offset):
                 row = self.row(record.partition, key)
-                completion = self.completion(record.partition, key)
+                completion = self.last_completion(record.partition, key)
                 return (row is not None and row.offset >= offset) or (
-                    completion is not None and completion[1].closes(offset)
+                    completion is not None and self._closes(record.partition, completion[1], offset)
                 )
             case other:
                 raise AssertionError(f"{other} is no entry")
@@ -148,13 +174,54 @@ class Truth:
         cell = self._data.completions._cells[partition].get((key, 0))
         return None if cell is None else (cell[0] >> EPOCH_SHIFT, cell[1])
 
+    def failures(self, partition: int) -> Counter[TaskKey]:
+        """Count the failed attempts that history keeps of each key."""
+        cells = self._data.attempts._cells[partition].items()
+        return Counter(key for (key, _), (_, row) in cells if row.finished_ms is not None)
+
+    def last_completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:
+        """Return a key's completion, or the last one that its retention outlived."""
+        return self.completion(partition, key) or self._swept.get((partition, key))
+
+    def note_swept(self, partition: int, gone: Mapping[TaskKey, tuple[int, Completion]]) -> None:
+        """Remember completions that were deleted."""
+        for key, (write_time, completion) in gone.items():
+            self._swept[partition, key] = (write_time >> EPOCH_SHIFT, completion)
+
+    def note_decided(self, partition: int, offset: int) -> None:
+        """Remember that a command had an outcome, which goes with its key's completion."""
+        self._decided.add((partition, offset))
+
+    def note_outside(self, partition: int, key: TaskKey) -> None:
+        """Expect a row that was written beside the log to run, as if a record had made it."""
+        self._outside[key] = partition
+
     def is_closed(self, partition: int, row: StoredTask) -> bool:
         """Whether the store says that a row is closed."""
-        completion = self.completion(partition, row.key)
-        return completion is not None and completion[1].closes(row.offset)
+        completion = self.last_completion(partition, row.key)
+        return completion is not None and self._closes(partition, completion[1], row.offset)
+
+    def _closes(self, partition: int, completion: Completion, offset: int) -> bool:
+        """Whether a completion closes a row made by that record: the rule of promises P5 and P6,
+        said again without the engine's own words for it.
+        """
+        match completion.result:
+            case CompletionResult.SUCCESS | CompletionResult.FAILURE | CompletionResult.DROPPED:
+                return True
+            case CompletionResult.CANCELLED | CompletionResult.MOVED:
+                return offset <= completion.offset or self._is_run_now(partition, completion)
+            case _:
+                return False
+
+    def _is_run_now(self, partition: int, completion: Completion) -> bool:
+        entry = self.entry(next(self.records(partition, completion.offset)))
+        return isinstance(entry, Command) and entry.kind is CommandKind.RUN_NOW
 
     def orphans(self, partition: int, mark: Watermark, durable: int) -> tuple[TaskKey, ...]:
-        """Return the open tasks, made by records below ``durable``, a restart would not load."""
+        """Return the open tasks, made by records below ``durable``, a restart would not load.
+
+        A row that was written beside the log counts when its record is durable.
+        """
         firsts = {each.ordering_id: each.first_ms for each in mark.stragglers}
         rows = self._data.tasks.before(partition, first_key_at(INSTANT_MIN_MS), mark.watermark_ms)
         return tuple(row.key for row in self._unlisted(partition, rows, firsts, durable))
@@ -164,11 +231,11 @@ class Truth:
     ) -> Iterator[StoredTask]:
         for row in rows:
             listed_ms = firsts.get(row.key.ordering_id)
-            if row.offset >= durable or self.is_closed(partition, row):
+            if not 0 <= row.offset < durable or self.is_closed(partition, row):
                 continue
             if listed_ms is not None and listed_ms <= row.key.scheduled_ms:
                 continue
-            completion = self.completion(partition, row.key)
+            completion = self.last_completion(partition, row.key)
             reopened = completion is not None and (
                 completion[1].result is CompletionResult.REOPENED
                 and completion[1].offset >= durable
@@ -180,17 +247,17 @@ class Truth:
         """Return what is still to be done, for a person to read; empty where all is closed."""
         found = []
         for partition in range(len(self._broker.partitions)):
-            latest = {}
+            latest = {key: -1 for key, place in self._outside.items() if place == partition}
             for offset, entry in self.entries(partition):
                 if isinstance(entry, StoredTask):
                     latest[entry.key] = offset
-                elif isinstance(entry, Command) and (partition, offset) not in self._data.outcomes:
+                elif isinstance(entry, Command) and (partition, offset) not in self._decided:
                     found.append(f"{entry.kind} of {entry.key} has no outcome")
             for key, recorded in latest.items():
                 row = self.row(partition, key)
-                completion = self.completion(partition, key)
+                completion = self.last_completion(partition, key)
                 offset = max(recorded, row.offset if row else -1)
-                if completion is None or not completion[1].closes(offset):
+                if completion is None or not self._closes(partition, completion[1], offset):
                     found.append(f"{key} is open")
             rows = self._data.tasks.before(partition, first_key_at(INSTANT_MIN_MS), 10**15)
             found += [

@@ -1,6 +1,6 @@
-"""What clients and foreign producers send in a simulated run, all from its random numbers.
+"""What clients send in a simulated run, and when others send their part, from random numbers.
 
-It decides keys, times and how each attempt of a task goes; the real client does the sending.
+It decides what is asked for and when; the real client does the sending.
 """
 
 import random
@@ -10,29 +10,17 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from actors.model.codec import CommandKind, encode_task
+from actors.model.codec import CommandKind
 from actors.model.errors import HourhandError
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.task import Task
 from actors.ports.clock import Clock
-from actors.ports.log import LogWriter
 from scheduler.client import Receipt, SchedulerClient
 from tests.simulation.history import Asked
+from tests.simulation.outside import OutsideWriter
+from tests.simulation.producers import Producers
 from tests.simulation.scenario import Workload
-
-HEALTHY, SICK = "h", "s"
-"""First letters of ordering ids whose tasks always succeed soon, and of all others."""
-
-_POISON: tuple[bytes, ...] = (
-    b"",
-    b"{",
-    b'{"orderingId":"h0"}',
-    b'{"orderingId":"","scheduledTime":"2026-01-01T00:00:00.000Z","uniquenessKey":"x"}',
-    b'{"orderingId":"h0","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","version":9}',
-    b'{"orderingId":"h0","scheduledTime":"soon","uniquenessKey":"x","taskData":{},"version":1}',
-)
+from tests.simulation.task_maker import SICK, TaskMaker
 
 
 class Sender(Protocol):
@@ -58,28 +46,37 @@ class WorkloadDriver:
         workload: Workload,
         *,
         client: SchedulerClient,
-        client_clock: Clock,
-        writer: LogWriter,
+        maker: TaskMaker,
+        producers: Producers,
+        outside: OutsideWriter,
         grace_ms: int,
         rng: random.Random,
     ) -> None:
+        self.producers = producers
+        self.outside = outside
         self._world = world
         self._workload = workload
         self._client = client
-        self._clock = client_clock
-        self._writer = writer
+        self._maker = maker
+        self._clock = maker.clock
         self._grace_ms = grace_ms
         self._rng = rng
-        self._number = 0
         self._known: list[TaskKey] = []
+        self._until_ms = 0.0
 
     def begin(self, until_ms: float) -> None:
         """Plan the first of everything; each plans the next of its kind."""
-        for _ in range(self._workload.burst_tasks):
-            self._world.after(self._rng.uniform(0.0, 1_000.0), self._send_burst_task)
-        self._repeat(self._workload.tasks_per_s, self._send_task, until_ms)
-        self._repeat(self._workload.commands_per_s, self._send_command, until_ms)
-        self._repeat(self._workload.strange_per_s, self._send_strange, until_ms)
+        self._until_ms = until_ms
+        load, pace = self._workload, self._maker.pace
+        for _ in range(load.burst_tasks):
+            self._world.after(self._rng.uniform(0.0, 1_000.0) * pace, self._send_burst_task)
+        for _ in range(load.backlog_tasks):
+            delay_ms = self._rng.uniform(0.0, 5_000.0) * pace
+            self._world.after(delay_ms, self.producers.send_backlog_task)
+        self._repeat(load.tasks_per_s, self._send_task, until_ms)
+        self._repeat(load.commands_per_s, self._send_command, until_ms)
+        self._repeat(load.strange_per_s, self._send_strange, until_ms)
+        self._repeat(load.outside_per_s, self.outside.write_batch, until_ms)
 
     def drop(self, keys: Iterable[TaskKey]) -> None:
         """Drop what an operator would find blocked."""
@@ -89,7 +86,7 @@ class WorkloadDriver:
     def _repeat(self, per_s: float, action: Callable[[], None], until_ms: float) -> None:
         if not per_s:
             return
-        delay_ms = self._rng.expovariate(per_s / 1000.0)
+        delay_ms = self._rng.expovariate(per_s / 1000.0) * self._maker.pace
         if self._world.clock.monotonic_ms() + delay_ms >= until_ms:
             return
 
@@ -106,82 +103,52 @@ class WorkloadDriver:
         if known and self._rng.random() < 0.12:
             key = self._rng.choice(known)
         else:
-            key = TaskKey(self._time_ms(), self._ordering_id(), self._next_name())
-        self._schedule(key, self._data(key.ordering_id))
+            ordering_id = self._maker.ordering_id()
+            key = TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
+        self._schedule(key, self._maker.data(key.ordering_id))
+        if self._rng.random() < self._workload.races:
+            self._plan_race(key)
+        if self._workload.again and self._rng.random() < self._workload.again:
+            self._plan_again(key)
+
+    def _plan_again(self, key: TaskKey) -> None:
+        """Send a later record of the key: it runs, waits for its retry, or is closed by then."""
+        due_in_ms = key.scheduled_ms - self._clock.now_ms()
+        delay_ms = due_in_ms + self._rng.uniform(0.0, 4_000.0) * self._maker.pace
+        if 0 <= delay_ms < self._until_ms - self._world.clock.monotonic_ms():
+            data = self._maker.data(key.ordering_id)
+            self._world.after(delay_ms, lambda: self._schedule(key, data))
 
     def _send_burst_task(self) -> None:
-        due_ms = self._clock.now_ms() // 1000 * 1000 + 3_000
-        key = TaskKey(due_ms, f"{SICK}0", self._next_name())
-        self._schedule(key, {"n": self._number, "runs": ["ok:30"], "blocking": True})
+        due_ms = self._clock.now_ms() // 1000 * 1000 + self._maker.paced(3_000)
+        key = TaskKey(due_ms, f"{SICK}0", self._maker.next_name())
+        self._schedule(key, self._maker.plan(["ok:30"], blocking=True))
 
     def _schedule(self, key: TaskKey, data: dict[str, JsonValue]) -> None:
-        task = self._task(key, data)
-        future = self._client.schedule_task(task)
+        future = self._client.schedule_task(self._maker.task(key, data))
         self._asked("schedule", key, key.scheduled_ms, future)
         self._known.append(key)
-
-    def _task(self, key: TaskKey, data: dict[str, JsonValue]) -> Task:
-        return Task(
-            ordering_id=key.ordering_id,
-            scheduled_time=from_millis(key.scheduled_ms),
-            uniqueness_key=key.uniqueness_key,
-            data=data,
-        )
-
-    def _next_name(self) -> str:
-        self._number += 1
-        return f"t{self._number}"
-
-    def _ordering_id(self) -> str:
-        load = self._workload
-        sick = self._rng.random() < 0.35 and load.sick_ordering_ids
-        letter, count = (SICK, load.sick_ordering_ids) if sick else (HEALTHY, load.ordering_ids)
-        return f"{letter}{self._rng.randrange(count)}"
-
-    def _time_ms(self) -> int:
-        rng, now_ms, ahead_ms = self._rng, self._clock.now_ms(), self._workload.ahead_ms
-        lot = rng.random()
-        if lot < 0.06:
-            edge_ms = self._grace_ms
-            return now_ms - rng.choice((edge_ms, edge_ms + 1, rng.randrange(2 * edge_ms)))
-        if lot < 0.3:
-            return now_ms + rng.randrange(800)
-        if lot < 0.4:
-            return now_ms + ahead_ms + rng.randrange(10_000)
-        # Round times make neighbours of the same millisecond.
-        return now_ms // 100 * 100 + 100 * rng.randrange(1, ahead_ms // 100 + 2)
-
-    def _data(self, ordering_id: str) -> dict[str, JsonValue]:
-        rng, self._number = self._rng, self._number + 1
-        blocking = rng.random() < 0.6
-        if ordering_id.startswith(HEALTHY):
-            runs = [f"ok:{rng.randrange(50)}"]
-        elif rng.random() < self._workload.kills:
-            runs = ["kill:0"] * rng.randrange(1, 3) + ["ok:5"]
-        else:
-            hang = f"ok:{rng.randrange(500, self._workload.hang_ms)}"
-            runs = list(
-                rng.choice(
-                    (
-                        ["ok:10"],
-                        ["ok:300"],
-                        ["fail:20", "ok:20"],
-                        ["fail:5"],
-                        ["retry:50", "fail:700", "ok:5"],
-                        ["drop:10"],
-                        [hang],
-                        ["fail:20", hang],
-                    )
-                )
-            )
-        return {"n": self._number, "runs": list[JsonValue](runs), "blocking": blocking}
 
     # Commands.
 
     def _send_command(self) -> None:
-        if not self._known:
+        if self._known:
+            self._command(self._rng.choice(self._known[-25:]))
+
+    def _plan_race(self, key: TaskKey) -> None:
+        """Aim commands at the moment a task falls due and at its first attempt.
+
+        A command takes as long to arrive as the next poll takes to come.
+        """
+        due_in_ms = key.scheduled_ms - self._clock.now_ms()
+        delay_ms = due_in_ms + self._rng.uniform(-150.0, 600.0) * self._maker.pace
+        if not 0 <= delay_ms < self._until_ms - self._world.clock.monotonic_ms():
             return
-        key = self._rng.choice(self._known[-25:])
+        for _ in range(self._rng.choice((1, 1, 2))):
+            self._world.after(delay_ms, lambda: self._command(key))
+            delay_ms += self._rng.uniform(0.0, 50.0)
+
+    def _command(self, key: TaskKey) -> None:
         kind = self._rng.choice(list(CommandKind))
         match kind:
             case CommandKind.CANCEL:
@@ -193,33 +160,15 @@ class WorkloadDriver:
             case CommandKind.RUN_NOW:
                 self._asked(kind, key, 0, self._client.run_task_now(key))
             case CommandKind.RESCHEDULE:
-                to_ms = self._rng.choice((self._time_ms(), key.scheduled_ms))
+                to_ms = self._rng.choice((self._maker.time_ms(), key.scheduled_ms))
                 future = self._client.reschedule_task(key, from_millis(to_ms))
                 self._asked(kind, key, to_ms, future)
                 self._known.append(key._replace(scheduled_ms=to_ms))
 
-    # What other producers do.
-
     def _send_strange(self) -> None:
-        rng, count = self._rng, self._writer.partition_count()
-        lot = rng.random()
-        if lot < 0.35:
-            value = rng.choice((*_POISON, b"x" * 3_000))
-            self._writer.append(rng.randrange(count), b"any", value)
-            return
-        ordering_id = f"{HEALTHY}{rng.randrange(self._workload.ordering_ids)}"
-        now_ms = self._clock.now_ms()
-        own = partition_of(ordering_id, count)
-        if lot < 0.6:
-            due_ms = now_ms + rng.randrange(-2_000, self._workload.ahead_ms)
-            partition = (own + 1) % count
-        else:
-            due_ms = now_ms - rng.choice((3_000, 60_000, 7_200_000, 2 * 86_400_000))
-            partition = own
-        key = TaskKey(due_ms, ordering_id, self._next_name())
-        task = self._task(key, {"n": self._number, "runs": ["ok:5"], "blocking": False})
-        self._writer.append(partition, ordering_id.encode(), encode_task(task))
-        self._known.append(key)
+        key = self.producers.send_strange()
+        if key is not None:
+            self._known.append(key)
 
     def _asked(self, kind: str, key: TaskKey, time_ms: int, future: "Future[Receipt]") -> None:
         """Note what came of a request, when it is known."""

@@ -6,7 +6,7 @@ the seed picks.  It writes the history; what that history must look like is for 
 
 import heapq
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from itertools import count
 
@@ -14,19 +14,18 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.testing import RecordingTelemetry
+from scheduler.adapters.memory.group import Coordinator
+from scheduler.adapters.memory.stores import MemoryStores
+from tests.simulation.clients import make_driver
 from tests.simulation.execution import ProcessKilled
 from tests.simulation.faults import FaultInjector
 from tests.simulation.history import Asked, Happened, History, Stopped
-from tests.simulation.member import TRACE_MAX, Member, NodeClock, Site, Trace, retry_policy
+from tests.simulation.member import Member, Site, retry_policy
 from tests.simulation.network import Network
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
-from tests.simulation.workloads import WorkloadDriver
+from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 
 START_MS = 1_767_225_600_000
 CHECK_MS = 1_000.0
@@ -37,11 +36,12 @@ class World:
     """One run of one scenario from one seed."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        self.scenario, self.seed = scenario, seed
+        self.scenario, self.seed, self.pace = scenario, seed, scenario.pace
         self.rng = random.Random(f"{scenario.name}/{seed}")
         # Somewhere before the end of an hour, so that runs cross it and whole hours are swept.
         minutes_before = self.rng.choice((0.3, 0.6, 30.0))
-        self.clock = VirtualClock(round(START_MS + HOUR_MS - minutes_before * 60_000))
+        self.wall_at_start_ms = round(START_MS + HOUR_MS - minutes_before * 60_000)
+        self.clock = VirtualClock(self.wall_at_start_ms)
         self.settings = scenario.settings(self.rng.choice(scenario.assignors))
         self.history = History()
         self.trace: Trace = deque(maxlen=TRACE_MAX)
@@ -61,42 +61,26 @@ class World:
             data=self.data,
             settings=self.settings,
             policy=retry_policy(
-                scenario.workload.attempts_max, self._fork(), scenario.workload.on_exhausted
+                scenario.workload.attempts_max,
+                self._fork(),
+                scenario.workload.on_exhausted,
+                scenario.pace,
             ),
             observer=self.recorder,
             trace=self.trace,
+            pace=scenario.pace,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
-        self.driver = self._make_driver()
+        self.driver = make_driver(self, self._fork)
 
     def _fork(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
-
-    def _make_driver(self) -> WorkloadDriver:
-        skew_ms = self.scenario.skew_ms
-        client_clock = NodeClock(self.clock, self.rng.randint(-skew_ms, skew_ms))
-        writer = MemoryWriter(self.broker)
-        ports = ClientPorts(
-            writer=writer,
-            open_stores=lambda: open_memory_stores(self.data),
-            clock=client_clock,
-            telemetry=RecordingTelemetry(),
-        )
-        return WorkloadDriver(
-            self,
-            self.scenario.workload,
-            client=SchedulerClient(self.settings, ports),
-            client_clock=client_clock,
-            writer=writer,
-            grace_ms=self.settings.client.grace_ms,
-            rng=self._fork(),
-        )
 
     # The run.
 
     def run(self) -> None:
         """Run to the end: a busy time with faults, then a bounded one without."""
-        busy_ms = self.scenario.duration_s * 1000.0
+        busy_ms = self.scenario.paced(self.scenario.duration_s * 1000.0)
         for _ in range(self.scenario.nodes):
             self.start_member()
         self.driver.begin(busy_ms)
@@ -104,19 +88,29 @@ class World:
         self._sample()
         self._run_until(busy_ms)
         self._make_peace()
-        end_ms = busy_ms + self.scenario.settle_s * 1000.0
+        end_ms = busy_ms + self.scenario.paced(self.scenario.settle_s * 1000.0)
         while self.now_ms() < end_ms and not self._is_finished():
-            self._run_until(self.now_ms() + CHECK_MS)
+            self._run_until(self.now_ms() + self.scenario.paced(CHECK_MS))
         for member in self.members:
             self.stop_member(member)
-        self._run_until(self.now_ms() + 10_000.0)
+        self._run_until(self.now_ms() + self.scenario.paced(10_000.0))
+
+    def counts(self) -> Counter[str]:
+        """Return how often each kind of fault was injected, and each strange thing met."""
+        sources = (self.network, self.recorder, self.driver.producers, self.driver.outside)
+        return sum((source.counts for source in sources), Counter(self.faults.counts))
 
     def _make_peace(self) -> None:
         """End every fault; what is gone comes back."""
         self.network.clear()
+        self.coordinator.come_back(sessions_renewed=True)
+        self.broker.refused.clear()
+        self.data.page_limit = lambda asked: asked
         for member in self.members:
             member.paused_until_ms = min(member.paused_until_ms, self.now_ms())
             member.crash_in = None
+            if member.log.membership is not None:
+                member.log.membership.reachable = True
         for name in sorted(self._starts)[: self.scenario.nodes]:
             if name not in self._members and name not in self._rejoining:
                 self.start_member(name)
@@ -136,9 +130,12 @@ class World:
 
     def _run_until(self, end_ms: float) -> None:
         while True:
-            times = [self.network.next_ms(), self._actions[0][0] if self._actions else None]
-            times += [member.next_ms() for member in self._members.values()]
-            next_ms = min((time for time in times if time is not None), default=end_ms)
+            next_ms = min([member.next_ms() for member in self._members.values()], default=end_ms)
+            network_ms = self.network.next_ms()
+            if network_ms is not None and network_ms < next_ms:
+                next_ms = network_ms
+            if self._actions and self._actions[0][0] < next_ms:
+                next_ms = self._actions[0][0]
             if next_ms >= end_ms:
                 break
             self.clock.advance(max(0.0, next_ms - self.now_ms()))
@@ -151,11 +148,10 @@ class World:
         self.network.run_due()
         while self._actions and self._actions[0][0] <= now_ms:
             heapq.heappop(self._actions)[2]()
-        members = self.members
-        self.rng.shuffle(members)
+        members = [each for each in self._members.values() if each.next_ms() <= now_ms]
+        if len(members) > 1:
+            self.rng.shuffle(members)
         for member in members:
-            if member.next_ms() > now_ms:
-                continue
             try:
                 member.work()
             except ProcessKilled:
@@ -166,8 +162,8 @@ class World:
     def _sample(self) -> None:
         for member in self.members:
             for sample in member.sample():
-                self.history.add(sample)
-        self.after(CHECK_MS, self._sample)
+                self.recorder.sampled(sample)
+        self.after(self.scenario.paced(CHECK_MS), self._sample)
 
     # What happens to nodes; ``faults`` asks for most of it.
 
@@ -175,6 +171,23 @@ class World:
     def members(self) -> list[Member]:
         """The nodes that live, in the order of their names."""
         return [self._members[name] for name in sorted(self._members)]
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The group's coordinator."""
+        return self.broker.group(self.settings.group.id)
+
+    def owner_of(self, partition: int) -> Member | None:
+        """Return the node that the group names a partition's owner."""
+        for member in self.members:
+            membership = member.log.membership
+            if membership is not None and membership.alive and partition in membership.assigned:
+                return member
+        return None
+
+    def send_late_tasks(self) -> int:
+        """Have a foreign producer send overdue tasks of one partition; return which."""
+        return self.driver.producers.send_late()
 
     def now_ms(self) -> float:
         """Return the virtual time passed."""
@@ -239,7 +252,7 @@ class World:
         name = member.name.partition(".")[0]
         self._rejoining.setdefault(name, 0.0)
         delay_ms = self.rng.choice((100.0, 1_500.0, self.rng.uniform(4_000.0, 9_000.0)))
-        self.after(delay_ms, lambda: self.start_member(name))
+        self.after(self.scenario.paced(delay_ms), lambda: self.start_member(name))
 
     def _remove(self, member: Member, why: str) -> None:
         name = member.name.partition(".")[0]

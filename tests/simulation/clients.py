@@ -1,0 +1,90 @@
+"""Puts together who sends: the real client, foreign producers, and a writer beside the log.
+
+It picks what each of them is given of a world, and sends nothing.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.codec import LogRecord
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.settings import Settings
+from scheduler.testing import RecordingTelemetry
+from tests.simulation.history import Asked, Happened
+from tests.simulation.network import Network
+from tests.simulation.outside import OutsideWriter
+from tests.simulation.producers import Producers
+from tests.simulation.scenario import Scenario
+from tests.simulation.task_maker import TaskMaker
+from tests.simulation.truth import Truth
+from tests.simulation.watched import NodeClock
+from tests.simulation.workloads import WorkloadDriver
+
+
+class ServedWorld(Protocol):
+    """What senders see of the world."""
+
+    scenario: Scenario
+    settings: Settings
+    clock: VirtualClock
+    broker: MemoryBroker
+    data: MemoryStores
+    network: Network
+    truth: Truth
+
+    def after(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+
+    def note(self, entry: Asked | Happened) -> None:
+        """Keep what happened."""
+
+
+def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> WorkloadDriver:
+    """Return what sends all that a scenario's workload asks for."""
+    scenario, settings, load = world.scenario, world.settings, world.scenario.workload
+    grace_ms = settings.client.grace_ms
+    clock = NodeClock(world.clock, fork().randint(-scenario.skew_ms, scenario.skew_ms))
+    writer = MemoryWriter(world.broker)
+    maker = TaskMaker(load, clock=clock, grace_ms=grace_ms, pace=scenario.pace, rng=fork())
+
+    ports = ClientPorts(
+        writer=writer,
+        open_stores=lambda: open_memory_stores(world.data),
+        clock=clock,
+        telemetry=RecordingTelemetry(),
+    )
+    return WorkloadDriver(
+        world,
+        load,
+        client=SchedulerClient(settings, ports),
+        maker=maker,
+        producers=Producers(
+            load,
+            maker=maker,
+            writer=writer,
+            records=lambda: _records(world),
+            row_bytes_max=settings.tree.execution.row_bytes_max,
+            rng=fork(),
+        ),
+        outside=OutsideWriter(
+            maker=maker,
+            stores=open_memory_stores(world.data, world.network.to_store("outside")),
+            writer=writer,
+            after=world.after,
+            note_written=world.truth.note_outside,
+            pause_ms=load.outside_pause_ms,
+            rng=fork(),
+        ),
+        grace_ms=grace_ms,
+        rng=fork(),
+    )
+
+
+def _records(world: ServedWorld) -> list[LogRecord]:
+    """Return what any producer may send again: all that is in the log."""
+    return [each for p in range(world.scenario.partitions) for each in world.truth.records(p)]

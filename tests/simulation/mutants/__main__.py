@@ -1,0 +1,132 @@
+"""Hunts mutants from the command line: ``python -m tests.simulation.mutants``.
+
+It decides which mutants are hunted, in how many processes, and how the result is told.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.simulation.mutants.hunt import Catch, HuntFailed, Plan, hunt, plans
+from tests.simulation.mutants.mutant import Mutant, MutantNotApplied, load_mutants
+from tests.simulation.mutants.trees import Trees
+
+SEEDS_MAX = 200
+"""Runs in which a mutant must be caught."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    catch: Catch | None = None
+    error: str = ""
+    """Why it could not be hunted, or why its catch proves nothing."""
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether the simulation saw the fault, and nothing but the fault."""
+        return self.catch is not None and not self.error
+
+
+def main() -> int:
+    """Hunt what was asked for; return 1 where a mutant lives or cannot be hunted."""
+    arguments = _parse()
+    mutants = load_mutants()
+    chosen = [mutants[name] for name in arguments.only or mutants]
+    results = []
+    with TemporaryDirectory(prefix="hourhand-mutants-") as folder:
+        for result in hunt_all(chosen, Path(folder), arguments.seeds, arguments.workers):
+            results.append(result)
+            sys.stderr.write(_line(result) + "\n")
+            sys.stderr.flush()
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps([_value(result) for result in results], indent=2) + "\n")
+    else:
+        Console(soft_wrap=True).print(_table(results))
+    alive = sum(not result.is_caught for result in results)
+    sys.stderr.write(f"{len(results)} mutants, {len(results) - alive} caught, {alive} not\n")
+    return min(alive, 1)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(load_mutants()), metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="runs for each mutant")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="how many processes")
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+    return parser.parse_args()
+
+
+def hunt_all(mutants: Sequence[Mutant], folder: Path, seeds: int, workers: int) -> Iterator[Result]:
+    """Yield what became of each mutant, in order; ``folder`` takes copies of the source."""
+    trees = Trees(folder)
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(partial(hunt_one, trees, seeds=seeds), mutants)
+
+
+def hunt_one(trees: Trees, mutant: Mutant, seeds: int) -> Result:
+    """Hunt one mutant; the run that catches it must keep every promise without the fault."""
+    runs = plans(trees.scenarios(), seeds, mutant.scenario)
+    try:
+        with trees.mutated(mutant) as tree:
+            catch = hunt(tree, runs)
+        if catch is None:
+            return Result(mutant)
+        alarm = hunt(trees.original, [Plan(catch.scenario, catch.seed)])
+    except (MutantNotApplied, HuntFailed) as error:
+        return Result(mutant, error=str(error))
+    if alarm is not None:
+        return Result(mutant, catch, f"a false alarm, without the fault too: {alarm.complaint}")
+    return Result(mutant, catch)
+
+
+def _line(result: Result) -> str:
+    if not result.is_caught:
+        return f"{result.mutant.name}: ALIVE {result.error}"
+    assert result.catch is not None, "it was caught"
+    return f"{result.mutant.name}: {result.catch.runs} runs, {result.catch.complaint}"
+
+
+def _table(results: Sequence[Result]) -> Table:
+    table = Table("mutant", "attacks", "caught by", "scenario", "seed", "runs")
+    for result in results:
+        catch, attacks = result.catch, " ".join(result.mutant.promises)
+        if catch is None or result.error:
+            table.add_row(result.mutant.name, attacks, result.error or "NOTHING: it lives")
+        else:
+            names = ", ".join(catch.invariants)
+            where = (catch.scenario, str(catch.seed), str(catch.runs))
+            table.add_row(result.mutant.name, attacks, names, *where)
+    return table
+
+
+def _value(result: Result) -> dict[str, object]:
+    catch = result.catch
+    return {
+        "mutant": result.mutant.name,
+        "says": result.mutant.says,
+        "promises": result.mutant.promises,
+        "caught": result.is_caught,
+        "error": result.error or None,
+        "invariants": catch.invariants if catch else None,
+        "complaint": catch.complaint if catch else None,
+        "scenario": catch.scenario if catch else None,
+        "seed": catch.seed if catch else None,
+        "runs": catch.runs if catch else None,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

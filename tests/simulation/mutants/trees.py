@@ -1,0 +1,42 @@
+"""Copies of the source tree: one as it is, and one for each mutant.
+
+It copies and removes; what is changed in a copy is the mutant's matter.  All copies are made
+of one snapshot, so an edit during a long hunt changes nothing.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.simulation.mutants.mutant import Mutant
+
+ROOT = Path(__file__).parents[3]
+_PARTS = ("actors", "scheduler", "tests/simulation")
+
+
+class Trees:
+    """The snapshot, and a place for copies of it."""
+
+    def __init__(self, folder: Path, root: Path = ROOT) -> None:
+        self._folder = folder
+        self.original = folder / "original"
+        for part in _PARTS:
+            # With compiled files: they are valid as long as the times of the sources are kept.
+            shutil.copytree(root / part, self.original / part)
+        shutil.copy2(root / "tests" / "__init__.py", self.original / "tests" / "__init__.py")
+
+    def scenarios(self) -> list[str]:
+        """Return the names of the snapshot's scenarios, in order."""
+        folder = self.original / "tests" / "simulation" / "scenarios"
+        return sorted(path.stem for path in folder.glob("*.toml"))
+
+    @contextmanager
+    def mutated(self, mutant: Mutant) -> Iterator[Path]:
+        """Provide a tree with this one fault; MutantNotApplied where it does not fit."""
+        with TemporaryDirectory(dir=self._folder) as name:
+            tree = Path(name) / "tree"
+            shutil.copytree(self.original, tree)
+            mutant.apply(tree)
+            yield tree

@@ -1,0 +1,133 @@
+"""What producers other than the client put in the log: late, doubled, misplaced and poison.
+
+It decides what and where, from the run's random numbers; it writes straight to the log.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from actors.model.codec import Command, CommandKind, LogRecord, encode_command, encode_task
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.task import ID_BYTES_MAX
+from actors.ports.log import LogWriter
+from tests.simulation.scenario import Workload
+from tests.simulation.task_maker import TaskMaker
+
+_POISON: tuple[bytes, ...] = (
+    b"",
+    b"{",
+    b'{"orderingId":"h0"}',
+    b'{"orderingId":"","scheduledTime":"2026-01-01T00:00:00.000Z","uniquenessKey":"x"}',
+    b'{"orderingId":"h0","scheduledTime":"2026-01-01T00:00:00Z","uniquenessKey":"x","version":9}',
+    b'{"orderingId":"h0","scheduledTime":"soon","uniquenessKey":"x","taskData":{},"version":1}',
+    b"x" * 3_000,
+)
+_LATE_MS = (3_000, 60_000, 600_000, 7_200_000, 30 * 3_600_000, 2 * 86_400_000)
+
+
+class Producers:
+    """Writes to the log what no client would."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        maker: TaskMaker,
+        writer: LogWriter,
+        records: Callable[[], Sequence[LogRecord]],
+        row_bytes_max: int,
+        rng: random.Random,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._workload = workload
+        self._maker = maker
+        self._writer = writer
+        self._records = records
+        self._row_bytes_max = row_bytes_max
+        self._rng = rng
+
+    def send_strange(self) -> TaskKey | None:
+        """Append something; return the key of the task, where it is one that will run."""
+        lot = self._rng.random()
+        if lot < 0.25:
+            self._send_poison()
+        elif lot < 0.45:
+            self._send_again()
+        elif lot < 0.55:
+            self._send_misplaced_command()
+        elif lot < 0.75:
+            due_ms = self._maker.clock.now_ms() + self._rng.randrange(
+                -2_000, self._maker.paced(self._workload.ahead_ms)
+            )
+            return self._send_task(due_ms, self._maker.healthy_id(), misplaced=True)
+        else:
+            due_ms = self._maker.clock.now_ms() - self._rng.choice(_LATE_MS)
+            return self._send_task(due_ms, self._maker.healthy_id())
+        return None
+
+    def send_late(self) -> int:
+        """Append overdue tasks of one id, the first of which lasts; return their partition."""
+        ordering_id = self._maker.sick_id()
+        first_ms = self._maker.clock.now_ms() - self._rng.choice(_LATE_MS)
+        plans = [[self._maker.hang()], ["ok:5"], ["ok:5"]][self._rng.randrange(2) :]
+        for number, runs in enumerate(plans):
+            key = TaskKey(first_ms + 500 * number, ordering_id, self._maker.next_name())
+            task = self._maker.task(key, self._maker.plan(runs, blocking=True))
+            self._append(key, encode_task(task))
+            self.counts["late record"] += 1
+        return partition_of(ordering_id, self._writer.partition_count())
+
+    def send_backlog_task(self) -> None:
+        """Append a task somewhere around now, as a producer does that nobody checks."""
+        reach_ms = self._maker.paced(self._workload.backlog_ahead_ms)
+        due_ms = self._maker.clock.now_ms() + self._rng.randrange(-reach_ms, reach_ms)
+        self._send_task(due_ms, self._maker.ordering_id())
+
+    def _send_task(self, due_ms: int, ordering_id: str, *, misplaced: bool = False) -> TaskKey:
+        key = TaskKey(due_ms, ordering_id, self._maker.next_name())
+        task = self._maker.task(key, self._maker.plan(["ok:5"], blocking=False))
+        self.counts["late record"] += due_ms < self._maker.clock.now_ms()
+        self._append(key, encode_task(task), misplaced=misplaced)
+        return key
+
+    def _send_poison(self) -> None:
+        """Append what cannot be read, or can be read and never be stored."""
+        self.counts["poison record"] += 1
+        key = TaskKey(self._maker.clock.now_ms(), self._maker.healthy_id(), "p")
+        kind = self._rng.randrange(4)
+        if kind == 0:
+            task = self._maker.task(key, {"pad": "x" * self._row_bytes_max})
+            self._append(key, encode_task(task))
+        elif kind == 1:
+            # Its maker does not know how long an id may be.
+            value = encode_task(self._maker.task(key, {}))
+            long = b'"uniquenessKey":"' + b"x" * (ID_BYTES_MAX + 1)
+            self._append(key, value.replace(b'"uniquenessKey":"p', long))
+        else:
+            partition = self._rng.randrange(self._writer.partition_count())
+            self._writer.append(partition, b"any", self._rng.choice(_POISON))
+
+    def _send_again(self) -> None:
+        """Append a record that is in the log already, as a producer does that heard nothing."""
+        records = self._records()
+        if records:
+            record = self._rng.choice(records)
+            self.counts["replayed record"] += 1
+            self._writer.append(record.partition, record.key or b"", record.value or b"")
+
+    def _send_misplaced_command(self) -> None:
+        records = self._records()
+        if records:
+            key = TaskKey(self._maker.clock.now_ms() + 3_000, self._maker.healthy_id(), "m")
+            kind = self._rng.choice((CommandKind.CANCEL, CommandKind.RUN_NOW))
+            self._append(key, encode_command(Command(kind, key)), misplaced=True)
+
+    def _append(self, key: TaskKey, value: bytes, *, misplaced: bool = False) -> None:
+        count = self._writer.partition_count()
+        partition = partition_of(key.ordering_id, count)
+        if misplaced:
+            self.counts["misplaced record"] += 1
+            partition = (partition + 1) % count
+        self._writer.append(partition, key.ordering_id.encode(), value)

@@ -1,0 +1,148 @@
+"""Turns what takes effect in the store and the group into entries of a run's history.
+
+It notes, with each entry, what was true at that moment and cannot be told later.  It does not
+judge.
+"""
+
+from collections import Counter
+from typing import Protocol
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.key import TaskKey
+from actors.model.ownership import Claim
+from actors.model.status import CommandOutcome, Completion, RecordedOutcome
+from actors.model.task import StoredTask
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.stores import MemoryStores
+from scheduler.settings import Settings
+from tests.simulation.history import (
+    Claimed,
+    Committed,
+    Completed,
+    CompletionsRemoved,
+    History,
+    OutcomeStored,
+    RowsRemoved,
+    RowStored,
+    WatermarkSaved,
+)
+from tests.simulation.network import Network
+from tests.simulation.truth import Truth, WatchedDict, WatchedRows
+
+
+class RecordedWorld(Protocol):
+    """What the recorder sees of the world."""
+
+    clock: VirtualClock
+    history: History
+    network: Network
+    broker: MemoryBroker
+    data: MemoryStores
+    truth: Truth
+    settings: Settings
+
+
+class StoreRecorder:
+    """Watches the store and the group's offsets of one world."""
+
+    def __init__(self, world: RecordedWorld) -> None:
+        self.counts: Counter[str] = Counter()
+        self._world = world
+        self._history = world.history
+        self._truth = world.truth
+        self._durable: dict[int, int] = {}
+        """By partition: how far every record is known to be durable."""
+        self._claimed_ms: dict[tuple[int, int], float] = {}
+        self._done_ms: dict[tuple[int, TaskKey], float] = {}
+        self._row_gone_ms: dict[TaskKey, float] = {}
+        self._watch()
+
+    def _watch(self) -> None:
+        data = self._world.data
+        data.tasks = WatchedRows(self._row_stored, self._rows_removed)
+        data.completions = WatchedRows(self._completed, self._completions_removed)
+        data.claims = WatchedDict(self._claim_stored)
+        data.outcomes = WatchedDict(self._outcome_stored)
+        self._committed: WatchedDict[int, int] = WatchedDict(
+            lambda partition, offset, _before: self._commit(partition, offset, "group")
+        )
+        self._world.broker.group(self._world.settings.group.id).committed = self._committed
+
+    def _now_ms(self) -> float:
+        return self._world.clock.monotonic_ms()
+
+    def is_committed(self) -> bool:
+        """Whether every record of the log is committed."""
+        partitions = self._world.broker.partitions
+        return all(
+            self._committed.get(number, 0) >= stored.end_offset
+            for number, stored in enumerate(partitions)
+        )
+
+    def _row_stored(self, partition: int, key: TaskKey, row: StoredTask, write_time: int) -> None:
+        entry = RowStored(self._now_ms(), partition, key, row.offset, write_time)
+        self._history.add(entry)
+
+    def _completed(
+        self, partition: int, key: TaskKey, completion: Completion, write_time: int
+    ) -> None:
+        self._done_ms[partition, key] = self._now_ms()
+        result, offset = completion.result, completion.offset
+        self._history.add(Completed(self._now_ms(), partition, key, result, offset, write_time))
+
+    def _rows_removed(self, partition: int, gone: dict[TaskKey, tuple[int, StoredTask]]) -> None:
+        now_ms, durable = self._now_ms(), self._durable.get(partition, 0)
+        rows = [row for _, row in gone.values() if 0 <= row.offset < durable]
+        still_open = tuple(r.key for r in rows if not self._truth.is_closed(partition, r))
+        self._row_gone_ms.update(dict.fromkeys(gone, now_ms))
+        self._history.add(RowsRemoved(now_ms, partition, still_open))
+
+    def _completions_removed(
+        self, partition: int, gone: dict[TaskKey, tuple[int, Completion]]
+    ) -> None:
+        now_ms = self._now_ms()
+        self._truth.note_swept(partition, gone)
+        guarding = tuple(key for key in gone if self._truth.row(partition, key) is not None)
+        ages_ms = (now_ms - self._row_gone_ms[key] for key in gone if key in self._row_gone_ms)
+        youngest_ms = min(ages_ms, default=float("inf"))
+        self._history.add(CompletionsRemoved(now_ms, partition, tuple(gone), guarding, youngest_ms))
+
+    def _outcome_stored(
+        self,
+        place: tuple[int, int],
+        stored: tuple[int, RecordedOutcome],
+        _before: tuple[int, RecordedOutcome] | None,
+    ) -> None:
+        partition, offset = place
+        write_time, outcome = stored
+        self._truth.note_decided(partition, offset)
+        found = self._truth.completion(partition, outcome.key)
+        own_effect = found is not None and found[1].offset == offset
+        if outcome.outcome in {CommandOutcome.RUNNING, CommandOutcome.TOO_LATE}:
+            self.counts["command met an attempt"] += 1
+        entry = OutcomeStored(self._now_ms(), partition, offset, write_time, outcome, own_effect)
+        self._history.add(entry)
+
+    def _claim_stored(self, partition: int, claim: Claim, before: Claim | None) -> None:
+        now_ms = self._now_ms()
+        if before is None or before.epoch != claim.epoch:
+            self._claimed_ms[partition, claim.epoch] = now_ms
+            self._history.add(Claimed(now_ms, partition, claim.epoch))
+            return
+        mark = claim.watermark
+        if mark.next_offset is not None:
+            self._commit(partition, mark.next_offset, "watermark")
+        durable = max(mark.next_offset or 0, self._committed.get(partition, 0))
+        orphans = self._truth.orphans(partition, mark, durable)
+        self._history.add(WatermarkSaved(now_ms, partition, mark.watermark_ms, orphans))
+
+    def _commit(self, partition: int, next_offset: int, where: str) -> None:
+        known = self._durable.get(partition, 0)
+        undurable = self._truth.undurable(partition, known, next_offset)
+        if next_offset > known:
+            self._durable[partition] = undurable[0] if undurable else next_offset
+            # A claim is written when reading begins, so there is none before the first commit.
+            mark = self._world.data.claims[partition].watermark
+            orphans = self._truth.orphans(partition, mark, next_offset)
+            entry = Committed(self._now_ms(), partition, next_offset, where, undurable, orphans)
+            self._history.add(entry)

@@ -1,0 +1,118 @@
+"""Invents the tasks of a simulated run: ids, times, and how each attempt of a task goes.
+
+All from random numbers.  It sends nothing.
+"""
+
+import random
+
+from pydantic import JsonValue
+
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from tests.simulation.scenario import Workload
+
+HEALTHY, SICK = "h", "s"
+"""First letters of ordering ids whose tasks always succeed soon, and of all others."""
+
+
+class TaskMaker:
+    """Makes tasks for clients and other producers, each with a name of its own."""
+
+    def __init__(
+        self, workload: Workload, *, clock: Clock, grace_ms: int, pace: float, rng: random.Random
+    ) -> None:
+        self.clock = clock
+        self.pace = pace
+        self._workload = workload
+        self._grace_ms = grace_ms
+        self._rng = rng
+        self._number = 0
+
+    def next_name(self) -> str:
+        """Return a uniqueness key that was not used before."""
+        self._number += 1
+        return f"t{self._number}"
+
+    def ordering_id(self) -> str:
+        """Return the ordering id of the next task."""
+        load = self._workload
+        sick = self._rng.random() < 0.35 and load.sick_ordering_ids
+        return self.sick_id() if sick else f"{HEALTHY}{self._rng.randrange(load.ordering_ids)}"
+
+    def sick_id(self) -> str:
+        """Return one of the ids whose tasks do not all go well."""
+        return f"{SICK}{self._rng.randrange(max(1, self._workload.sick_ordering_ids))}"
+
+    def healthy_id(self) -> str:
+        """Return one of the ids whose tasks are short and succeed."""
+        return f"{HEALTHY}{self._rng.randrange(self._workload.ordering_ids)}"
+
+    def time_ms(self) -> int:
+        """Return a time to schedule for: about now, soon, at the end of what is planned."""
+        rng, now_ms = self._rng, self.clock.now_ms()
+        ahead_ms, round_ms = self.paced(self._workload.ahead_ms), self.paced(100)
+        lot = rng.random()
+        if lot < 0.06:
+            edge_ms = self._grace_ms
+            return now_ms - rng.choice((edge_ms, edge_ms + 1, rng.randrange(2 * edge_ms)))
+        if lot < 0.3:
+            return now_ms + rng.randrange(self.paced(800))
+        if lot < 0.4:
+            return now_ms + ahead_ms + rng.randrange(self.paced(10_000))
+        # Round times make neighbours of the same millisecond.
+        return now_ms // round_ms * round_ms + round_ms * rng.randrange(1, ahead_ms // round_ms + 2)
+
+    def paced(self, duration_ms: int) -> int:
+        """Return how long something lasts at the run's pace."""
+        return round(duration_ms * self.pace)
+
+    def data(self, ordering_id: str) -> dict[str, JsonValue]:
+        """Return data that says how each attempt goes."""
+        rng = self._rng
+        if ordering_id.startswith(HEALTHY):
+            return self.plan([f"ok:{rng.randrange(50)}"], blocking=rng.random() < 0.6)
+        if self._workload.deadly and rng.random() < self._workload.deadly:
+            runs = ["kill:0"]
+        elif rng.random() < self._workload.kills:
+            runs = ["kill:0"] * rng.randrange(1, 3) + ["ok:5"]
+        else:
+            hang = self.hang()
+            runs = list(
+                rng.choice(
+                    (
+                        ["ok:10"],
+                        ["ok:300"],
+                        ["fail:20", "ok:20"],
+                        ["fail:5"],
+                        ["retry:50", "fail:700", "ok:5"],
+                        ["drop:10"],
+                        [hang],
+                        ["fail:20", hang],
+                    )
+                )
+            )
+        return self.plan(runs, blocking=rng.random() < 0.6)
+
+    def hang(self) -> str:
+        """Return an attempt that lasts long."""
+        return f"ok:{self._rng.randrange(500, self._workload.hang_ms)}"
+
+    def plan(self, runs: list[str], *, blocking: bool) -> dict[str, JsonValue]:
+        """Return data with these attempts, each as long as the run's pace makes it."""
+        self._number += 1
+        paced = []
+        for run in runs:
+            kind, _, duration_ms = run.partition(":")
+            paced.append(f"{kind}:{self.paced(int(duration_ms))}")
+        return {"n": self._number, "runs": list[JsonValue](paced), "blocking": blocking}
+
+    def task(self, key: TaskKey, data: dict[str, JsonValue]) -> Task:
+        """Return the value that clients take."""
+        return Task(
+            ordering_id=key.ordering_id,
+            scheduled_time=from_millis(key.scheduled_ms),
+            uniqueness_key=key.uniqueness_key,
+            data=data,
+        )

@@ -1,0 +1,95 @@
+"""The parts of a simulated node that remember what happened to them: clock, dispatcher, log, lease.
+
+They behave as what they stand for does, and decide nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from actors.kernel.context import ActorContext
+from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from actors.model.codec import LogRecord
+from actors.ports.clock import Clock
+from actors.ports.log import Polled
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.group import Membership
+from scheduler.adapters.memory.log import MemoryLog
+from scheduler.lease import Lease
+from scheduler.settings import Settings
+
+TRACE_MAX = 30
+
+Trace = deque[tuple[float, str, ActorContext, object]]
+
+
+class NodeClock:
+    """The clock of one machine: its wall part is off by an offset that can be stepped."""
+
+    def __init__(self, clock: VirtualClock, offset_ms: int) -> None:
+        self._clock = clock
+        self.offset_ms = offset_ms
+
+    def now_ms(self) -> int:
+        """Return this machine's wall time."""
+        return self._clock.now_ms() + self.offset_ms
+
+    def monotonic_ms(self) -> float:
+        """Return the virtual time passed."""
+        return self._clock.monotonic_ms()
+
+
+class TracingSystem(SimulatedSystem):
+    """Keeps the last messages of the whole world, for a run that fails."""
+
+    trace: Trace
+    name: str
+
+    def post(self, context: ActorContext, message: object) -> None:
+        """Note the message, then put it in its mailbox."""
+        self.trace.append((self.clock.monotonic_ms(), self.name, context, message))
+        super().post(context, message)
+
+
+class WatchedLog(MemoryLog):
+    """Counts what is delivered again: records that some node was given before."""
+
+    def __init__(
+        self,
+        broker: MemoryBroker,
+        settings: Settings,
+        clock: Clock,
+        delivered: Callable[[Sequence[LogRecord]], None],
+    ) -> None:
+        super().__init__(broker, settings, clock)
+        self._delivered = delivered
+
+    @property
+    def membership(self) -> Membership | None:
+        """The membership it believes to have."""
+        return self._member
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Poll, and tell what came."""
+        polled = super().poll(records_max, timeout_ms)
+        if polled.records:
+            self._delivered(polled.records)
+        return polled
+
+
+class WatchedLease(Lease):
+    """Remembers when the node gave a partition up."""
+
+    def __init__(self, clock: Clock, membership_ends_ms: Callable[[], float]) -> None:
+        super().__init__(clock, membership_ends_ms)
+        self._now_ms = clock.monotonic_ms
+        self.withdrawn_ms: dict[tuple[int, int], float] = {}
+        """By partition and epoch."""
+
+    def withdraw(self, partitions: Iterable[int]) -> None:
+        """Note the moment of the first withdrawal of each epoch."""
+        withdrawn = tuple(partitions)
+        for partition in withdrawn:
+            if partition in self._epochs:
+                place = (partition, self._epochs[partition])
+                self.withdrawn_ms.setdefault(place, self._now_ms())
+        super().withdraw(withdrawn)
