@@ -1,0 +1,1 @@
+"""The benchmark: what Hourhand does on this machine, beside its rivals and its servers' limits."""

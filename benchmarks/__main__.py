@@ -1,0 +1,139 @@
+"""``python -m benchmarks run|profile|page``: take measures, sample one, or write the page.
+
+``run`` prints a table and one JSON line a comparison, and keeps both.  It ends with 0 whatever
+the figures say: a goal that is not met is a result, not a failure.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+from benchmarks import catalogue, report, sizes
+from benchmarks.bench import Bench
+from benchmarks.figures import Line
+from benchmarks.machine import (
+    NotComparable,
+    commit,
+    load_average,
+    machine,
+    require_compiled_drivers,
+)
+from benchmarks.program import ROOT, ProgramFailed
+from benchmarks.servers import open_servers
+from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.process import ServerFailed
+
+BUILD = ROOT / "build" / "bench"
+RESULTS = BUILD / "results.jsonl"
+PAGE = ROOT / "docs" / "performance.md"
+IMAGES = ROOT / "docs" / "images"
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; 2 where something is missing, 1 where something failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("command", choices=("run", "profile", "page"))
+    parser.add_argument("--only", default="", help="measures, with commas between")
+    parser.add_argument("--version", default="quick", choices=sorted(sizes.ALL))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--without-rivals", action="store_true")
+    parser.add_argument("--waiting", action="store_true", help="sample what waits, too")
+    told = parser.parse_args(arguments)
+    try:
+        require_compiled_drivers()
+        if told.command == "page":
+            return _page(told.results)
+        wanted = catalogue.chosen(told.only)
+        if told.command == "profile":
+            return _profile(wanted, sizes.ALL[told.version], holding_gil=not told.waiting)
+        rivals = not told.without_rivals
+        return _run(wanted, sizes.ALL[told.version], told.results, rivals=rivals)
+    except (NotComparable, ToolMissing, catalogue.UnknownMeasure) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except (FetchFailed, ServerFailed, ProgramFailed, TimeoutError) as error:
+        sys.stderr.write(f"the benchmark failed: {error}\n")
+        return 1
+
+
+def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals: bool) -> int:
+    began_s = time.monotonic()
+    sys.stderr.write(f"{machine()}, load {load_average():.2f}, version {version.name}\n")
+    if load_average() > 1.0:
+        sys.stderr.write("*** Something else runs here: these figures will be too low.\n")
+    where = {"machine": machine(), "commit": commit(), "version": version.name}
+    rows: list[report.Row] = []
+    curves: dict[str, list[tuple[float, float]]] = {}
+    with open_servers(
+        BUILD / "servers",
+        cluster=bool(wanted - catalogue.WITHOUT_CLUSTER),
+        rivals=rivals and bool(wanted & catalogue.WITH_RIVALS),
+    ) as servers:
+        bench = Bench(servers, version, wanted, curves)
+        with bench.kept:
+            for family in catalogue.FAMILIES:
+                if wanted & set(family.MEASURES):
+                    rows += _taken(bench, family, where)
+                    # After each family: what was measured is kept, whatever comes.
+                    report.write_results(results, rows, curves)
+    report.show(rows)
+    if version is sizes.QUICK:
+        sys.stderr.write(f"Only with BENCH=full: {'; '.join(sizes.ONLY_FULL)}.\n")
+    sys.stderr.write(f"{time.monotonic() - began_s:.0f} s; results are in {results}\n")
+    return 0
+
+
+def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[report.Row]:
+    began_s = time.monotonic()
+    lines: list[Line] = family.run(bench)
+    bench.say(f"{family.__name__.rpartition('.')[2]} took {time.monotonic() - began_s:.0f} s")
+    return [line.as_json(**where) for line in lines]
+
+
+def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool) -> int:
+    from benchmarks.families import enqueueing, lateness, throughput
+    from benchmarks.profile import Sampler
+
+    names = ", ".join(sorted(wanted))
+    sampler = Sampler(BUILD / "profile", holding_gil)
+    with open_servers(
+        BUILD / "servers", cluster=bool(wanted - catalogue.WITHOUT_CLUSTER), rivals=False
+    ) as servers:
+        bench = Bench(servers, version, wanted, profiler=sampler.attach)
+        if wanted & {"drain_cluster"}:
+            bench.say(f"{throughput.hourhand(bench):,.0f} tasks/s while sampled")
+        elif wanted & {"embedded"}:
+            bench.say(f"{throughput.embedded(bench):,.0f} tasks/s while sampled")
+        elif found := wanted & lateness.RATES.keys():
+            with servers.installation("profile") as settings:
+                lateness.hourhand(bench, settings, lateness.RATES[min(found)])
+        elif wanted & set(enqueueing.MEASURES):
+            enqueueing.run(bench)
+        else:
+            sys.stderr.write(f"{names} has no process to sample; others have\n")
+            return 2
+        profile = sampler.finish()
+    path = BUILD / f"profile-{names.replace(', ', '-')}.txt"
+    path.write_text(profile.show(names), encoding="utf-8")
+    sys.stderr.write(f"the summary is in {path}\n")
+    return 0
+
+
+def _page(results: Path) -> int:
+    from benchmarks.plots import draw
+
+    if not results.exists():
+        sys.stderr.write(f"{results} is missing: run make bench first\n")
+        return 2
+    rows, curves = report.read_results(results)
+    images = draw(rows, curves, IMAGES)
+    PAGE.write_text(
+        report.fill_page(PAGE.read_text(encoding="utf-8"), rows, images), encoding="utf-8"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""What every family of measures is handed: servers, sizes, and the few moves they all make.
+
+It knows how to schedule a load, run a node over it and wait for the end; never what for.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from benchmarks.durable import Completions
+from benchmarks.loads import Load
+from benchmarks.program import Program
+from benchmarks.records import Execution, Records, exactly_once, wall_s
+from benchmarks.servers import Servers
+from benchmarks.sizes import Sizes
+from scheduler import Settings
+
+READY_S = 120.0
+RUN_S = 600.0
+
+Curves = dict[str, list[tuple[float, float]]]
+
+
+@dataclass
+class Bench:
+    """One call of the benchmark."""
+
+    servers: Servers
+    sizes: Sizes
+    wanted: frozenset[str]
+    """The measures to take."""
+    curves: Curves = field(default_factory=dict)
+    """What the plots show, by name."""
+    profiler: "Callable[[int], None] | None" = None
+    """Called with the pid of a process that is about to be measured."""
+    kept: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What several families use, until the end of the call."""
+    backlogs: dict[int, Settings] = field(default_factory=dict)
+    """Installations with so many far tasks, by that number."""
+
+    @property
+    def folder(self) -> Path:
+        """Where programs leave what they noted."""
+        return self.servers.folder / "programs"
+
+    def say(self, text: str) -> None:
+        """Tell whoever waits how far it is."""
+        sys.stderr.write(f"  {text}\n")
+        sys.stderr.flush()
+
+    def records(self, slots: int) -> Records:
+        """Make a file for the executions of one process."""
+        return Records(self.folder / self.servers.name("records"), slots)
+
+    @contextlib.contextmanager
+    def node(
+        self, settings: Settings, slots: int, work: str = "noop"
+    ) -> Iterator[tuple[Program, Records]]:
+        """Run a node until the block ends, ready when the block begins."""
+        records = self.records(slots)
+        with self.start_node(settings, records, work) as node:
+            node.expect("ready", READY_S)
+            yield node, records
+
+    def start_node(self, settings: Settings, records: Records, work: str = "noop") -> Program:
+        """Start a node without waiting for it."""
+        spec = {
+            "settings": settings.model_dump(mode="json"),
+            "records": str(records.path),
+            "slots": records.slots,
+            "work": work,
+        }
+        return Program("benchmarks.programs.node", spec, self.folder)
+
+    def client(self, settings: Settings, load: Load, kind: str = "bulk") -> Program:
+        """Start a client that is ready to schedule a load."""
+        spec = {"settings": settings.model_dump(mode="json"), "load": asdict(load), "kind": kind}
+        client = Program("benchmarks.programs.client", spec, self.folder)
+        client.expect("ready", READY_S)
+        return client
+
+    def schedule(self, settings: Settings, load: Load, kind: str = "bulk") -> tuple[Load, float]:
+        """Schedule a load; return it with its due time, and when that began."""
+        with self.client(settings, load, kind) as client:
+            return self.go(client, load)
+
+    def go(self, client: Program, load: Load) -> tuple[Load, float]:
+        """Let a client schedule its load."""
+        client.say("go")
+        done = client.expect("done", RUN_S)
+        return replace(load, due_s=done["due_s"]), done["began_s"]
+
+    def drain(self, settings: Settings, load: Load, *, ahead_s: float = 0.0) -> float:
+        """Run a load on one node; return tasks per second.
+
+        It is due at once, or all of it ``ahead_s`` after the node was ready.  Counted from the
+        first produce, or from the due time where that is later, to the last durable completion.
+        """
+        with self.node(settings, load.count) as (node, records):
+            if self.profiler is not None:
+                self.profiler(node.pid)
+            if ahead_s:
+                load = replace(load, due_s=float(round(wall_s() + ahead_s)))
+            load, began_s, _ = self.drained(settings, load, records)
+            ended_s = self.completed(settings, load, list(records))
+            return load.count / (ended_s - max(began_s, load.due_s))
+
+    def drained(
+        self, settings: Settings, load: Load, records: Records
+    ) -> tuple[Load, float, list[Execution]]:
+        """Schedule a load and wait until all of it was started, once each."""
+        load, began_s = self.schedule(settings, load)
+        records.wait_for(load.count, RUN_S)
+        executions = list(records)
+        exactly_once(executions, load.count)
+        return load, began_s, executions
+
+    def completed(self, settings: Settings, load: Load, executions: list[Execution]) -> float:
+        """Return when the last completion of a load was durable."""
+        completions = Completions(settings)
+        try:
+            return completions.wait_for(load, executions)
+        finally:
+            completions.close()

@@ -1,0 +1,44 @@
+"""Every measure by name, and the family that takes it."""
+
+from types import ModuleType
+
+from benchmarks.families import (
+    enqueueing,
+    isolation,
+    lateness,
+    memory,
+    scaling,
+    startup,
+    takeover,
+    throughput,
+)
+
+FAMILIES: tuple[ModuleType, ...] = (
+    throughput,
+    enqueueing,
+    lateness,
+    isolation,
+    takeover,
+    memory,
+    startup,
+    scaling,
+)
+MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
+WITHOUT_CLUSTER = frozenset({"embedded"})
+"""Measures that need neither Kafka nor Cassandra."""
+WITH_RIVALS = frozenset(
+    {"drain_cluster", "embedded", "enqueue", "enqueue_bulk", "lateness_1k", "lateness_3k"}
+)
+
+
+class UnknownMeasure(ValueError):
+    """No measure has this name; the message lists those there are."""
+
+
+def chosen(names: str) -> frozenset[str]:
+    """Return the measures of a comma-separated list, or all of them for the empty one."""
+    wanted = frozenset(name.strip() for name in names.split(",") if name.strip())
+    unknown = sorted(wanted - set(MEASURES))
+    if unknown:
+        raise UnknownMeasure(f"no measure {', '.join(unknown)}: there are {', '.join(MEASURES)}")
+    return wanted or frozenset(MEASURES)

@@ -1,0 +1,93 @@
+"""Installations that already hold many tasks of the next thirty days, made without a log.
+
+Rows are written through the store's own port, as the pipeline does, before any node runs.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import msgspec
+
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.task import StoredTask
+from actors.ports.store import Stores
+from benchmarks.bench import Bench
+from benchmarks.loads import data_of
+from benchmarks.records import wall_s
+from scheduler import Settings, wiring
+
+_DAY_MS = 86_400_000
+_DAYS = 30
+_CHUNK = 1_000
+_IN_FLIGHT = 8
+_WRITE_TIME = 1
+"""Below every owner's, as bulk writers write."""
+_IDS_A_PARTITION = 50
+_TIMEOUT_S = 120.0
+
+
+@contextlib.contextmanager
+def filled(bench: Bench, tasks: int, *, embedded: bool = False) -> Iterator[Settings]:
+    """Make an installation with so many far tasks."""
+    make = bench.servers.embedded if embedded else bench.servers.installation
+    with make(f"backlog_{tasks}") as settings:
+        began_s = wall_s()
+        fill(settings, tasks)
+        bench.say(f"{tasks:,} far tasks written in {wall_s() - began_s:.0f} s")
+        yield settings
+
+
+def shared(bench: Bench, tasks: int) -> Settings:
+    """Return an installation with so many far tasks that all families of this call use."""
+    if tasks not in bench.backlogs:
+        bench.backlogs[tasks] = bench.kept.enter_context(filled(bench, tasks))
+    return bench.backlogs[tasks]
+
+
+def fill(settings: Settings, tasks: int) -> None:
+    """Write far tasks, the same number into each partition."""
+    stores = wiring.open_stores(settings)
+    try:
+        ids = ids_by_partition(settings.topic.partitions, _IDS_A_PARTITION)
+        each = tasks // settings.topic.partitions
+        for partition, names in enumerate(ids):
+            _fill_partition(stores, partition, names, each)
+    finally:
+        stores.close()
+
+
+def ids_by_partition(partitions: int, wanted: int, name: str = "far") -> list[list[str]]:
+    """Return ordering ids of every partition, so many each."""
+    found: list[list[str]] = [[] for _ in range(partitions)]
+    number = 0
+    while any(len(names) < wanted for names in found):
+        ordering_id = f"{name}-{number}"
+        names = found[partition_of(ordering_id, partitions)]
+        if len(names) < wanted:
+            names.append(ordering_id)
+        number += 1
+    return found
+
+
+def _fill_partition(stores: Stores, partition: int, names: list[str], count: int) -> None:
+    first_ms = int(wall_s() * 1000) + _DAY_MS
+    step_ms = _DAYS * _DAY_MS / max(1, count)
+    data = msgspec.json.encode(data_of(0))
+    written: deque[Future[None]] = deque()
+    for start in range(0, count, _CHUNK):
+        rows = [
+            StoredTask(
+                TaskKey(first_ms + int(number * step_ms), names[number % len(names)], str(number)),
+                data,
+                0,
+            )
+            for number in range(start, min(count, start + _CHUNK))
+        ]
+        written.append(stores.schedule.insert_tasks(partition, rows, _WRITE_TIME))
+        if len(written) > _IN_FLIGHT:
+            written.popleft().result(_TIMEOUT_S)
+    for each in written:
+        each.result(_TIMEOUT_S)

@@ -1,0 +1,65 @@
+"""enqueue and enqueue_bulk: how many tasks a second one process hands over, all acknowledged."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from benchmarks.bench import RUN_S, Bench
+from benchmarks.figures import Figure, Goal, Line
+from benchmarks.loads import Load
+from benchmarks.records import wall_s
+from benchmarks.rivals import awa, running
+from scheduler import Settings
+
+MEASURES = ("enqueue", "enqueue_bulk")
+UNIT = "tasks/s"
+_COPY = f"{awa.NAME} COPY"
+_PRODUCE = "bare produce"
+_LATER_S = 86_400.0
+
+
+def run(bench: Bench) -> list[Line]:
+    """Take the measures that are wanted, round by round, all on one topic that nobody reads."""
+    with bench.servers.installation("enqueue") as settings:
+        return _lines(bench, _rounds(bench, settings))
+
+
+def _rounds(bench: Bench, settings: Settings) -> dict[str, Figure]:
+    # Due far away: what is measured is the acceptance, whoever runs them.
+    sizes = bench.sizes
+    load = Load(sizes.enqueue_tasks, sizes.drain_ids, due_s=wall_s() + _LATER_S, rate=10_000)
+    works: dict[str, Callable[[], float]] = {}
+    if "enqueue" in bench.wanted:
+        works["futures"] = lambda: _hourhand(bench, settings, load, "futures")
+    if "enqueue_bulk" in bench.wanted:
+        works["bulk"] = lambda: _hourhand(bench, settings, load, "bulk")
+        works[_PRODUCE] = lambda: _hourhand(bench, settings, load, "produce")
+    if bench.servers.postgres is not None:
+        works[_COPY] = lambda: running.enqueue(bench, awa, Load(load.count, load.ids))
+    rounds: defaultdict[str, list[float]] = defaultdict(list)
+    for number in range(1, sizes.rounds + 1):
+        for name, work in works.items():
+            rounds[name].append(work())
+            bench.say(f"round {number}: {name} {rounds[name][-1]:,.0f} {UNIT}")
+    return {name: Figure.of(values) for name, values in rounds.items()}
+
+
+def _lines(bench: Bench, figures: dict[str, Figure]) -> list[Line]:
+    table = (
+        ("enqueue", "futures", _COPY, Goal("at least", 2.5)),
+        ("enqueue_bulk", "bulk", _COPY, Goal("at least", 5)),
+        ("enqueue_bulk", "bulk", _PRODUCE, Goal("at least", 0.5)),
+    )
+    return [
+        Line(measure, figures[mine], UNIT, other, figures.get(other), goal)
+        for measure, mine, other, goal in table
+        if measure in bench.wanted
+    ]
+
+
+def _hourhand(bench: Bench, settings: Settings, load: Load, kind: str) -> float:
+    with bench.client(settings, load, kind) as client:
+        if bench.profiler is not None:
+            bench.profiler(client.pid)
+        client.say("go")
+        done = client.expect("done", RUN_S)
+        return load.count / (float(done["ended_s"]) - float(done["began_s"]))

@@ -1,0 +1,68 @@
+"""What is scheduled: tasks by number, so that every process knows each of them without asking.
+
+A record of the log is about 240 bytes long; the rivals are given the same data.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.task import Task
+
+NOTE = "n" * 100
+"""Pads the data of a task, and of a rival's job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """``count`` tasks over ``ids`` ordering ids, due at once or at a steady rate."""
+
+    count: int
+    ids: int
+    due_s: float = 0.0
+    """Wall time at which the first is due; 0 means: when they are scheduled."""
+    rate: float = 0.0
+    """Tasks due in a second; 0 means: all at the same moment."""
+    first: int = 0
+    """Number of the first task."""
+    name: str = "customer"
+    """How the ordering ids begin."""
+
+    def due_ms(self, number: int) -> int:
+        """Return when a task is due, in UTC milliseconds."""
+        later_s = (number - self.first) / self.rate if self.rate else 0.0
+        return int((self.due_s + later_s) * 1000)
+
+    def ordering_id(self, number: int) -> str:
+        """Return the ordering id of a task."""
+        return f"{self.name}-{number % self.ids}"
+
+    def key(self, number: int) -> TaskKey:
+        """Return the key of a task."""
+        return TaskKey(self.due_ms(number), self.ordering_id(number), str(number))
+
+    def numbers(self) -> range:
+        """Return the numbers of all tasks."""
+        return range(self.first, self.first + self.count)
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks as a user would build them."""
+        for number in self.numbers():
+            yield Task(
+                ordering_id=self.ordering_id(number),
+                scheduled_time=from_millis(self.due_ms(number)),
+                uniqueness_key=str(number),
+                data=data_of(number),
+            )
+
+    @property
+    def last_due_ms(self) -> int:
+        """When the last of them is due."""
+        return self.due_ms(self.first + self.count - 1)
+
+
+def data_of(number: int) -> dict[str, Any]:
+    """Return the data of a task or of a rival's job."""
+    return {"number": number, "note": NOTE}

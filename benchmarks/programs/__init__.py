@@ -1,0 +1,1 @@
+"""Programs of Hourhand's side that run as processes of their own: nodes and clients."""

@@ -1,0 +1,81 @@
+"""Executions as the executors themselves note them: a number and a time, in a mapped file.
+
+A note costs about a microsecond and survives the sudden death of its process, as the
+pages belong to the kernel.  It never interprets what was noted.
+"""
+
+import itertools
+import mmap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_SLOT_BYTES = 16
+_POLL_S = 0.002
+
+
+def wall_s() -> float:
+    """Return the wall clock in seconds, the same for every process of the machine."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+class Execution(NamedTuple):
+    """One start of one task."""
+
+    number: int
+    started_s: float
+
+
+class Records:
+    """A file of ``slots`` executions; one process writes, from any thread, others read."""
+
+    def __init__(self, path: Path, slots: int) -> None:
+        self.path = path
+        self.slots = slots
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                file.truncate(slots * _SLOT_BYTES)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), slots * _SLOT_BYTES)
+        self._numbers = memoryview(self._map).cast("d")
+        # A step of ``count`` is atomic under the interpreter's lock, so no lock is needed.
+        self._next = itertools.count()
+
+    def note(self, number: int) -> None:
+        """Note that the task ``number`` starts now; what finds no room is not noted."""
+        slot = next(self._next)
+        if slot < self.slots:
+            # The time is written last: a slot without one is not read.
+            self._numbers[2 * slot] = number
+            self._numbers[2 * slot + 1] = time.clock_gettime(time.CLOCK_REALTIME)
+
+    def __iter__(self) -> Iterator[Execution]:
+        for slot in range(self.slots):
+            started_s = self._numbers[2 * slot + 1]
+            if started_s:
+                yield Execution(int(self._numbers[2 * slot]), started_s)
+
+    def has(self, count: int) -> bool:
+        """Whether the slot number ``count`` (from 1) is filled."""
+        return bool(self._numbers[2 * count - 1])
+
+    def wait_for(self, count: int, timeout_s: float) -> None:
+        """Wait until ``count`` executions are noted; raises TimeoutError."""
+        ends_s = time.monotonic() + timeout_s
+        while not self.has(count):
+            if time.monotonic() > ends_s:
+                noted = sum(1 for _ in self)
+                raise TimeoutError(f"{noted} of {count} tasks ran within {timeout_s:.0f} s")
+            time.sleep(_POLL_S)
+
+
+def exactly_once(executions: list[Execution], count: int) -> None:
+    """Raise RuntimeError where a task is missing or ran twice: a figure would be worthless."""
+    distinct = len({each.number for each in executions})
+    if distinct != count or len(executions) != count:
+        raise RuntimeError(
+            f"{count} tasks were expected once each, {len(executions)} executions of"
+            f" {distinct} different ones were noted"
+        )

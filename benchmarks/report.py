@@ -1,0 +1,110 @@
+"""Shows the results: a table for people, one JSON line a comparison for programs, a page.
+
+The page's section between two markers is replaced as a whole; nothing else of it is touched.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+BEGIN = "<!-- bench:begin -->"
+END = "<!-- bench:end -->"
+
+Row = dict[str, Any]
+"""One line of the results, as ``Line.as_json`` writes it."""
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Return the results as a table."""
+    shown = Table(title="Hourhand beside its rivals and limits", title_justify="left")
+    for heading in ("measure", "value", "spread", "unit", "against", "value", "ratio", "goal", ""):
+        shown.add_column(heading, justify="right" if heading in {"value", "ratio"} else "left")
+    for row in rows:
+        shown.add_row(*_cells(row), _verdict(row["met"]))
+    return shown
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the table, and then the lines."""
+    # Wide enough for every column where the output is no terminal.
+    console = Console(width=None if Console().is_terminal else 160)
+    console.print(table(rows))
+    for line in json_lines(rows):
+        print(line)
+
+
+def json_lines(rows: Iterable[Row]) -> list[str]:
+    """Return one JSON text a row."""
+    return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+
+def write_results(path: Path, rows: Sequence[Row], curves: dict[str, Any]) -> None:
+    """Keep the lines at ``path`` and what the plots show beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in json_lines(rows)), encoding="utf-8")
+    curves_path(path).write_text(json.dumps(curves), encoding="utf-8")
+
+
+def read_results(path: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Read what ``write_results`` kept."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return rows, json.loads(curves_path(path).read_text(encoding="utf-8"))
+
+
+def curves_path(path: Path) -> Path:
+    """Return where the plots' points are kept."""
+    return path.with_suffix(".curves.json")
+
+
+def fill_page(page: str, rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
+    """Return ``page`` with its generated section made anew; ValueError without the markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no section between {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{_section(rows, images)}\n{END}{after}"
+
+
+def _section(rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
+    first = rows[0]
+    lines = [
+        f"Machine: {first['machine']}. Commit {first['commit']}, version `{first['version']}`.",
+        "Client, node and servers share the machine.",
+        "",
+        "| measure | value | spread | unit | against | value | ratio | goal | met |",
+        "|---|---:|---|---|---|---:|---:|---|---|",
+        *(f"| {' | '.join([*_cells(row), _verdict(row['met'])])} |" for row in rows),
+        "",
+        *(f"![{title}]({path})\n" for title, path in images),
+    ]
+    return "\n".join(lines)
+
+
+def _cells(row: Row) -> list[str]:
+    low, high = row["spread"]
+    return [
+        row["measure"],
+        _number(row["value"]),
+        "" if row["rounds"] == 1 else f"{_number(low)} to {_number(high)}",
+        row["unit"],
+        row["against"] or "",
+        _number(row["against_value"]),
+        _number(row["ratio"]),
+        row["goal"] or "",
+    ]
+
+
+def _verdict(met: bool | None) -> str:  # noqa: FBT001 - it is what it shows
+    return {True: "met", False: "NOT met", None: ""}[met]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""Other systems doing the same work, set up as their own documents say."""

@@ -1,0 +1,141 @@
+"""awa-pg: workers and clients as programs, and how its jobs are counted as done.
+
+One queue, its Rust engine with Python handlers, migrations as its documents say, everything
+else at its defaults.  ``main`` is a worker or a client, by the kind it is told.
+"""
+
+import asyncio
+import importlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loads import NOTE, Load
+from benchmarks.postgres import PostgresServer
+from benchmarks.program import Program, tell, told, wait_for_command
+from benchmarks.records import Records, wall_s
+
+NAME = "awa-pg"
+WORKERS = 256
+"""With 64 it ran fewer than half as many jobs a second on two cores."""
+_QUEUE = "bench"
+_CHUNK = 5_000
+_CALLS_AT_ONCE = 8
+_GRAIN_MS = 10
+"""COPY takes one due time a call, so jobs ahead are due in steps of this."""
+_TEMPLATE = "awa_template"
+# Its own view of jobs joins every job with its row; these are the tables a finished job is in.
+_DONE = """
+SELECT (SELECT count(*) FROM awa.done_entries)
+     + (SELECT coalesce(sum(cardinality(job_ids)), 0) FROM awa.receipt_completion_batches)
+"""
+
+
+@dataclass
+class NoOp:
+    """The arguments of a job; its class names its kind."""
+
+    number: int
+    note: str
+
+
+def database(server: PostgresServer, templates: set[str], name: str) -> str:
+    """Make a database with awa's tables and return its address."""
+    if _TEMPLATE not in templates:
+        url = server.create(_TEMPLATE)
+        asyncio.run(_migrate(url))
+        templates.add(_TEMPLATE)
+    return server.create(name, _TEMPLATE)
+
+
+def due_ms(load: Load, number: int) -> int:
+    """Return when the job of a task is due."""
+    return load.due_ms(number) // _GRAIN_MS * _GRAIN_MS
+
+
+def done(connection: Any) -> int:
+    """Count the jobs that PostgreSQL holds as completed."""
+    return int(connection.execute(_DONE).fetchone()[0])
+
+
+def worker(url: str, records: Path, slots: int, folder: Path) -> Program:
+    """Start a process that works on the queue."""
+    spec = {"kind": "worker", "url": url, "records": str(records), "slots": slots}
+    return Program("benchmarks.rivals.awa", spec, folder)
+
+
+def client(url: str, load: dict[str, Any], folder: Path) -> Program:
+    """Start a process that enqueues a load by COPY when told to."""
+    return Program("benchmarks.rivals.awa", {"kind": "client", "url": url, "load": load}, folder)
+
+
+def _client(url: str) -> Any:
+    return importlib.import_module("awa").AsyncClient(url)
+
+
+async def _nothing(job: Any) -> None:
+    """Do nothing with a job."""
+
+
+async def _migrate(url: str) -> None:
+    found = _client(url)
+    await found.migrate()
+    # Its first worker makes the storage that COPY needs active.
+    found.task(NoOp, queue=_QUEUE)(_nothing)
+    await found.start([(_QUEUE, 1)])
+    await found.shutdown()
+    # A database that somebody is connected to cannot be copied.
+    await found.close()
+
+
+async def _work(spec: dict[str, Any]) -> None:
+    records = Records(Path(spec["records"]), spec["slots"])
+    note = records.note
+    found = _client(spec["url"])
+
+    async def run(job: Any) -> None:
+        note(job.args.number)
+
+    found.task(NoOp, queue=_QUEUE)(run)
+    await found.start([(_QUEUE, WORKERS)])
+    tell("ready")
+    await asyncio.to_thread(wait_for_command, "stop")
+    await found.shutdown()
+
+
+async def _enqueue(spec: dict[str, Any]) -> None:
+    load, found = Load(**spec["load"]), _client(spec["url"])
+    tell("ready")
+    if not await asyncio.to_thread(wait_for_command, "go"):
+        return
+    began_s = wall_s()
+    room = asyncio.Semaphore(_CALLS_AT_ONCE)
+
+    async def copy(some: Sequence[int], run_at: datetime | None) -> None:
+        async with room:
+            jobs = [NoOp(number, NOTE) for number in some]
+            await found.enqueue_many_copy(jobs, queue=_QUEUE, run_at=run_at)
+
+    if load.due_s:
+        by_due = itertools.groupby(load.numbers(), lambda number: due_ms(load, number))
+        later = [copy(list(some), datetime.fromtimestamp(ms / 1000, UTC)) for ms, some in by_due]
+        await asyncio.gather(*later)
+    else:
+        numbers = load.numbers()
+        for start in range(0, load.count, _CHUNK):
+            await copy(numbers[start : start + _CHUNK], None)
+    tell("done", began_s=began_s, ended_s=wall_s(), due_s=load.due_s)
+
+
+def main() -> None:
+    """Run what this process was told."""
+    spec = told()
+    asyncio.run(_work(spec) if spec["kind"] == "worker" else _enqueue(spec))
+
+
+if __name__ == "__main__":
+    # Under its importable name, not as __main__: the class of the arguments names the kind.
+    importlib.import_module("benchmarks.rivals.awa").main()

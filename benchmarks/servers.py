@@ -1,0 +1,126 @@
+"""The servers of one call, and the settings of installations that share nothing but them.
+
+Every measure has a topic, a group and a keyspace of its own, removed when it is done, so that
+none pays for what another left behind.
+"""
+
+import contextlib
+import itertools
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.postgres import PostgresMissing, PostgresServer
+from scheduler import Settings, wiring
+from scheduler.adapters.cassandra.connection import open_connection
+from tests.servers.cassandra import CassandraServer, cassandra_jars
+from tests.servers.kafka import KafkaServer, kafka_jars
+from tests.servers.process import ServerFailed
+
+PARTITIONS = 16
+CLIENT = {"grace_ms": 600_000}
+"""All tasks of a drain are due at its beginning, however long scheduling them takes."""
+
+
+@dataclass
+class Servers:
+    """What runs; a server nobody asked for is not started."""
+
+    folder: Path
+    kafka: KafkaServer
+    cassandra: CassandraServer
+    postgres: PostgresServer | None = None
+    templates: set[str] = field(default_factory=set)
+    """Databases that rivals made once, to be copied."""
+    _names: Iterator[int] = field(default_factory=itertools.count)
+
+    def name(self, what: str) -> str:
+        """Return a name nobody else of this call has."""
+        return f"{what}_{next(self._names)}"
+
+    @contextlib.contextmanager
+    def installation(self, what: str, **groups: dict[str, Any]) -> Iterator[Settings]:
+        """Make topics and keyspace, and remove them; ``groups`` are added to the settings."""
+        name = self.name(what)
+        settings = self._settings(name, groups)
+        wiring.migrate(settings)
+        try:
+            yield settings
+        finally:
+            self._remove(settings)
+
+    @contextlib.contextmanager
+    def embedded(self, what: str, **groups: dict[str, Any]) -> Iterator[Settings]:
+        """Name a folder for the embedded default, and remove it."""
+        folder = self.folder / self.name(what)
+        try:
+            yield Settings(embedded={"folder": folder}, client=CLIENT, **groups)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _settings(self, name: str, groups: dict[str, dict[str, Any]]) -> Settings:
+        return Settings(
+            log="kafka",
+            store="cassandra",
+            topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": PARTITIONS},
+            group={"id": name, **groups.get("group", {})},
+            kafka={"bootstrap_servers": self.kafka.bootstrap_servers},
+            cassandra={
+                "contact_points": tuple(self.cassandra.addresses),
+                "port": self.cassandra.port,
+                "keyspace": name,
+            },
+            client=CLIENT,
+            tree=groups.get("tree", {}),
+        )
+
+    def _remove(self, settings: Settings) -> None:
+        admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+        topics = [settings.topic.name, settings.topic.dead_letter]
+        for removed in admin.delete_topics(topics, operation_timeout=30).values():
+            removed.result(30)
+        connection = open_connection(settings.cassandra)
+        try:
+            keyspace = settings.cassandra.keyspace
+            connection.session.execute(f"DROP KEYSPACE IF EXISTS {keyspace}", timeout=60)
+        finally:
+            connection.cluster.shutdown()
+
+
+@contextlib.contextmanager
+def open_servers(folder: Path, *, cluster: bool = True, rivals: bool = True) -> Iterator[Servers]:
+    """Start what is needed and stop it; without PostgreSQL there are no rivals, loudly."""
+    shutil.rmtree(folder, ignore_errors=True)
+    kafka, cassandra = KafkaServer(folder / "kafka"), CassandraServer(folder / "cassandra")
+    servers = Servers(folder, kafka, cassandra)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        if rivals:
+            servers.postgres = _rivals_server(folder, stack)
+        if cluster:
+            # One after the other: two first runs of Maven would fetch the same plugin twice.
+            kafka_jars()
+            cassandra_jars()
+            stack.callback(kafka.stop)
+            stack.callback(cassandra.stop)
+            with ThreadPoolExecutor(2) as pool:
+                for started in [pool.submit(kafka.start), pool.submit(cassandra.start)]:
+                    started.result()
+        yield servers
+
+
+def _rivals_server(folder: Path, stack: contextlib.ExitStack) -> PostgresServer | None:
+    try:
+        server = PostgresServer(folder / "postgres")
+        stack.callback(server.stop)
+        server.start()
+    except (PostgresMissing, ServerFailed) as error:
+        sys.stderr.write(f"\n*** WITHOUT RIVALS: {error}\n*** Nothing is compared with them.\n\n")
+        return None
+    return server

@@ -1,0 +1,120 @@
+"""How much work each version of the benchmark does: smoke, quick and full.
+
+The quick version ends within ten minutes; what it leaves out, or does smaller, is written here
+and nowhere else.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of one version."""
+
+    name: str
+    rounds: int
+    drain_tasks: int
+    drain_ids: int
+    awa_jobs: int
+    procrastinate_jobs: int
+    burst_tasks: int
+    enqueue_tasks: int
+    lateness_s: float
+    """How long tasks fall due."""
+    ahead_s: float
+    """How long before the first of them they are scheduled."""
+    lateness_rounds: int
+    backlog_tasks: int
+    """Far tasks of lateness_1k_deep, memory_deep and startup."""
+    deep_backlogs: tuple[int, ...]
+    """Backlogs of lateness_1k_deep."""
+    shallow_tasks: int
+    failing_ids: int
+    takeover_rate: float
+    curve_embedded: tuple[int, ...]
+    curve_cluster: tuple[int, ...]
+    curve_tasks: int
+    scale_s: float
+    blocked_days: int
+
+
+QUICK = Sizes(
+    name="quick",
+    rounds=2,
+    drain_tasks=60_000,
+    drain_ids=10_000,
+    awa_jobs=20_000,
+    procrastinate_jobs=1_500,
+    burst_tasks=20_000,
+    enqueue_tasks=20_000,
+    lateness_s=8.0,
+    ahead_s=4.0,
+    lateness_rounds=1,
+    backlog_tasks=1_000_000,
+    deep_backlogs=(1_000_000,),
+    shallow_tasks=10_000,
+    failing_ids=2_000,
+    takeover_rate=480.0,
+    curve_embedded=(10_000, 100_000),
+    curve_cluster=(),
+    curve_tasks=10_000,
+    scale_s=3.0,
+    blocked_days=7,
+)
+
+FULL = Sizes(
+    name="full",
+    rounds=5,
+    drain_tasks=60_000,
+    drain_ids=10_000,
+    awa_jobs=60_000,
+    procrastinate_jobs=60_000,
+    burst_tasks=20_000,
+    enqueue_tasks=100_000,
+    lateness_s=60.0,
+    ahead_s=10.0,
+    lateness_rounds=3,
+    backlog_tasks=1_000_000,
+    deep_backlogs=(1_000_000, 10_000_000),
+    shallow_tasks=10_000,
+    failing_ids=2_000,
+    takeover_rate=480.0,
+    curve_embedded=(10_000, 100_000, 1_000_000),
+    curve_cluster=(10_000, 100_000, 1_000_000, 10_000_000),
+    curve_tasks=20_000,
+    scale_s=10.0,
+    blocked_days=7,
+)
+
+SMOKE = Sizes(
+    name="smoke",
+    rounds=1,
+    drain_tasks=2_000,
+    drain_ids=400,
+    awa_jobs=500,
+    procrastinate_jobs=100,
+    burst_tasks=1_000,
+    enqueue_tasks=2_000,
+    lateness_s=3.0,
+    ahead_s=5.0,
+    lateness_rounds=1,
+    backlog_tasks=20_000,
+    deep_backlogs=(20_000,),
+    shallow_tasks=1_000,
+    failing_ids=50,
+    takeover_rate=200.0,
+    curve_embedded=(1_000, 5_000),
+    curve_cluster=(1_000, 5_000),
+    curve_tasks=500,
+    scale_s=1.0,
+    blocked_days=7,
+)
+
+ALL = {sizes.name: sizes for sizes in (QUICK, FULL, SMOKE)}
+
+ONLY_FULL = (
+    "lateness_1k_deep with 10,000,000 far tasks",
+    "cost_curve on Cassandra, and from 1,000,000 pending tasks on",
+    "procrastinate's and awa-pg's 60,000 jobs (fewer in quick: their rates do not depend on it)",
+)
+"""What the quick version does not measure at all."""

@@ -1,0 +1,1 @@
+"""The benchmark's own parts: a harness that is wrong would praise anything."""

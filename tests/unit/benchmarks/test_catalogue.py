@@ -1,0 +1,21 @@
+"""Which measures there are, and how they are chosen."""
+
+import pytest
+
+from benchmarks import catalogue
+
+
+def test_every_measure_has_one_name() -> None:
+    """And one family."""
+    assert len(set(catalogue.MEASURES)) == len(catalogue.MEASURES)
+
+
+def test_all_are_taken_where_none_is_named() -> None:
+    """What ``make bench`` does."""
+    assert catalogue.chosen("") == frozenset(catalogue.MEASURES)
+
+
+def test_an_unknown_measure_is_refused_with_the_known_ones() -> None:
+    """A typing error must not measure nothing."""
+    with pytest.raises(catalogue.UnknownMeasure, match=r"drian.*drain_cluster"):
+        catalogue.chosen("embedded, drian")

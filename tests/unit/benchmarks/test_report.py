@@ -1,0 +1,66 @@
+"""The table, the lines, and the section of the page."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.figures import Figure, Goal, Line
+
+
+def a_row(**where: str) -> report.Row:
+    """Return one row of results."""
+    line = Line(
+        "drain_cluster",
+        Figure.of([20_000.0, 21_000.0, 25_000.0]),
+        "tasks/s",
+        "awa-pg",
+        Figure.of([4_200.0]),
+        Goal("at least", 5),
+    )
+    return line.as_json(**{"machine": "a machine", "commit": "abc", "version": "quick", **where})
+
+
+def test_the_table_shows_values_ratio_and_verdict() -> None:
+    """What a person looks for first."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(report.table([a_row()]))
+    shown = console.export_text()
+
+    for expected in ("drain_cluster", "21,000", "20,000 to 25,000", "4,200", "awa-pg", "5", "met"):
+        assert expected in shown
+    assert "NOT" not in shown
+
+
+def test_results_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    """One JSON text a line, the curves beside them."""
+    path = tmp_path / "results" / "results.jsonl"
+
+    report.write_results(path, [a_row()], {"lateness": [(0.5, 1.5)]})
+    rows, curves = report.read_results(path)
+
+    assert rows == [a_row()]
+    assert curves == {"lateness": [[0.5, 1.5]]}
+    assert [json.loads(line) for line in path.read_text().splitlines()] == rows
+
+
+def test_the_page_keeps_everything_outside_its_section() -> None:
+    """Filling it twice gives the same page."""
+    page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+    once = report.fill_page(page, [a_row()], [("Throughput", "images/throughput.svg")])
+
+    assert once.startswith("before\n")
+    assert once.endswith("after\n")
+    assert "old" not in once
+    assert "| drain_cluster | 21,000 |" in once
+    assert "![Throughput](images/throughput.svg)" in once
+    assert report.fill_page(once, [a_row()], [("Throughput", "images/throughput.svg")]) == once
+
+
+def test_a_page_without_the_markers_is_not_touched() -> None:
+    """An error says which are missing."""
+    with pytest.raises(ValueError, match="bench:begin"):
+        report.fill_page("a page", [a_row()], [])
