@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIPELINE_STAMP := $(VENV)/.installed-pipeline
+BENCH_STAMP := $(VENV)/.installed-bench
 # The build backend warns about every editable installation; nothing can be done about it here.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -42,6 +43,23 @@ $(PIPELINE_STAMP): $(STAMP)
 .PHONY: venv-pipeline
 venv-pipeline: $(PIPELINE_STAMP) ## Add Spark to .venv, for the data pipeline
 
+$(BENCH_STAMP): $(STAMP)
+	@echo "Installing the rivals and what plots and profiles need into $(VENV) …"
+	@$(PIP) install --group bench
+	@touch $@
+
+.PHONY: bench
+bench: need-java need-mvn $(BENCH_STAMP) ## Measure beside rivals and limits: BENCH=full (an hour), BENCH_ONLY=measure,measure
+	@$(BIN)/python -m benchmarks run --version $(or $(BENCH),quick) --only "$(BENCH_ONLY)"
+
+.PHONY: bench-page
+bench-page: $(BENCH_STAMP) ## Write the last figures and their plots into docs/performance.md
+	@$(BIN)/python -m benchmarks page
+
+.PHONY: profile
+profile: need-java need-mvn $(BENCH_STAMP) ## Sample the node while it is measured: MEASURE=drain_cluster [WAITING=1]
+	@$(BIN)/python -m benchmarks profile --only "$(or $(MEASURE),drain_cluster)" --version $(or $(BENCH),quick) $(if $(WAITING),--waiting)
+
 .PHONY: demo
 demo: venv ## See a node run tasks on time, with no server
 	@$(BIN)/hourhand demo
@@ -64,7 +82,7 @@ test: need-java need-mvn venv ## All tests: style, types, contracts, unit, simul
 	@$(BIN)/python -m pytest -m "not cluster" $(if $(CI),--reruns 1)
 
 .PHONY: test-cluster
-test-cluster: need-java need-mvn venv ## The tests that need three Cassandra nodes (6 minutes)
+test-cluster: need-java need-mvn venv ## The tests that need three brokers or Cassandra nodes (8 minutes)
 	@$(BIN)/python -m pytest -m cluster
 
 .PHONY: test-fast
@@ -74,6 +92,22 @@ test-fast: venv ## The tests that need no server
 .PHONY: sim
 sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SEED=7 [SCENARIO=name]
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+.PHONY: sim-mutants
+sim-mutants: venv ## Break the code on purpose, one line at a time, and see the simulation notice
+	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
+
+.PHONY: chaos
+chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7]
+	@$(BIN)/python -m tests.chaos
+
+.PHONY: crash
+crash: venv ## Kill a node KILLS=200 times over embedded folders, then recount what it promised
+	@CRASH_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s tests/crash
+
+.PHONY: fuzz
+fuzz: venv ## Give every door hostile input: INPUTS=100000, FUZZ_SEED=0
+	@$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(FUZZ_SEED),0)
 
 .PHONY: check
 check: test ## What CI runs

@@ -7,7 +7,7 @@ tables.  The version is pinned here.  It never touches a process it did not star
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -79,11 +79,22 @@ class CassandraServer:
     """A cluster of ``nodes`` nodes in ``folder``; a context manager that starts and stops it.
 
     A folder that holds a cluster already is taken up as it is: same ports, same data, and
-    nodes that still run are not started twice.  Raises ServerFailed where a node does not
-    come up within three minutes, with the end of its log.
+    nodes that still run are not started twice.  ``configuration`` is added to every node's,
+    and ``client`` to what the driver is told when a node is asked whether it is ready.
+    Raises ServerFailed where a node does not come up within three minutes, with the end of
+    its log.
     """
 
-    def __init__(self, folder: Path, *, nodes: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 1,
+        configuration: Mapping[str, object] | None = None,
+        client: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._added = dict(configuration or {})
+        self._client = dict(client or {})
         if not 1 <= nodes <= _NODES_MAX:
             raise ValueError(f"{nodes} nodes asked for, 1 to {_NODES_MAX} fit on one machine")
         self._folder = folder.resolve()
@@ -117,11 +128,9 @@ class CassandraServer:
         (folder / "cassandra.yaml").write_text(json.dumps(self._configuration(number), indent=1))
         self.nodes[number - 1].start(self._command(number))
 
-    def wait_until_ready(self, number: int) -> None:
+    def wait_until_ready(self, number: int, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until node ``number`` answers and knows ``number`` nodes or more, bounded."""
-        self.nodes[number - 1].wait_until(
-            lambda: self._nodes_seen_by(number) >= number, _START_TIMEOUT_S
-        )
+        self.nodes[number - 1].wait_until(lambda: self._nodes_seen_by(number) >= number, timeout_s)
 
     def stop(self) -> None:
         """Stop every node; data stays.  A no-op where none runs."""
@@ -155,6 +164,7 @@ class CassandraServer:
             port=self.port,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             connect_timeout=_CONNECT_TIMEOUT_S,
+            **self._client,
         )
         try:
             with _silenced("cassandra"):
@@ -234,6 +244,7 @@ class CassandraServer:
             "native_transport_port": self.port,
             "endpoint_snitch": "SimpleSnitch",
             "auto_snapshot": False,
+            **self._added,
         }
 
 

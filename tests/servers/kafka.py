@@ -9,6 +9,7 @@ import json
 import subprocess
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +23,7 @@ from tests.servers.process import ServerFailed, ServerProcess, accepts_connectio
 KAFKA_VERSION = "4.1.0"
 _LOG4J_VERSION = "2.24.3"
 _HOST = "127.0.0.1"
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 180.0
 _TOOL_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 2.0
 _STATE_FILE = "kafka.json"
@@ -74,16 +75,25 @@ def kafka_tool(
 class KafkaServer:
     """A cluster of ``brokers`` brokers in ``folder``; a context manager that starts and stops it.
 
-    ``properties`` are added to every broker's.  A folder that holds a cluster already is
-    taken up as it is: same ports, same data, and brokers that still run are not started twice.
+    ``properties`` are added to every broker's.  ``listeners`` are further doors of broker 1, by
+    name (letters only), each with its security protocol; ``address`` says where one is.  A
+    folder that holds a cluster already is taken up as it is: same ports, same data, and
+    brokers that still run are not started twice.
     """
 
     def __init__(
-        self, folder: Path, *, brokers: int = 1, properties: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        brokers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder.resolve()
         self._properties = dict(properties or {})
+        self._listeners = dict(listeners or {})
         state = self._taken_up() or self._new_state(brokers)
+        self._listener_ports: dict[str, int] = state.get("listener_ports", {})
         self._cluster_id: str = state["cluster_id"]
         self._ports: list[int] = state["ports"]
         self._controller_ports: list[int] = state["controller_ports"]
@@ -100,6 +110,10 @@ class KafkaServer:
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, as a client's ``bootstrap.servers``."""
         return ",".join(f"{_HOST}:{port}" for port in self._ports)
+
+    def address(self, listener: str) -> str:
+        """Return where one of the further listeners is, as ``bootstrap.servers``."""
+        return f"{_HOST}:{self._listener_ports[listener]}"
 
     def start(self) -> None:
         """Start what does not run yet and wait until all brokers answer as one cluster."""
@@ -129,10 +143,23 @@ class KafkaServer:
             ]
         )
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until all brokers are in the cluster again, bounded; raises ServerFailed."""
         for broker in self.brokers:
-            broker.wait_until(self._answers, _START_TIMEOUT_S)
+            broker.wait_until(self._answers, timeout_s)
+
+    def coordinator_of(self, group: str) -> int:
+        """Return the number of the broker that coordinates a consumer group."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        described = admin.describe_consumer_groups([group], request_timeout=_TOOL_TIMEOUT_S)
+        return int(described[group].result(_TOOL_TIMEOUT_S).coordinator.id)
+
+    def wait_until_known(self, topic: str) -> None:
+        """Wait until every broker knows a topic: the controller answers before they do."""
+        for broker, port in zip(self.brokers, self._ports, strict=True):
+            # A client that knows one address asks that broker, and connects to no other.
+            admin = AdminClient({"bootstrap.servers": f"{_HOST}:{port}", "log_level": 0})
+            broker.wait_until(partial(_knows, admin, topic), _START_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop every broker; data stays.  A no-op where none runs."""
@@ -173,13 +200,14 @@ class KafkaServer:
         return json.loads(path.read_text()) if path.is_file() else None
 
     def _new_state(self, brokers: int) -> dict[str, Any]:
-        ports = free_ports(2 * brokers, _HOST)
+        ports = free_ports(2 * brokers + len(self._listeners), _HOST)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         state = {
             # The storage tool takes a leading dash for an option.
             "cluster_id": cluster_id.replace("-", "A"),
             "ports": ports[:brokers],
-            "controller_ports": ports[brokers:],
+            "controller_ports": ports[brokers : 2 * brokers],
+            "listener_ports": dict(zip(self._listeners, ports[2 * brokers :], strict=True)),
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / _STATE_FILE).write_text(json.dumps(state))
@@ -220,7 +248,7 @@ class KafkaServer:
 
     def _configuration(self, number: int) -> dict[str, str]:
         replicas = min(3, len(self._ports))
-        port = self._ports[number - 1]
+        addresses, protocols = self._doors(number)
         controller_port = self._controller_ports[number - 1]
         voters = ",".join(
             f"{node}@{_HOST}:{each}" for node, each in enumerate(self._controller_ports, 1)
@@ -230,9 +258,9 @@ class KafkaServer:
             "node.id": str(number),
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{_HOST}:{port},CONTROLLER://{_HOST}:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{_HOST}:{port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{addresses},CONTROLLER://{_HOST}:{controller_port}",
+            "advertised.listeners": addresses,
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "log.dirs": str(self._broker_folder(number) / "data"),
             "auto.create.topics.enable": "false",
             "default.replication.factor": str(replicas),
@@ -249,3 +277,22 @@ class KafkaServer:
             "group.initial.rebalance.delay.ms": "0",
             **self._properties,
         }
+
+    def _doors(self, number: int) -> tuple[str, str]:
+        """Return the listeners clients may use, and the protocol of each, as Kafka writes them."""
+        doors = {"PLAINTEXT": (self._ports[number - 1], "PLAINTEXT")}
+        if number == 1:
+            doors |= {
+                name: (self._listener_ports[name], protocol)
+                for name, protocol in self._listeners.items()
+            }
+        addresses = ",".join(f"{name}://{_HOST}:{port}" for name, (port, _) in doors.items())
+        return addresses, ",".join(f"{name}:{protocol}" for name, (_, protocol) in doors.items())
+
+
+def _knows(admin: AdminClient, topic: str) -> bool:
+    try:
+        found = admin.list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
+    except KafkaException:
+        return False
+    return found.error is None

@@ -109,7 +109,15 @@ def _table(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
 
 
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the string below each field, which Python itself throws away."""
+    """Return the string below each field, inherited ones too, which Python throws away."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base.__module__.startswith(("actors.", "scheduler.")):
+            found |= _docstrings_of(base)
+    return found
+
+
+def _docstrings_of(model: type[BaseModel]) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

@@ -1,0 +1,106 @@
+"""``make chaos``: ten minutes of faults on real servers, then the auditor's table.
+
+Exit code 0 only if every requirement is met; 1 where one is not, or something did not come up.
+"""
+
+import json
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from scheduler import HourhandError
+from scheduler.doors.demo_node import NodeFailed
+from tests.chaos.auditor import audit
+from tests.chaos.causes import Rules
+from tests.chaos.installation import open_servers
+from tests.chaos.measures import measure
+from tests.chaos.plan import FULL, Extent
+from tests.chaos.run import Chaos, run_chaos
+from tests.chaos.table import show
+from tests.chaos.verdict import Limits, Verdict, judge
+from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.process import ServerFailed
+
+_WIDTH = 140
+"""Of a table that goes to a file."""
+_LEAD_S = 34.0
+"""Order is judged on pairs accepted 30 s before the first was due."""
+
+
+def main(
+    *,
+    minutes: Annotated[
+        float, typer.Option(min=1, max=24 * 60, envvar="CHAOS_MINUTES", help="At least so long.")
+    ] = 10.0,
+    seed: Annotated[
+        int | None,
+        typer.Option(envvar="CHAOS_SEED", help="Of the plan; drawn where none is given."),
+    ] = None,
+    tasks_per_s: Annotated[int, typer.Option(min=10, max=5_000)] = 500,
+    figures: Annotated[
+        Path, typer.Option(envvar="CHAOS_FIGURES", help="Where the figures go, as JSON.")
+    ] = Path("build/chaos.json"),
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the nodes' logs and the records.")
+    ] = False,
+) -> None:
+    """Let nodes, brokers and stores die under load, and recount."""
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    extent = Extent(nodes=4, brokers=3, store_nodes=3, seconds=minutes * 60, kinds=FULL)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    folder = Path(tempfile.mkdtemp(prefix="hourhand-chaos-"))
+    # SIGTERM cleans up as Ctrl-C does: no node and no server is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        verdict = _run(console, Chaos(seed, extent, tasks_per_s, _LEAD_S), folder)
+    except (NodeFailed, HourhandError, ToolMissing, FetchFailed, ServerFailed) as error:
+        console.print(f"It did not come to an end: {error}", highlight=False, markup=False)
+        verdict = None
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.exit(130)
+    holds = verdict is not None and verdict.holds
+    if verdict is not None:
+        _write(figures, verdict)
+        console.print(f"The figures are in {figures}")
+    if keep or not holds:
+        console.print(f"What nodes, servers and executors wrote is in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(0 if holds else 1)
+
+
+def _run(console: Console, chaos: Chaos, folder: Path) -> Verdict:
+    def say(text: str) -> None:
+        console.print(f"  {time.strftime('%H:%M:%S')}  {text}", highlight=False)
+
+    extent = chaos.extent
+    say(
+        f"seed {chaos.seed}; starting {extent.brokers} brokers and {extent.store_nodes} Cassandra"
+        " nodes (two minutes)"
+    )
+    records = folder / "records"
+    records.mkdir()
+    with open_servers(folder / "servers", extent.brokers, extent.store_nodes) as installation:
+        evidence = run_chaos(chaos, installation, records, say)
+    findings = audit(evidence.history, Rules())
+    verdict = judge(chaos, evidence, findings, measure(evidence.history), Limits())
+    show(console, verdict)
+    return verdict
+
+
+def _write(path: Path, verdict: Verdict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(verdict.as_value(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,88 @@
+"""What the nodes of a chaos run execute: it writes down that it ran, and little else.
+
+A task's data may ask for work, ``work_ms``, and for one refusal, ``retry_after_ms``: the first
+attempt then asks to be made again so much later.  Decides nothing about what was right.
+"""
+
+import asyncio
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from actors.model.outcome import Done
+from scheduler import Retry, Task, TaskExecutor
+from tests.chaos.records import AttemptRecorder
+
+FOLDER_VARIABLE = "CHAOS_RECORDS"
+NODE_VARIABLE = "CHAOS_NODE"
+"""Name the folder of the records, and the node's number, in a node's environment."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@cache
+def process_recorder() -> AttemptRecorder:
+    """Return this process's recorder; first asked for on the one thread of constructors."""
+    return AttemptRecorder(Path(os.environ[FOLDER_VARIABLE]), int(os.environ[NODE_VARIABLE]))
+
+
+class _Recorded(TaskExecutor):
+    """Start and end of an attempt, as both kinds of executor write them."""
+
+    def __init__(self) -> None:
+        self._recorder = process_recorder()
+
+    def _start(self, task: Task) -> int:
+        return self._recorder.start(
+            task.uniqueness_key,
+            task.ordering_id,
+            (task.scheduled_time - _EPOCH) // _MICROSECOND,
+            number=self.attempt,
+            fence=self.fence,
+        )
+
+    def _end(self, line: int, task: Task) -> Done | Retry:
+        data: dict[str, Any] = task.data
+        again = "retry_after_ms" in data and self.attempt == 1
+        self._recorder.end(line, task.uniqueness_key, succeeded=not again)
+        if again:
+            return Retry(after=timedelta(milliseconds=data["retry_after_ms"]))
+        return Done()
+
+    @staticmethod
+    def _work_s(task: Task) -> float:
+        data: dict[str, Any] = task.data
+        return float(data.get("work_ms", 0)) / 1000
+
+
+class BlockingExecutor(_Recorded):
+    """Works on a thread of the pool, which nobody can take it off."""
+
+    def execute(self, task: Task) -> Done | Retry:
+        """Run one task."""
+        line = self._start(task)
+        if work_s := self._work_s(task):
+            # Nothing ever sets the event: it stands for a service that takes its time.
+            threading.Event().wait(work_s)
+        return self._end(line, task)
+
+
+class AsyncExecutor(_Recorded):
+    """Works on the event loop, and is cancelled where its node may not go on."""
+
+    async def execute(self, task: Task) -> Done | Retry:
+        """Run one task; a cancelled one ends too, without success."""
+        line = self._start(task)
+        try:
+            if work_s := self._work_s(task):
+                await asyncio.wait_for(asyncio.Event().wait(), work_s)
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self._recorder.end(line, task.uniqueness_key, succeeded=False)
+            raise
+        return self._end(line, task)

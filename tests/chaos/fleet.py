@@ -1,0 +1,123 @@
+"""The node processes of a chaos run: started, killed, frozen, stopped; no other is touched.
+
+Every blow is returned with its moments, so that it can be written down.  Decides nothing
+about when.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
+from tests.chaos.executor import (
+    FOLDER_VARIABLE,
+    NODE_VARIABLE,
+    AsyncExecutor,
+    BlockingExecutor,
+)
+from tests.chaos.history import Blow
+from tests.chaos.records import Journal, now_us
+
+_READY_S = 90.0
+_LOOK_S = 0.02
+_STOPPED_S = 0.05
+"""By then every thread of a frozen process has stopped."""
+_EXECUTORS = (BlockingExecutor, AsyncExecutor)
+"""Nodes of odd numbers run the first, those of even ones the second."""
+
+
+class Fleet:
+    """Nodes 1 to ``count``; each runs in one process at a time."""
+
+    def __init__(
+        self, count: int, settings: Mapping[str, str], folder: Path, journal: Journal
+    ) -> None:
+        self.numbers = range(1, count + 1)
+        self.ended_alone: list[str] = []
+        """Nodes that ended though nobody asked them to."""
+        self._settings = settings
+        self._folder = folder
+        self._journal = journal
+        self._running: dict[int, NodeProcess] = {}
+        self._started = 0
+        self._moment = threading.Event()
+
+    def start(self, *numbers: int) -> None:
+        """Start these nodes, all at once, and wait until they say that they run."""
+        for number in numbers:
+            self._started += 1
+            log = self._folder / f"node-{number}-{self._started}.log"
+            executor = _EXECUTORS[(number - 1) % len(_EXECUTORS)]
+            variables = {
+                **self._settings,
+                FOLDER_VARIABLE: str(self._folder),
+                NODE_VARIABLE: str(number),
+            }
+            path = f"{executor.__module__}:{executor.__name__}"
+            node = NodeProcess(path, node_environment(variables), log)
+            self._running[number] = node
+            self._journal.started(number, node.pid)
+        until_us = now_us() + round(_READY_S * 1e6)
+        while not all(self._running[number].says_ready for number in numbers):
+            late = now_us() > until_us
+            for number in numbers:
+                node = self._running[number]
+                if late or not node.is_running:
+                    raise NodeFailed(f"node {number} did not come up:\n{node.tail()}")
+            self._moment.wait(_LOOK_S)
+
+    def kill(self, *numbers: int) -> list[Blow]:
+        """End them at once with SIGKILL."""
+        self.look()
+        blows = []
+        for number in numbers:
+            node, from_us = self._running.pop(number), now_us()
+            node.kill()
+            gone_us = now_us()
+            blows.append(Blow("killed", number, node.pid, from_us, gone_us, gone_us))
+        return blows
+
+    def freeze(self, number: int, lasts_s: float) -> Blow:
+        """Stop it with SIGSTOP, and let it go on with SIGCONT so much later."""
+        self.look()
+        # Our own child, and not waited for: nobody else can have its pid.
+        pid, from_us = self._running[number].pid, now_us()
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            self._moment.wait(_STOPPED_S)
+            struck_us = now_us()
+            self._moment.wait(lasts_s)
+        finally:
+            to_us = now_us()
+            os.kill(pid, signal.SIGCONT)
+        return Blow("frozen", number, pid, from_us, struck_us, to_us)
+
+    def drain(self, number: int) -> Blow:
+        """End it gracefully with SIGTERM, and wait."""
+        self.look()
+        node, from_us = self._running.pop(number), now_us()
+        code = node.stop()
+        if code:
+            self.ended_alone.append(f"node {number}, asked to stop, ended with {code}")
+        gone_us = now_us()
+        return Blow("drained", number, node.pid, from_us, gone_us, gone_us)
+
+    def look(self) -> None:
+        """Start again what ended by itself, and remember that it did."""
+        for number, node in tuple(self._running.items()):
+            if not node.is_running:
+                self.ended_alone.append(f"node {number} (pid {node.pid}):\n{node.tail()}")
+                self.start(number)
+
+    def stop(self) -> None:
+        """End all of them; used when the run is over, or given up."""
+        for node in self._running.values():
+            node.ask_to_stop()
+            # A frozen one would not hear of it.
+            if node.is_running:
+                os.kill(node.pid, signal.SIGCONT)
+        for node in self._running.values():
+            node.stop()
+        self._running.clear()

@@ -1,0 +1,99 @@
+"""What a chaos run leaves behind: offers, attempts, and what was done to which process.
+
+Plain values that records are read into and the auditor judges; nothing of the engine is
+imported, so the engine cannot be wrong in the same way twice.  A moment is microseconds of
+CLOCK_BOOTTIME, which all processes of the machine share and nobody sets; only ``*_wall_us``
+is the wall clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Answer = Literal["accepted", "refused", "unknown"]
+"""What the client's future said; ``unknown`` where it failed: the log may hold the record."""
+Work = Literal["plain", "slow", "retry"]
+"""``slow`` works for a second or two, ``retry`` asks for a second attempt; each on ordering
+ids of its own, so that they make nothing else late."""
+How = Literal["killed", "frozen", "drained"]
+"""SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
+Harm = Literal["nodes", "log", "replica", "store"]
+"""Which part of the system a fault strikes: nodes, one broker, one of several Cassandra nodes,
+all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A task that was given to the client, and how that ended."""
+
+    task_id: str
+    """Its uniqueness key, which no other task of the run has."""
+    ordering_id: str
+    due_wall_us: int
+    work: Work
+    answer: Answer
+    answered_wall_us: int
+    partition: int | None = None
+    """Where the log put it; None unless accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt as the executor saw it."""
+
+    task_id: str
+    ordering_id: str
+    due_wall_us: int
+    number: int
+    fence: int
+    node: int
+    pid: int
+    thread: int
+    started_wall_us: int
+    started_us: int
+    ended_us: int | None = None
+    """None where the process died first."""
+    succeeded: bool = False
+    """Whether it ended and said that the task is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """What one node process was struck with."""
+
+    how: How
+    node: int
+    pid: int
+    from_us: int
+    """Before the signal was sent."""
+    struck_us: int
+    """When the signal had surely had its effect: until then the process may have run."""
+    to_us: int
+    """When it was gone or, frozen, went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of the plan, from its beginning until what was struck was back."""
+
+    number: int
+    kind: str
+    target: str
+    harm: Harm
+    from_us: int
+    back_us: int
+    """When what was struck was started again or went on."""
+    to_us: int
+    """When it was seen to be back."""
+    blows: Sequence[Blow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything that the auditor looks at."""
+
+    offers: Sequence[Offer]
+    attempts: Sequence[Attempt]
+    faults: Sequence[Fault]
+    wall_minus_boot_us: int
+    """What takes a moment to the wall clock, as read when the run began."""

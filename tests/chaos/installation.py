@@ -1,0 +1,98 @@
+"""The servers of a chaos run, and the settings that make client and nodes use them.
+
+Decides how many replicas hold what: three brokers and three Cassandra nodes hold everything
+three times and answer when two have it; one of each holds it once.
+"""
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler import Settings, wiring
+from scheduler.adapters.kafka.topics import topic_warnings
+from scheduler.settings import CassandraSettings, GroupSettings, KafkaSettings, TopicSettings
+from tests.servers.cassandra import DATACENTER, CassandraServer
+from tests.servers.kafka import KafkaServer
+
+PARTITIONS = 16
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_MS = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Servers that run, and a topic and a keyspace that nobody else uses."""
+
+    kafka: KafkaServer
+    cassandra: CassandraServer
+    settings: Settings
+
+
+@contextlib.contextmanager
+def open_servers(folder: Path, brokers: int, store_nodes: int) -> Iterator[Installation]:
+    """Start servers of our own, and end them at once: nobody needs their data any more."""
+    kafka = KafkaServer(folder / "kafka", brokers=brokers)
+    cassandra = CassandraServer(folder / "cassandra", nodes=store_nodes)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        for process in (*kafka.brokers, *cassandra.nodes):
+            stack.callback(process.kill)
+        for started in [pool.submit(kafka.start), pool.submit(cassandra.start)]:
+            started.result()
+        yield install(kafka, cassandra)
+
+
+def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
+    """Make topics and keyspace on servers that run.
+
+    Fails where several brokers would acknowledge what only one of them holds.
+    """
+    name = f"chaos-{uuid.uuid4().hex[:8]}"
+    settings = Settings(
+        log="kafka",
+        store="cassandra",
+        topic=TopicSettings(
+            name=name,
+            dead_letter=f"{name}-dead-letter",
+            partitions=PARTITIONS,
+            replication=len(kafka.brokers),
+        ),
+        group=GroupSettings(
+            id=name,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+        ),
+        kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
+        cassandra=CassandraSettings(
+            contact_points=tuple(cassandra.addresses),
+            port=cassandra.port,
+            keyspace=name.replace("-", "_"),
+            replication={DATACENTER: len(cassandra.nodes)},
+        ),
+    )
+    wiring.migrate(settings)
+    for topic in (settings.topic.name, settings.topic.dead_letter):
+        kafka.wait_until_known(topic)
+    warnings = topic_warnings(settings)
+    assert not warnings, warnings
+    return Installation(kafka, cassandra, settings)
+
+
+def node_variables(settings: Settings) -> dict[str, str]:
+    """Return the environment variables that give a node these settings."""
+    return {
+        "HOURHAND_LOG": settings.log,
+        "HOURHAND_STORE": settings.store,
+        **{
+            f"HOURHAND_{group}__{name}".upper(): value
+            if isinstance(value, str)
+            else json.dumps(value)
+            for group in ("topic", "group", "kafka", "cassandra")
+            for name, value in getattr(settings, group)
+            .model_dump(mode="json", exclude_defaults=True)
+            .items()
+        },
+    }

@@ -1,0 +1,128 @@
+"""Waits and lateness are worked out from the records, and a wait too long fails the run."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.settings import Settings
+from tests.chaos.auditor import audit
+from tests.chaos.causes import Rules
+from tests.chaos.measures import Measures, measure
+from tests.chaos.plan import Extent
+from tests.chaos.planted import FIRST_DUE_US, SECOND_US, STRUCK_US, Plant, a_fault
+from tests.chaos.run import Chaos, Evidence
+from tests.chaos.verdict import Limits, Verdict, judge
+
+CHAOS = Chaos(1, Extent(2, 1, 1, 60.0), 1, 34.0)
+
+
+def judged(plant: Plant, *, ended_alone: tuple[str, ...] = ()) -> Verdict:
+    """Judge a planted run by the limits of the whole one."""
+    evidence = Evidence(plant.history, 60.0, list(ended_alone), Settings())
+    findings = audit(plant.history, Rules())
+    return judge(CHAOS, evidence, findings, measure(plant.history), Limits())
+
+
+def broken(verdict: Verdict) -> list[str]:
+    """Return what is not met."""
+    return [check.what for check in verdict.checks if not check.holds]
+
+
+def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plant:
+    """Return a run in which the first process of node 1 is stopped, and its second one killed."""
+    plant = Plant().handed_over(a_fault("killed"), after_us=round(killed_wait_s * SECOND_US))
+    plant.attempts[:4] = [replace(each, pid=1000) for each in plant.attempts[:4]]
+    last = plant.attempts[3]
+    assert last.ended_us is not None
+    next_us = last.ended_us + round(drained_wait_s * SECOND_US)
+    plant.attempts[4] = replace(plant.attempts[4], started_us=next_us, ended_us=next_us + 1_000)
+    drain = a_fault("drained", from_us=last.started_us + 1_000, lasts_us=SECOND_US)
+    drain = replace(drain, blows=[replace(each, pid=1000) for each in drain.blows])
+    plant.faults = [drain, *plant.faults]
+    return plant
+
+
+@pytest.mark.parametrize("wait_s", [0.3, 7.0, 9.0])
+def test_the_wait_is_counted_from_the_kill(wait_s: float) -> None:
+    """Until something of the dead node's partition begins."""
+    plant = Plant().handed_over(a_fault("killed"), after_us=round(wait_s * SECOND_US))
+
+    (recovery,) = measure(plant.history).recoveries
+
+    # The first task to be taken over is the eleventh, and tasks are 10 ms apart then.
+    assert recovery.longest_s == pytest.approx(wait_s + 0.1, abs=0.01)
+    assert recovery.caught_up_s == (0.0 if wait_s < 1 else pytest.approx(0.0, abs=10.0))
+
+
+def test_the_wait_of_a_frozen_store_is_the_longest_gap() -> None:
+    """Of any partition, whoever owns it."""
+    pause = a_fault(harm="store", from_us=STRUCK_US + 100_000, lasts_us=5 * SECOND_US)
+    plant = Plant()
+    for place in range(11, 15):
+        later_us = pause.to_us + place * 1_000
+        plant.attempts[place] = replace(plant.attempts[place], started_us=later_us)
+    plant.faults = [pause]
+
+    (recovery,) = measure(plant.history).recoveries
+
+    assert recovery.longest_s == pytest.approx(5.0, abs=0.01)
+
+
+def test_the_wait_of_no_node_at_all_is_counted_from_the_return() -> None:
+    """While none is up, nobody can take over."""
+    fault = a_fault("killed", lasts_us=6 * SECOND_US)
+    other = replace(fault.blows[0], node=2, pid=1002)
+    plant = Plant().handed_over(replace(fault, blows=[*fault.blows, other]), after_us=8 * SECOND_US)
+
+    (recovery,) = measure(plant.history).recoveries
+
+    assert recovery.longest_s == pytest.approx(2.1, abs=0.01)
+
+
+def test_lateness_is_told_apart_by_what_faults_touched() -> None:
+    """What was due before, and began before, is not disturbed."""
+    plant = Plant().handed_over(a_fault("killed"))
+
+    measures: Measures = measure(plant.history)
+
+    assert measures.quiet is not None
+    assert measures.disturbed is not None
+    assert (measures.quiet.count, measures.disturbed.count) == (10, 10)
+    assert measures.quiet.max_ms == 2.0
+    assert measures.disturbed.max_ms > 6_000
+    assert FIRST_DUE_US < STRUCK_US
+
+
+def test_a_run_within_all_limits_passes() -> None:
+    """The same run as those below."""
+    assert broken(judged(a_whole_run())) == []
+
+
+def test_a_long_takeover_fails_the_run() -> None:
+    """Each kind has its own limit."""
+    assert broken(judged(a_whole_run(killed_wait_s=8.2))) == ["recovery after SIGKILL of a node"]
+    assert broken(judged(a_whole_run(drained_wait_s=1.1))) == ["recovery after a graceful stop"]
+
+
+def test_a_lost_task_and_a_node_that_ends_alone_fail_the_run() -> None:
+    """Also where everything else is in order."""
+    plant = a_whole_run()
+    del plant.attempts[-1]
+
+    verdict = judged(plant, ended_alone=("node 2",))
+
+    assert broken(verdict) == [
+        "accepted tasks that have run",
+        "lost",
+        "nodes that ended by themselves, or badly",
+    ]
+    assert not verdict.holds
+    assert verdict.as_value()["holds"] is False
+
+
+def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:
+    """What was not tried has not been shown."""
+    assert broken(judged(Plant())) == [
+        "recovery after SIGKILL of a node",
+        "recovery after a graceful stop",
+    ]

@@ -1,0 +1,46 @@
+"""A plan is the seed's alone: the same each time, complete, bounded, and long enough."""
+
+import pytest
+
+from tests.chaos.plan import FULL, SHAPES, SHORT, Extent, Kind, make_plan
+
+TEN_MINUTES = Extent(nodes=4, brokers=3, store_nodes=3, seconds=600.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_kind_occurs_and_the_time_is_filled(seed: int) -> None:
+    """Whatever the seed, and not for much longer than was asked for."""
+    plan = make_plan(seed, TEN_MINUTES)
+
+    kinds = [step.kind for step in plan]
+    assert all(kinds.count(kind) >= FULL.count(kind) for kind in Kind if kind in FULL)
+    assert 600.0 <= sum(step.reckoned_s for step in plan) < 720.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_step_is_within_its_bounds(seed: int) -> None:
+    """A freeze always outlasts the session, Cassandra is paused for 20 s, all nodes for 60."""
+    for step in make_plan(seed, TEN_MINUTES):
+        shortest_s, longest_s = SHAPES[step.kind].lasts_s
+        assert shortest_s <= step.lasts_s <= longest_s
+        assert 1 <= step.target <= (4 if step.kind.harm == "nodes" else 3)
+    assert SHAPES[Kind.FREEZE_NODE].lasts_s[0] > 6.0
+    assert SHAPES[Kind.FREEZE_STORE].lasts_s == (20.0, 20.0)
+    assert SHAPES[Kind.KILL_ALL].lasts_s == (60.0, 60.0)
+
+
+def test_the_same_seed_strikes_alike_and_another_does_not() -> None:
+    """A finding can be sought again."""
+    assert make_plan(7, TEN_MINUTES) == make_plan(7, TEN_MINUTES)
+    assert make_plan(7, TEN_MINUTES) != make_plan(8, TEN_MINUTES)
+
+
+def test_the_short_plan_has_only_what_one_broker_and_one_store_survive() -> None:
+    """And its caps hold, but for freezes, which must outlast the session all the same."""
+    extent = Extent(1, 1, 1, 1.0, kinds=SHORT, quiet_s=(3.0, 4.0), lasts_s_max=9.0)
+
+    plan = make_plan(3, extent)
+
+    assert sorted(step.kind for step in plan) == sorted(SHORT)
+    assert {step.target for step in plan} == {1}
+    assert all(step.lasts_s <= 9.0 for step in plan)

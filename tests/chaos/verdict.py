@@ -1,0 +1,140 @@
+"""Turns findings and figures into one line per requirement: what is demanded, what was seen.
+
+Recovery is judged here, by limits that ``Limits`` holds; everything else must be zero.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.chaos.auditor import Finding, Findings
+from tests.chaos.history import Fault
+from tests.chaos.measures import Measures
+from tests.chaos.run import Chaos, Evidence
+
+_DETAILS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long partitions may wait for their next owner, in seconds."""
+
+    killed_s: float = 8.0
+    """After SIGKILL: the session timeout of 6 s and two seconds."""
+    drained_s: float = 1.0
+    """After a graceful stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One requirement and what was seen."""
+
+    what: str
+    required: str
+    seen: str
+    holds: bool
+    excused: int = 0
+    """What was seen and has a cause that the promises name."""
+    details: Sequence[str] = ()
+    """The first things that speak against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Everything a run has shown."""
+
+    chaos: Chaos
+    seconds: float
+    findings: Findings
+    measures: Measures
+    checks: Sequence[Check]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every requirement is met."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def excused(self) -> Iterator[tuple[str, Finding]]:
+        """What has an excuse, by kind."""
+        for kind in self.findings.by_kind:
+            for finding in self.findings.excused(kind):
+                yield kind, finding
+
+    def as_value(self) -> dict[str, Any]:
+        """Return all of it as one JSON value."""
+        findings = asdict(self.findings)
+        return {
+            "holds": self.holds,
+            "chaos": asdict(self.chaos),
+            "seconds": round(self.seconds, 1),
+            "checks": [asdict(check) for check in self.checks],
+            "findings": findings,
+            "measures": asdict(self.measures),
+        }
+
+
+def judge(
+    chaos: Chaos, evidence: Evidence, findings: Findings, measures: Measures, limits: Limits
+) -> Verdict:
+    """Return every check with its verdict."""
+    lost = findings.violations("lost")
+    checks = [
+        Check(
+            "accepted tasks that have run",
+            f"{findings.accepted:,}",
+            f"{findings.run:,}",
+            not lost and findings.accepted > 0,
+            details=_first(lost),
+        ),
+        *(_none(kind, findings) for kind in findings.by_kind),
+        Check(
+            "nodes that ended by themselves, or badly",
+            "0",
+            str(len(evidence.ended_alone)),
+            not evidence.ended_alone,
+            details=evidence.ended_alone,
+        ),
+        _recovery("recovery after SIGKILL of a node", "killed", limits.killed_s, measures),
+        _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures),
+    ]
+    return Verdict(chaos, evidence.seconds, findings, measures, checks)
+
+
+def _none(kind: str, findings: Findings) -> Check:
+    violations = findings.violations(kind)
+    return Check(
+        kind,
+        "0",
+        str(len(violations)),
+        not violations,
+        len(findings.excused(kind)),
+        _first(violations),
+    )
+
+
+def _first(found: Sequence[Finding]) -> list[str]:
+    return [each.told for each in found[:_DETAILS_MAX]]
+
+
+def _recovery(what: str, how: str, limit_s: float, measures: Measures) -> Check:
+    waits = [
+        (longest_s, f"{each.fault.kind}, {struck}: {longest_s:.2f} s")
+        for each in measures.recoveries
+        if _is_of(each.fault, how)
+        for struck, longest_s in each.waited_s.items()
+    ]
+    longest_s = max((wait for wait, _ in waits), default=0.0)
+    return Check(
+        what,
+        f"<= {limit_s:.1f} s",
+        f"{longest_s:.2f} s",
+        bool(waits) and longest_s <= limit_s,
+        details=[told for wait, told in waits if wait > limit_s],
+    )
+
+
+def _is_of(fault: Fault, how: str) -> bool:
+    """Whether single nodes were struck this way; with all of them gone nobody can take over."""
+    struck = [blow for blow in fault.blows if blow.how == how]
+    return len(struck) == 1 or (bool(struck) and how == "drained")

@@ -1,0 +1,1 @@
+"""Hostile input to every door, from seeds: records, arguments, command lines, settings."""

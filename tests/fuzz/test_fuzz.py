@@ -1,0 +1,94 @@
+"""A share of ``make fuzz`` in every test run, and what it found, as tests of their own."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from actors.model.backoff import RetryPolicy
+from actors.model.errors import InvalidExecutor, InvalidTask, SettingsInvalid
+from actors.model.task import Task
+from actors.task_executor import TaskExecutor
+from scheduler import Scheduler, Settings
+from tests.builders import a_key
+from tests.fuzz.__main__ import fuzz
+from tests.promises.group import Group
+
+
+def test_p10_no_door_lets_hostile_input_harm_what_is_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five thousand inputs; ``make fuzz`` gives 100,000."""
+    monkeypatch.chdir(tmp_path)
+
+    said: list[str] = []
+    counts = fuzz(5_000, 0, tmp_path, said.append)
+
+    assert sum(counts.values()) == 5_000
+    assert all(counts.values()), said
+
+
+def test_p5_a_completion_from_before_1970_is_kept_for_its_retention() -> None:
+    """Zero is a time like any other, no word for none."""
+    group = Group()
+    group.join()
+    old = Task(
+        ordering_id="old",
+        scheduled_time=datetime(1969, 7, 20, tzinfo=UTC),
+        uniqueness_key="moon",
+        data={},
+    )
+    group.append(old)
+    group.advance(hours=3)
+
+    assert group.journal.names == ["moon"]
+    assert group.result_of(old) is not None
+
+
+def test_a_reschedule_to_nothing_sends_nothing() -> None:
+    """It would be poison in the log."""
+    group = Group()
+    nothing: datetime = None  # type: ignore[assignment]
+
+    error = group.client.reschedule_task(a_key(), nothing).exception(0)
+
+    assert isinstance(error, InvalidTask)
+    assert group.broker.partitions[0].end_offset == 0
+
+
+class _BadTimeout(TaskExecutor):
+    timeout = 30  # type: ignore[assignment]
+
+    def execute(self, task: Task) -> None:
+        """Do nothing."""
+
+
+class _BadRetry(TaskExecutor):
+    retry = 3  # type: ignore[assignment]
+
+    def execute(self, task: Task) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("executor", [_BadTimeout, _BadRetry])
+def test_a_bad_attribute_of_an_executor_is_told_at_construction(
+    executor: type[TaskExecutor], tmp_path: Path
+) -> None:
+    """It would fail every task, one after the other."""
+    settings = Settings(embedded={"folder": tmp_path})
+
+    with pytest.raises(InvalidExecutor, match="is needed"):
+        Scheduler(settings, executor=executor)
+
+
+@pytest.mark.parametrize("policy", [{"on_exhausted": "explode"}, {"attempts_max": 1.5}])
+def test_a_bad_retry_policy_is_refused(policy: dict[str, object]) -> None:
+    """Where it is written, and not when the attempts are used up."""
+    with pytest.raises(ValueError, match=r"attempts_max|on_exhausted"):
+        RetryPolicy(**policy)  # type: ignore[arg-type]
+
+
+def test_dead_letters_need_a_topic_of_their_own() -> None:
+    """Poison would be read again for ever."""
+    with pytest.raises(SettingsInvalid, match="both 'tasks'"):
+        Settings(topic={"name": "tasks", "dead_letter": "tasks"})

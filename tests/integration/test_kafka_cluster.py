@@ -1,0 +1,159 @@
+"""Three brokers: accepted means held by two, and a topic that promises less is warned about."""
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from actors.model.errors import LogUnavailable
+from scheduler import wiring
+from scheduler.adapters.kafka.connection import LastError
+from scheduler.adapters.kafka.position import starting_position
+from scheduler.adapters.kafka.topics import create_topics, topic_warnings
+from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.settings import KafkaSettings, Settings, TopicSettings
+from tests.conformance.kafka_world import MachineClock
+from tests.conformance.log_bench import WAIT_S
+from tests.servers.kafka import KafkaServer
+from tests.servers.maven import FetchFailed, ToolMissing
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.cluster]
+
+DELIVERY_TIMEOUT_MS = 3_000
+TRIES, PAUSE_S = 120, 0.5
+PAUSE = threading.Event()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """Three brokers of this file alone, as two of them will die."""
+    try:
+        server = KafkaServer(tmp_path_factory.mktemp("brokers"), brokers=3)
+        with server:
+            yield server
+    except (ToolMissing, FetchFailed) as error:
+        pytest.skip(f"no real Kafka: {error}")
+
+
+def settings_of(cluster: KafkaServer, name: str) -> Settings:
+    """Return settings of a topic with three replicas, which need not exist."""
+    return Settings(
+        log="kafka",
+        topic=TopicSettings(name=name, dead_letter=f"{name}-dead", partitions=2, replication=3),
+        kafka=KafkaSettings(
+            bootstrap_servers=cluster.bootstrap_servers, delivery_timeout_ms=DELIVERY_TIMEOUT_MS
+        ),
+    )
+
+
+def make_by_hand(cluster: KafkaServer, settings: Settings, replicas: int, in_sync_min: int) -> None:
+    """Make the topic as an operator would who has not read the promises."""
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    config = {"min.insync.replicas": str(in_sync_min), "retention.ms": "86400000"}
+    topic = NewTopic(settings.topic.name, 2, replicas, config=config)
+    admin.create_topics([topic])[settings.topic.name].result(WAIT_S)
+    create_topics(settings)
+    cluster.wait_until_known(settings.topic.name)
+    cluster.wait_until_known(settings.topic.dead_letter)
+
+
+def test_topics_made_by_migrate_need_two_replicas_in_sync(cluster: KafkaServer) -> None:
+    """So there is nothing to warn about."""
+    settings = settings_of(cluster, "as-migrated")
+
+    create_topics(settings)
+    cluster.wait_until_known("as-migrated")
+
+    assert topic_warnings(settings) == []
+
+
+def test_one_replica_in_sync_is_warned_about(cluster: KafkaServer) -> None:
+    """Three replicas are of no use to a task that one of them acknowledged alone."""
+    settings = settings_of(cluster, "too-eager")
+    make_by_hand(cluster, settings, replicas=3, in_sync_min=1)
+
+    (warning,) = topic_warnings(settings)
+
+    assert "'too-eager' has min.insync.replicas 1" in warning
+    assert "set it to 2" in warning
+
+
+def test_a_node_says_so_when_it_starts(
+    cluster: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator who never asked is told all the same, of one replica as well."""
+    settings = settings_of(cluster, "lonely")
+    make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
+
+    with caplog.at_level(logging.WARNING, logger="hourhand"):
+        wiring.open_log(settings, MachineClock()).close()
+
+    told = [record.getMessage() for record in caplog.records]
+    assert any("one replica on a cluster of 3 brokers" in each for each in told), told
+    assert any("min.insync.replicas 1" in each for each in told), told
+
+
+def begun(asking: Consumer, settings: Settings) -> bool:
+    """Whether the beginning of the topic's first partition is told, at the latest after a while."""
+    for _ in range(TRIES):
+        try:
+            return starting_position(asking, settings, LastError(), 0, None).next_offset == 0
+        except LogUnavailable:
+            PAUSE.wait(PAUSE_S)
+    return False
+
+
+def test_a_partition_begins_as_soon_as_it_has_a_leader_again(cluster: KafkaServer) -> None:
+    """What the driver remembers of a time without one is no reason to wait."""
+    settings = settings_of(cluster, "led-anew")
+    make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
+    asking = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "led-anew"})
+    try:
+        assert begun(asking, settings)
+        leader = leader_of(asking, "led-anew")
+        cluster.brokers[leader - 1].kill()
+        for _ in range(TRIES):
+            if leader_of(asking, "led-anew") != leader:
+                break
+            PAUSE.wait(PAUSE_S)
+        cluster.start()
+        assert begun(asking, settings)
+    finally:
+        asking.close()
+        cluster.start()
+
+
+def leader_of(asking: Consumer, topic: str) -> int:
+    """Return the broker that leads the topic's first partition, or -1; the driver remembers it."""
+    return int(asking.list_topics(topic).topics[topic].partitions[0].leader)
+
+
+def test_a_task_is_accepted_by_two_brokers_and_never_by_one(cluster: KafkaServer) -> None:
+    """The last test of the file: it leaves one broker alive."""
+    settings = settings_of(cluster, "outnumbered")
+    create_topics(settings)
+    cluster.wait_until_known("outnumbered")
+    writer = KafkaWriter(settings)
+    try:
+        writer.append(0, b"key", b"0").result(WAIT_S)
+        cluster.brokers[0].kill()
+        # The controller notices a dead broker after its session; tries until then may fail.
+        accepted = False
+        for _ in range(20):
+            error = writer.append(0, b"key", b"1").exception(WAIT_S)
+            accepted = error is None
+            if accepted:
+                break
+            assert isinstance(error, LogUnavailable)
+        assert accepted
+
+        cluster.brokers[1].kill()
+
+        for _ in range(3):
+            with pytest.raises(LogUnavailable):
+                writer.append(0, b"key", b"2").result(WAIT_S)
+    finally:
+        writer.close()
