@@ -1,19 +1,22 @@
 """CompletionTracker: the only reader and writer of a partition's completions and attempts.
 
-Decides whether a key is closed.  As long as the partition is owned nobody else writes
-completions, so all of them are known from memory back to a bound, which is raised to keep
-within the memory limit; only older keys cost a read.  Writes are group-committed: what
-arrives while a write is under way goes with the next one.  Never runs anything.
+Decides whether a key is closed: from memory, or for old keys by a read.  Writes are
+group-committed: what arrives while a write is under way goes with the next one.  Never runs
+anything.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import assert_never
 
+import msgspec
+from msgspec.structs import replace
+
 from actors.kernel.actor import Actor
 from actors.kernel.futures import gather
+from actors.kernel.ref import Recipient
 from actors.messages import (
     AttemptRecorded,
     CheckTask,
@@ -31,12 +34,15 @@ from actors.messages import (
 )
 from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state
 from actors.model.key import TaskKey
+from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.ports.effects import Effects
 
 WRITES_IN_FLIGHT_MAX = 2
 """One write under way and one behind it: more would make smaller groups, not faster ones."""
+
+_WITHDRAWING = (CompletionResult.CANCELLED, CompletionResult.MOVED)
 
 
 @dataclass(slots=True)
@@ -45,30 +51,26 @@ class _Group:
 
     completions: dict[TaskKey, Completion] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
-    replies: list[Callable[[], None]] = field(default_factory=list)
+    replies: list[tuple[Recipient, object]] = field(default_factory=list)
     starts: list["Future[None]"] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _AttemptsWritten:
+class _AttemptsWritten(msgspec.Struct, frozen=True):
     group: _Group
     completions_write_time: int
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupWritten:
+class _GroupWritten(msgspec.Struct, frozen=True):
     group: _Group
 
 
-@dataclass(frozen=True, slots=True)
-class _StatusesRead:
+class _StatusesRead(msgspec.Struct, frozen=True):
     answer: StatusesLoaded | StatusesFound
     keys: Iterable[TaskKey]
     """The keys asked for by name; a load asks for a range and names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChecksRead:
+class _ChecksRead(msgspec.Struct, frozen=True):
     checks: tuple[CheckTask, ...]
     completions: Mapping[TaskKey, Completion]
 
@@ -92,14 +94,11 @@ Message = (
 class CompletionTracker(Actor):
     """Owner of the known completions, the group being collected, and the writes in flight."""
 
-    def __init__(self, effects: Effects, ownership: Ownership, bound_ms: int) -> None:
+    def __init__(self, effects: Effects, ownership: Ownership, known: KnownCompletions) -> None:
         self._store = effects.stores.status
-        self._completions_max = effects.settings.window.completions_max
         self._ownership = ownership
         self._siblings: Siblings
-        self._known: dict[TaskKey, Completion] = {}
-        self._bound_ms = bound_ms
-        """Every completion of a loaded key at or after this time is in ``_known``."""
+        self._known = known
         self._group = _Group()
         self._in_flight: dict[int, _Group] = {}
         self._checks: list[CheckTask] = []
@@ -113,7 +112,7 @@ class CompletionTracker(Actor):
                 self._record_completion(message)
             case RecordAttempt(record=record, reply_to=reply_to):
                 self._group.attempts.append(record)
-                self._group.replies.append(lambda: reply_to.tell(AttemptRecorded(record.key)))
+                self._group.replies.append((reply_to, AttemptRecorded(record.key)))
                 self._write_group()
             case RecordStart(record=record, recorded=recorded):
                 self._group.attempts.append(record)
@@ -146,15 +145,12 @@ class CompletionTracker(Actor):
 
     def _check(self, check: CheckTask) -> None:
         task = check.task
-        completion = self._known.get(task.key)
-        if completion is not None:
-            closed = completion.closes(task.offset)
-            check.reply_to.tell(TaskChecked(task.key, closed, task.offset))
-        elif check.loaded and task.key.scheduled_ms >= self._bound_ms:
-            check.reply_to.tell(TaskChecked(task.key, closed=False, offset=task.offset))
-        else:
+        closed = self._known.is_closed(task)
+        if closed is None:
             self._checks.append(check)
             self._read_checks()
+        else:
+            check.reply_to.tell(TaskChecked(task.key, closed, task.offset))
 
     def _read_checks(self) -> None:
         """Read the completions of old keys, all that gathered during the last read at once."""
@@ -173,7 +169,7 @@ class CompletionTracker(Actor):
         for check in checks:
             key = check.task.key
             # What was closed while the read was under way is known here only.
-            completion = self._known.get(key) or completions.get(key)
+            completion = self._known.find(key) or completions.get(key)
             closed = completion is not None and completion.closes(check.task.offset)
             check.reply_to.tell(TaskChecked(key, closed, check.task.offset))
         self._read_checks()
@@ -181,22 +177,23 @@ class CompletionTracker(Actor):
     # Make outcomes durable.
 
     def _record_completion(self, message: RecordCompletion) -> None:
-        completion, reply_to = self._unless_done(message.completion), message.reply_to
+        completion = self._unless_done(message.completion)
         self._remember(completion)
         self._group.completions[completion.key] = completion
         if message.record is not None:
             self._group.attempts.append(message.record)
         recorded = CompletionRecorded(completion.key, completion.result)
-        self._group.replies.append(lambda: reply_to.tell(recorded))
+        self._group.replies.append((message.reply_to, recorded))
         self._write_group()
 
     def _unless_done(self, completion: Completion) -> Completion:
         """Return what closes the key: an attempt may have ended while a cancel of it was
         being decided, and done stays done (P5).
         """
-        known = self._known.get(completion.key)
-        withdraws = completion.result in {CompletionResult.CANCELLED, CompletionResult.MOVED}
-        return known if known is not None and known.result.is_done and withdraws else completion
+        if completion.result not in _WITHDRAWING:
+            return completion
+        known = self._known.find(completion.key)
+        return known if known is not None and known.result.is_done else completion
 
     def _write_group(self) -> None:
         group = self._group
@@ -228,32 +225,21 @@ class CompletionTracker(Actor):
 
     def _finish_group(self, group: _Group) -> None:
         del self._in_flight[id(group)]
-        for recorded in group.starts:
+        for started in group.starts:
             # The worker may have stopped waiting; its attempt then counts as not started.
-            if recorded.set_running_or_notify_cancel():
-                recorded.set_result(None)
-        for reply in group.replies:
-            reply()
+            if started.set_running_or_notify_cancel():
+                started.set_result(None)
+        for reply_to, recorded in group.replies:
+            reply_to.tell(recorded)
         self._write_group()
 
     # What is known, and what the store knows.
 
     def _remember(self, completion: Completion) -> None:
-        self._known[completion.key] = completion
-        if len(self._known) > self._completions_max:
-            self._raise_bound()
-
-    def _raise_bound(self) -> None:
-        """Forget the older half; what is not durable yet is known here only, so it stays."""
-        times = sorted(key.scheduled_ms for key in self._known)
-        self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
-        groups = (self._group, *self._in_flight.values())
-        undurable = set(chain.from_iterable(group.completions for group in groups))
-        self._known = {
-            key: completion
-            for key, completion in self._known.items()
-            if key.scheduled_ms >= self._bound_ms or key in undurable
-        }
+        if self._known.remember(completion):
+            groups = (self._group, *self._in_flight.values())
+            undurable = set(chain.from_iterable(group.completions for group in groups))
+            self._known.forget_older_half(undurable)
 
     def _load(self, after: TaskKey, up_to: TaskKey) -> None:
         partition = self._ownership.partition
@@ -280,9 +266,9 @@ class CompletionTracker(Actor):
         statuses = dict(answer.statuses)
         for key in {*keys, *statuses}:
             status = statuses.get(key, NO_STATUS)
-            if known := self._known.get(key):
+            if known := self._known.find(key):
                 statuses[key] = replace(status, completion=known)
-            elif status.completion is not None and key.scheduled_ms >= self._bound_ms:
+            elif status.completion is not None and self._known.covers(key):
                 self._remember(status.completion)
         self._siblings.task_persistence.tell(replace(answer, statuses=statuses))
 

@@ -7,28 +7,28 @@ the tree one message a task where a list would do.
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.kernel.ref import Recipient
 from actors.model.attempts import Attempt, KeyStatus
 from actors.model.codec import Command, LogRecord
 from actors.model.commands import Holding, Withdrawal
 from actors.model.key import TaskKey
+from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Assignment, Straggler
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
 
 
-@dataclass(frozen=True, slots=True)
-class AssignPartitions:
+class AssignPartitions(msgspec.Struct, frozen=True):
     """Node to TopicSupervisor: grow a subtree for each."""
 
     assignments: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Siblings:
-    """The refs the five actors of a partition know of each other."""
+class Siblings(msgspec.Struct, frozen=True):
+    """What the five actors of a partition know of each other."""
 
     supervisor: Recipient
     task_persistence: Recipient
@@ -36,17 +36,17 @@ class Siblings:
     partition_scheduler: Recipient
     partition_executor: Recipient
     completion_tracker: Recipient
+    known_completions: KnownCompletions
+    """The tracker writes it, the others read."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeetSiblings:
+class MeetSiblings(msgspec.Struct, frozen=True):
     """PartitionSupervisor to its children: all five exist, begin."""
 
     siblings: Siblings
 
 
-@dataclass(frozen=True, slots=True)
-class PersistRecords:
+class PersistRecords(msgspec.Struct, frozen=True):
     """Node to TopicSupervisor: make a polled batch durable; sent for empty polls too."""
 
     batch: int
@@ -55,8 +55,7 @@ class PersistRecords:
     """Partition to next offset after this batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class PersistTasks:
+class PersistTasks(msgspec.Struct, frozen=True):
     """TopicSupervisor to TaskPersistence: one partition's share, in log order."""
 
     batch: int
@@ -67,16 +66,14 @@ class PersistTasks:
     yet: the watermark may not say that reading got further (P9)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TasksPersisted:
+class TasksPersisted(msgspec.Struct, frozen=True):
     """TaskPersistence to TopicSupervisor: every entry had its durable effect."""
 
     batch: int
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsPersisted:
+class RecordsPersisted(msgspec.Struct, frozen=True):
     """TopicSupervisor to node: the whole batch is durable, but for partitions let go of."""
 
     batch: int
@@ -84,129 +81,111 @@ class RecordsPersisted:
     """Partitions whose subtree ended first: their share counts as never delivered (P9)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogCaughtUp:
+class LogCaughtUp(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionSupervisor: the log is read to the end found then."""
 
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartTasks:
-    """PartitionSupervisor to PartitionScheduler: due tasks may be executed from now on."""
+class StartTasks(msgspec.Struct, frozen=True):
+    """PartitionSupervisor down to OrderingExecutor: due tasks may be executed from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureLoad:
+class MeasureLoad(msgspec.Struct, frozen=True):
     """ThroughputController to PartitionScheduler: how much is in memory?"""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadMeasured:
+class LoadMeasured(msgspec.Struct, frozen=True):
     """PartitionScheduler to ThroughputController; unasked where the limit is exceeded."""
 
     waiting: int
     executing: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkWindow:
+class ShrinkWindow(msgspec.Struct, frozen=True):
     """ThroughputController to PartitionScheduler: keep this many waiting tasks."""
 
     tasks_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class LowerCheckpoint:
+class LowerCheckpoint(msgspec.Struct, frozen=True):
     """PartitionScheduler to TaskPersistence: tasks after this key left memory."""
 
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTasks:
+class LoadTasks(msgspec.Struct, frozen=True):
     """ThroughputController to TaskPersistence: load what is due before a time."""
 
     before_ms: int
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoadStatuses:
+class LoadStatuses(msgspec.Struct, frozen=True):
     """TaskPersistence to CompletionTracker: statuses of ``after`` < key <= ``up_to``."""
 
     after: TaskKey
     up_to: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class StatusesLoaded:
+class StatusesLoaded(msgspec.Struct, frozen=True):
     """CompletionTracker to TaskPersistence; keys without any status are absent."""
 
     statuses: Mapping[TaskKey, KeyStatus]
 
 
-@dataclass(frozen=True, slots=True)
-class FindStatuses:
+class FindStatuses(msgspec.Struct, frozen=True):
     """TaskPersistence to CompletionTracker: statuses of single keys."""
 
     keys: tuple[TaskKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StatusesFound:
+class StatusesFound(msgspec.Struct, frozen=True):
     """CompletionTracker to TaskPersistence; keys without any status are absent."""
 
     statuses: Mapping[TaskKey, KeyStatus]
 
 
-@dataclass(frozen=True, slots=True)
-class TasksLoaded:
+class TasksLoaded(msgspec.Struct, frozen=True):
     """TaskPersistence to ThroughputController: how far the window reaches now."""
 
     reached_ms: int
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HoldOrderings:
+class HoldOrderings(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: ids with open tasks before the watermark."""
 
     stragglers: tuple[Straggler, ...]
     watermark_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleTasks:
+class ScheduleTasks(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: open tasks inside the loaded window."""
 
     tasks: tuple[StoredTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecuteTasks:
+class ExecuteTasks(msgspec.Struct, frozen=True):
     """PartitionScheduler to PartitionExecutor: these are due, in key order."""
 
     tasks: tuple[StoredTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecuteTask:
+class ExecuteTask(msgspec.Struct, frozen=True):
     """PartitionExecutor to OrderingExecutor."""
 
     task: StoredTask
 
 
-@dataclass(frozen=True, slots=True)
-class HoldOrdering:
+class HoldOrdering(msgspec.Struct, frozen=True):
     """PartitionExecutor to OrderingExecutor: read this range before anything else runs."""
 
     after: TaskKey
     up_to: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class LoadOrdering:
+class LoadOrdering(msgspec.Struct, frozen=True):
     """OrderingExecutor to TaskPersistence: its own tasks that were left to the store."""
 
     ordering_id: str
@@ -216,8 +195,7 @@ class LoadOrdering:
     reply_to: Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class OrderingLoaded:
+class OrderingLoaded(msgspec.Struct, frozen=True):
     """TaskPersistence to OrderingExecutor: open tasks, in key order."""
 
     tasks: tuple[StoredTask, ...]
@@ -225,39 +203,32 @@ class OrderingLoaded:
     """Where to go on; None where the range is read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptTask:
+class AttemptTask(msgspec.Struct, frozen=True):
     """OrderingExecutor to TaskExecutor: try this task until it is closed."""
 
     task: StoredTask
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptAttempt:
+class AdoptAttempt(msgspec.Struct, frozen=True):
     """OrderingExecutor to TaskExecutor: take over an attempt of an earlier tree."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateTask:
-    """OrderingExecutor to TaskExecutor: a later record of the task at hand (P6)."""
+class UpdateTask(msgspec.Struct, frozen=True):
+    """TaskPersistence down to TaskExecutor: a later record for whoever holds the key (P6)."""
 
     task: StoredTask
 
 
-@dataclass(frozen=True, slots=True)
-class CheckTask:
+class CheckTask(msgspec.Struct, frozen=True):
     """TaskExecutor to CompletionTracker: is this task closed already?"""
 
     task: StoredTask
     reply_to: Recipient
-    loaded: bool = True
-    """False for an adopted task: its key may lie outside what this tree has loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChecked:
+class TaskChecked(msgspec.Struct, frozen=True):
     """CompletionTracker to TaskExecutor."""
 
     key: TaskKey
@@ -266,31 +237,27 @@ class TaskChecked:
     """Of the record that was asked about; the answer says nothing about a later one."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordStart:
+class RecordStart(msgspec.Struct, frozen=True):
     """Worker to CompletionTracker: make the start durable, then resolve."""
 
     record: AttemptRecord
     recorded: "Future[None]"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAttempt:
+class RecordAttempt(msgspec.Struct, frozen=True):
     """TaskExecutor to CompletionTracker: an attempt ended and the task is still open."""
 
     record: AttemptRecord
     reply_to: Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecorded:
+class AttemptRecorded(msgspec.Struct, frozen=True):
     """CompletionTracker to TaskExecutor: the attempt is durable."""
 
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCompletion:
+class RecordCompletion(msgspec.Struct, frozen=True):
     """To CompletionTracker: the key is closed (or reopened); its last attempt, if kept."""
 
     completion: Completion
@@ -298,34 +265,32 @@ class RecordCompletion:
     reply_to: Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRecorded:
+class CompletionRecorded(msgspec.Struct, frozen=True):
     """CompletionTracker: the completion is durable."""
 
     key: TaskKey
     result: CompletionResult
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPostponed:
-    """TaskExecutor to OrderingExecutor: the task runs long, or waits for a retry or an
-    operator; what is behind it belongs in the store, not in memory.
+class TaskPostponed(msgspec.Struct, frozen=True):
+    """TaskExecutor to OrderingExecutor: the task waits for a retry or an operator; what is
+    behind it belongs in the store, not in memory.
     """
 
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExecuted:
+class TaskExecuted(msgspec.Struct, frozen=True):
     """TaskExecutor to OrderingExecutor: the task is closed, or no longer its business."""
 
     key: TaskKey
     offset: int
     """Of the last record that was taken into account; a later one has had no effect yet."""
+    in_doubt: bool = False
+    """True where the store may know more of the key than this tree was told: it is read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class TasksReleased:
+class TasksReleased(msgspec.Struct, frozen=True):
     """OrderingExecutor to PartitionExecutor: what its tasks occupy has changed."""
 
     ordering_id: str
@@ -339,20 +304,21 @@ class TasksReleased:
     """The first task waits for a retry or an operator, or runs long."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotsReleased:
+class SlotsReleased(msgspec.Struct, frozen=True):
     """PartitionExecutor to PartitionScheduler: this many more tasks may be executed."""
 
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpillQueue:
-    """PartitionExecutor down to TaskExecutor: is user code slow? Then say so."""
+class SpillQueue(msgspec.Struct, frozen=True):
+    """PartitionExecutor to OrderingExecutor: user code has been at this task for long; what is
+    behind it belongs in the store.
+    """
+
+    key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawTask:
+class WithdrawTask(msgspec.Struct, frozen=True):
     """TaskPersistence down to whoever holds the key."""
 
     key: TaskKey
@@ -360,16 +326,14 @@ class WithdrawTask:
     reply_to: Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class TaskWithdrawn:
+class TaskWithdrawn(msgspec.Struct, frozen=True):
     """Whoever held the key to TaskPersistence."""
 
     key: TaskKey
     holding: Holding
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureProgress:
+class MeasureProgress(msgspec.Struct, frozen=True):
     """TaskPersistence through PartitionScheduler and PartitionExecutor, each adding what it
     holds, so that a task on its way between the two is counted by one of them.
     """
@@ -381,8 +345,7 @@ class MeasureProgress:
     reply_to: Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressMeasured:
+class ProgressMeasured(msgspec.Struct, frozen=True):
     """PartitionExecutor to TaskPersistence."""
 
     earliest_ms: int | None
@@ -393,48 +356,41 @@ class ProgressMeasured:
     """Tasks are being let go, open or not, so nothing follows from what is left."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevokePartitions:
+class RevokePartitions(msgspec.Struct, frozen=True):
     """Node to TopicSupervisor: drain these, at most this long, then end their subtrees."""
 
     partitions: tuple[int, ...]
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrainTasks:
+class DrainTasks(msgspec.Struct, frozen=True):
     """Down the subtree: start nothing more, let what runs end."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderingDrained:
+class OrderingDrained(msgspec.Struct, frozen=True):
     """OrderingExecutor to PartitionExecutor: nothing of it runs or is being recorded."""
 
     ordering_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TasksDrained:
+class TasksDrained(msgspec.Struct, frozen=True):
     """PartitionExecutor to PartitionSupervisor."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDrained:
+class PartitionDrained(msgspec.Struct, frozen=True):
     """PartitionSupervisor to TopicSupervisor."""
 
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsRevoked:
+class PartitionsRevoked(msgspec.Struct, frozen=True):
     """TopicSupervisor to node: the subtrees are gone."""
 
     partitions: tuple[int, ...]
     drained: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPartitions:
+class ForgetPartitions(msgspec.Struct, frozen=True):
     """Node to TopicSupervisor: these are another node's already; drain and flush nothing."""
 
     partitions: tuple[int, ...]

@@ -7,10 +7,14 @@ store itself.
 """
 
 import heapq
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
 
+import msgspec
+
 from actors.kernel.actor import Actor
+from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient, Ref
 from actors.messages import (
     AdoptAttempt,
@@ -23,6 +27,7 @@ from actors.messages import (
     OrderingLoaded,
     Siblings,
     SpillQueue,
+    StartTasks,
     TaskExecuted,
     TaskPostponed,
     TasksReleased,
@@ -40,6 +45,11 @@ from actors.model.task import StoredTask, Task
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
 
+
+class _SpilledDue(msgspec.Struct, frozen=True):
+    pass
+
+
 Message = (
     ExecuteTask
     | TaskExecuted
@@ -47,9 +57,12 @@ Message = (
     | OrderingLoaded
     | SpillQueue
     | AdoptAttempt
+    | StartTasks
     | HoldOrdering
+    | UpdateTask
     | WithdrawTask
     | DrainTasks
+    | _SpilledDue
 )
 """All that this role is told."""
 
@@ -83,10 +96,13 @@ class OrderingExecutor(Actor):
         self._held = False
         self._retried: TaskKey | None = None
         """The task at hand, where an operator's retry withdrew it to open it again."""
-        self._seen_slow: TaskKey | None = None
         self._spilled: tuple[TaskKey, TaskKey] | None = None
         """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
+        self._due_timer: Timer | None = None
+        """Set while none of what was left to the store is due."""
+        self._catching_up = False
+        """Set with an old attempt: nothing follows it before the partition may start (P4)."""
         self._draining = False
         self._received = 0
 
@@ -94,24 +110,32 @@ class OrderingExecutor(Actor):
         match message:
             case ExecuteTask(task=task):
                 self._accept(task)
-            case TaskExecuted(offset=offset):
-                self._finish(offset)
+            case TaskExecuted():
+                self._finish(message)
             case TaskPostponed():
                 self._hold()
             case OrderingLoaded():
                 self._take_loaded(message)
-            case SpillQueue():
-                self._check_slow()
+            case SpillQueue(key=key):
+                if key == self._current:
+                    self._hold()
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
+            case StartTasks():
+                self._catching_up = False
+                self._go_on()
             case HoldOrdering(after=after, up_to=up_to):
                 self._received += 1
                 self._spill(after, up_to)
                 self._go_on()
+            case UpdateTask(task=task):
+                self._update_known(task)
             case WithdrawTask():
                 self._withdraw(message)
             case DrainTasks():
                 self._drain()
+            case _SpilledDue():
+                self._check_spilled()
             case _:
                 assert_never(message)
 
@@ -120,26 +144,34 @@ class OrderingExecutor(Actor):
     def _accept(self, task: StoredTask) -> None:
         self._received += 1
         key = task.key
-        if key == self._current:
-            self._update = task
-            self._task_executor().tell(UpdateTask(task))
+        if self._update_known(task):
             self._report(released=1)
-        elif key in self._tasks:
-            self._tasks[key] = self._tasks[key].merged_with(task)
-            self._report(released=1)
-        elif self._must_spill():
+        elif self._must_spill(key):
             self._spill(first_key_at(key.scheduled_ms), key)
+            self._go_on()
             self._report(released=1)
         else:
             self._enqueue(task)
             self._go_on()
 
-    def _must_spill(self) -> bool:
+    def _update_known(self, task: StoredTask) -> bool:
+        """Take over a later record of a key that is in memory; return whether it is."""
+        key = task.key
+        if key == self._current:
+            self._update = task
+            self._tell_executor(UpdateTask(task))
+        elif key in self._tasks:
+            self._tasks[key] = self._tasks[key].merged_with(task)
+        else:
+            return False
+        return True
+
+    def _must_spill(self, key: TaskKey) -> bool:
         """Once tasks are in the store, later ones join them there, or they would overtake."""
         limit = self._effects.settings.window.ordering_queue_tasks_max
         return (
             self._held
-            or self._spilled is not None
+            or (self._spilled is not None and key > self._spilled[0])
             or self._loading is not None
             or len(self._tasks) >= limit
         )
@@ -149,14 +181,13 @@ class OrderingExecutor(Actor):
         self._tasks[task.key] = task
 
     def _spill(self, after: TaskKey, up_to: TaskKey) -> None:
-        if self._spilled is not None:
-            after, up_to = min(after, self._spilled[0]), max(up_to, self._spilled[1])
-        self._spilled = (after, up_to)
+        first, last = self._spilled or (after, up_to)
+        self._spilled = (min(after, first), max(up_to, last))
+        self._end_wait()
 
     def _spill_queue(self) -> int:
         """Forget the queue, which the store holds too; return how many tasks it had."""
-        count = len(self._tasks)
-        if count:
+        if count := len(self._tasks):
             self._spill(first_key_at(min(self._tasks).scheduled_ms), max(self._tasks))
             self._tasks.clear()
             self._order.clear()
@@ -166,7 +197,7 @@ class OrderingExecutor(Actor):
 
     def _go_on(self) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
-        if self._busy_since_ms is not None or self._loading is not None:
+        if self._busy_since_ms is not None or self._loading is not None or self._catching_up:
             return
         if self._draining:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
@@ -176,9 +207,9 @@ class OrderingExecutor(Actor):
             if task is not None:
                 self._current = task.key
                 self._busy_since_ms = task.key.scheduled_ms
-                self._task_executor().tell(AttemptTask(task))
+                self._tell_executor(AttemptTask(task))
                 return
-        if self._spilled is not None:
+        if self._spilled is not None and self._due_timer is None:
             after, up_to = self._loading = self._spilled
             self._spilled = None
             limit = self._effects.settings.window.ordering_queue_tasks_max
@@ -189,39 +220,81 @@ class OrderingExecutor(Actor):
         if self._draining:
             return
         assert self._loading is not None, "nobody asked for these tasks"
-        if message.next_after is not None:
-            self._spill(message.next_after, self._loading[1])
-        self._loading = None
+        up_to, self._loading = self._loading[1], None
         fresh = [task for task in message.tasks if task.key not in self._tasks]
+        now_ms = self._context.clock.now_ms()
+        early = next((task.key for task in fresh if task.key.scheduled_ms > now_ms), None)
+        if early is not None:
+            # The watermark of an owner whose clock was ahead: what may still fall due before
+            # this must not wait behind it, so it is read again when it is due itself.
+            fresh = [task for task in fresh if task.key < early]
+            arrived = self._spilled is not None
+            self._spill(first_key_at(early.scheduled_ms), up_to)
+            if not arrived:
+                self._await_spilled()
+        elif message.next_after is not None:
+            self._spill(message.next_after, up_to)
         for task in fresh:
             self._enqueue(task)
         self._go_on()
         self._report(released=-len(fresh))
 
-    def _finish(self, offset: int) -> None:
-        update, self._update = self._update, None
-        self._current = None
-        self._busy_since_ms = None
+    def _await_spilled(self) -> None:
+        """Wait until the first in the store is due, by the wall clock, which may be stepped."""
+        assert self._spilled is not None, "only what was left to the store is waited for"
+        self._end_wait()
+        wait_ms = self._spilled[0].scheduled_ms - self._context.clock.now_ms()
+        if wait_ms > 0:
+            check_ms = self._effects.settings.window.clock_check_ms
+            self._due_timer = self._context.after(min(wait_ms, check_ms), _SpilledDue())
+
+    def _check_spilled(self) -> None:
+        if self._due_timer is not None:
+            self._await_spilled()
+            self._go_on()
+
+    def _end_wait(self) -> None:
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+            self._due_timer = None
+
+    def _finish(self, message: TaskExecuted) -> None:
+        update, retried = self._update, self._retried
+        self._update = self._retried = self._current = self._busy_since_ms = None
         self._held = False
-        missed = update is not None and update.offset > offset
+        missed = update is not None and update.offset > message.offset
         if update is not None and missed:
             # The task ended before it heard of this record, which may open the key again.
             self._enqueue(update)
         released = 0 if missed else 1
-        retried, self._retried = self._retried, None
-        if retried is not None:
+        again = message.key if message.in_doubt else retried
+        if again is not None:
             # Read again once its command is done, and before all that waits behind it (P4).
             released += self._spill_queue()
-            self._spill(first_key_at(retried.scheduled_ms), retried)
+            self._spill(first_key_at(again.scheduled_ms), again)
         self._go_on()
         self._report(released)
 
-    def _task_executor(self) -> Ref:
+    def _tell_executor(self, message: object) -> None:
         if self._executor is None:
-            self._executor = _start_task_executor(
-                self, self._effects, self._ownership, self._siblings.completion_tracker
-            )
-        return self._executor
+            self._executor = self.spawn(self._made_executor(), message)
+        else:
+            self._executor.tell(message)
+
+    def _made_executor(self) -> TaskExecutor:
+        """Make one instance of the user's executor that plays its role below this actor.
+
+        A constructor that raises is a failed attempt of each task, not a failure of the tree.
+        """
+        role = (self._effects, self._ownership, self.actor_ref, self._siblings)
+        try:
+            executor = _made_executor(self._effects, self._ordering_id)
+            # Setting an attribute may be user code too.
+            executor.bind_role(*role)
+        except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
+            executor = _BrokenExecutor(partial(_made_executor, self._effects, self._ordering_id))
+            executor.bind_role(*role)
+        return executor
 
     # The task at hand takes long.
 
@@ -230,14 +303,6 @@ class OrderingExecutor(Actor):
             self._held = True
             self._report(released=self._spill_queue())
 
-    def _check_slow(self) -> None:
-        """Ask about a task that was at hand at the last check already."""
-        if self._current is None or self._held:
-            return
-        if self._seen_slow == self._current:
-            self._task_executor().tell(SpillQueue())
-        self._seen_slow = self._current
-
     # An earlier tree, commands, and letting go.
 
     def _adopt(self, attempt: Attempt) -> None:
@@ -245,10 +310,11 @@ class OrderingExecutor(Actor):
         self._received += 1
         assert self._busy_since_ms is None, "an old attempt is adopted before any task"
         key = attempt.task.key
+        self._catching_up = True
         self._busy_since_ms = key.scheduled_ms
         if attempt.epoch == self._ownership.epoch:
             self._current = key
-        self._task_executor().tell(AdoptAttempt(attempt))
+        self._tell_executor(AdoptAttempt(attempt))
         self._report(released=-1)
 
     def _withdraw(self, message: WithdrawTask) -> None:
@@ -257,11 +323,10 @@ class OrderingExecutor(Actor):
         if key == self._current:
             if message.withdrawal is Withdrawal.RETRY:
                 self._retried = key
-            self._task_executor().tell(message)
+            self._tell_executor(message)
             self._report(released=0)
             return
-        task = self._tasks.get(key)
-        holding = Holding.ABSENT
+        task, holding = self._tasks.get(key), Holding.ABSENT
         if task is not None:
             ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
             holding = Holding.RAN if ran else Holding.WITHDRAWN
@@ -273,8 +338,10 @@ class OrderingExecutor(Actor):
     def _drain(self) -> None:
         self._draining = True
         self._loading = None
+        self._catching_up = False
+        self._end_wait()
         if self._busy_since_ms is not None:
-            self._task_executor().tell(DrainTasks())
+            self._tell_executor(DrainTasks())
         self._go_on()
 
     def _report(self, released: int) -> None:
@@ -287,48 +354,29 @@ class OrderingExecutor(Actor):
         times = [key.scheduled_ms for key in self._order[:1]]
         if self._busy_since_ms is not None:
             times.append(self._busy_since_ms)
-        for left in (self._spilled, self._loading):
-            if left is not None:
-                times.append(left[0].scheduled_ms)
+        times += [left[0].scheduled_ms for left in (self._spilled, self._loading) if left]
         return min(times, default=None)
 
 
 class _BrokenExecutor(TaskExecutor):
     """Stands in where the user's constructor raised: each attempt calls it once more."""
 
-    def __init__(self, effects: Effects) -> None:
-        self._effects = effects
+    def __init__(self, make: Callable[[], TaskExecutor]) -> None:
+        self._make = make
 
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Construct the user's executor again and run the task with it."""
-        executor = _made_executor(self._effects)
+        executor = self._make()
         executor.attempt, executor.fence = self.attempt, self.fence
         return executor.execute(task)
 
 
-def _made_executor(effects: Effects) -> TaskExecutor:
+def _made_executor(effects: Effects, ordering_id: str) -> TaskExecutor:
     """Call the user's factory; TypeError where what it returns cannot play the role."""
-    executor = effects.make_executor()
+    executor = effects.make_executor(ordering_id)
     if not isinstance(executor, TaskExecutor):
         kind = type(executor).__name__
         raise TypeError(f"the executor factory returned a {kind}, no TaskExecutor")
     if complaint := attribute_complaint(executor):
         raise TypeError(f"{type(executor).__qualname__}.{complaint}")
     return executor
-
-
-def _start_task_executor(
-    parent: Actor, effects: Effects, ownership: Ownership, tracker: Recipient
-) -> Ref:
-    """Make one instance of the user's executor and spawn it below ``parent``.
-
-    A constructor that raises is a failed attempt of each task, not a failure of the tree.
-    """
-    try:
-        executor = _made_executor(effects)
-        # Setting an attribute may be user code too.
-        executor.bind_role(effects, ownership, parent.actor_ref, tracker)
-    except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
-        executor = _BrokenExecutor(effects)
-        executor.bind_role(effects, ownership, parent.actor_ref, tracker)
-    return parent.spawn(executor)

@@ -8,6 +8,8 @@ tasks occupy.  Never looks inside a task, and never makes one ordering id wait f
 from dataclasses import dataclass
 from typing import assert_never
 
+import msgspec
+
 from actors.kernel.actor import Actor
 from actors.kernel.ref import Ref
 from actors.messages import (
@@ -24,9 +26,11 @@ from actors.messages import (
     Siblings,
     SlotsReleased,
     SpillQueue,
+    StartTasks,
     TasksDrained,
     TasksReleased,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
 from actors.model.commands import Holding
@@ -41,19 +45,17 @@ class _Ordering:
     """What is known of a busy ordering id from outside."""
 
     ref: Ref
-    sent: int = 0
-    first_ms: int | None = None
+    first_ms: int | None
     """At most the scheduled time of its first open task."""
+    sent: int = 1
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _ReleaseSlots:
+class _ReleaseSlots(msgspec.Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _SlowCheckDue:
+class _SlowCheckDue(msgspec.Struct, frozen=True):
     pass
 
 
@@ -62,9 +64,11 @@ Message = (
     | TasksReleased
     | _ReleaseSlots
     | _SlowCheckDue
+    | UpdateTask
     | WithdrawTask
     | MeasureProgress
     | HoldOrderings
+    | StartTasks
     | OrderingDrained
     | DrainTasks
     | MeetSiblings
@@ -97,6 +101,11 @@ class PartitionExecutor(Actor):
                 self._release_pending = False
             case _SlowCheckDue():
                 self._check_slow()
+            case UpdateTask(task=task):
+                ordering = self._orderings.get(task.key.ordering_id)
+                if ordering is not None:
+                    # Not counted: it changes what an id holds, and makes none busy.
+                    ordering.ref.tell(message)
             case WithdrawTask():
                 self._withdraw(message)
             case MeasureProgress():
@@ -104,6 +113,9 @@ class PartitionExecutor(Actor):
             case HoldOrderings():
                 for straggler in message.stragglers:
                     self._hold(straggler, message.watermark_ms)
+            case StartTasks():
+                for ordering in self._orderings.values():
+                    ordering.ref.tell(message)
             case OrderingDrained(ordering_id=ordering_id):
                 self._end_ordering(ordering_id)
             case DrainTasks():
@@ -121,25 +133,25 @@ class PartitionExecutor(Actor):
             self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
         self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
 
-    def _ordering(self, ordering_id: str) -> _Ordering:
+    def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
         ordering = self._orderings.get(ordering_id)
         if ordering is None:
-            child = OrderingExecutor(
-                self._effects,
-                self._ownership,
-                ordering_id,
-                partition_executor=self.actor_ref,
-                siblings=self._siblings,
-            )
-            ordering = self._orderings[ordering_id] = _Ordering(self.spawn(child))
-        return ordering
-
-    def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
-        ordering = self._ordering(ordering_id)
+            self._orderings[ordering_id] = _Ordering(self._spawn(ordering_id, message), first_ms)
+            return
         ordering.sent += 1
         if ordering.first_ms is None or first_ms < ordering.first_ms:
             ordering.first_ms = first_ms
         ordering.ref.tell(message)
+
+    def _spawn(self, ordering_id: str, first_message: object) -> Ref:
+        child = OrderingExecutor(
+            self._effects,
+            self._ownership,
+            ordering_id,
+            partition_executor=self.actor_ref,
+            siblings=self._siblings,
+        )
+        return self.spawn(child, first_message)
 
     def _hold(self, straggler: Straggler, watermark_ms: int) -> None:
         """Let an id read what the watermark left behind it before it runs anything else."""
@@ -168,10 +180,13 @@ class PartitionExecutor(Actor):
                 self._end_ordering(message.ordering_id)
 
     def _check_slow(self) -> None:
-        for ordering in self._orderings.values():
-            if not ordering.held:
-                ordering.ref.tell(SpillQueue())
-        self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+        slow_ms = self._effects.settings.window.slow_attempt_ms
+        for attempt in self._effects.runner.long_running(self._ownership.partition, slow_ms):
+            key = attempt.task.key
+            ordering = self._orderings.get(key.ordering_id)
+            if ordering is not None and not ordering.held:
+                ordering.ref.tell(SpillQueue(key))
+        self._context.after(slow_ms, _SlowCheckDue())
 
     def _withdraw(self, message: WithdrawTask) -> None:
         ordering = self._orderings.get(message.key.ordering_id)

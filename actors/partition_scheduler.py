@@ -6,8 +6,10 @@ once the partition may start.  Never reads or writes the store.
 """
 
 import heapq
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
@@ -26,6 +28,7 @@ from actors.messages import (
     SlotsReleased,
     StartTasks,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
 from actors.model.commands import Holding, Withdrawal
@@ -35,9 +38,11 @@ from actors.model.ownership import Straggler
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 
+TASKS_PER_MESSAGE_MAX = 250
+"""Due tasks handed on at a time: a whole herd in one message would delay every other partition."""
 
-@dataclass(frozen=True, slots=True)
-class _DueTimerFired:
+
+class _DueTimerFired(msgspec.Struct, frozen=True):
     pass
 
 
@@ -48,6 +53,7 @@ Message = (
     | MeasureLoad
     | ShrinkWindow
     | MeasureProgress
+    | UpdateTask
     | WithdrawTask
     | HoldOrderings
     | StartTasks
@@ -63,7 +69,9 @@ class PartitionScheduler(Actor):
     def __init__(self, effects: Effects, partition: int) -> None:
         self._partition = partition
         self._telemetry = effects.telemetry
-        self._window = effects.settings.window
+        self._window = window = effects.settings.window
+        self._slots = min(window.executing_tasks_max, window.tasks_max)
+        """What is handed on stays in memory, so it is no more than that may hold (P13)."""
         self._siblings: Siblings
         self._tasks: dict[TaskKey, StoredTask] = {}
         self._order: list[TaskKey] = []
@@ -91,6 +99,8 @@ class PartitionScheduler(Actor):
                 self._shrink(tasks_max)
             case MeasureProgress():
                 self._measure_progress(message)
+            case UpdateTask():
+                self._update(message)
             case WithdrawTask():
                 self._withdraw(message)
             case HoldOrderings():
@@ -121,7 +131,7 @@ class PartitionScheduler(Actor):
         if not self._running or self._draining:
             return
         now_ms = self._context.clock.now_ms()
-        free = self._window.executing_tasks_max - self._executing
+        free = self._slots - self._executing
         due: list[StoredTask] = []
         order, tasks = self._order, self._tasks
         while order and len(due) < free and order[0].scheduled_ms <= now_ms:
@@ -130,7 +140,9 @@ class PartitionScheduler(Actor):
                 due.append(task)
         if due:
             self._executing += len(due)
-            self._siblings.partition_executor.tell(ExecuteTasks(tuple(due)))
+            for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
+                some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
+                self._siblings.partition_executor.tell(ExecuteTasks(some))
         if len(due) < free:
             self._sleep_until_due(now_ms)
 
@@ -179,6 +191,14 @@ class PartitionScheduler(Actor):
             replace(message, earliest_ms=earliest_ms, held=tuple(held))
         )
 
+    def _update(self, message: UpdateTask) -> None:
+        """Take over a later record where the key waits, or have whoever was handed it do so."""
+        known = self._tasks.get(message.task.key)
+        if known is None:
+            self._siblings.partition_executor.tell(message)
+        else:
+            self._tasks[message.task.key] = known.merged_with(message.task)
+
     def _withdraw(self, message: WithdrawTask) -> None:
         """Let go of a key; the executor may run an older record of it, so it is asked too."""
         task = self._tasks.get(message.key)
@@ -203,6 +223,8 @@ class PartitionScheduler(Actor):
             self._siblings.partition_executor.tell(hold)
         self._held.clear()
         self._execute_due()
+        # Last: an id that adopted an attempt goes on with the earliest of what it was handed.
+        self._siblings.partition_executor.tell(StartTasks())
 
     def _drain(self) -> None:
         self._draining = True

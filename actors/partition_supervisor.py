@@ -5,8 +5,9 @@ assignment, or when the catch-up deadline passed (P4).  Starts the five actors b
 fails as one with them; never handles a task itself.
 """
 
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from actors.completion_tracker import CompletionTracker
 from actors.kernel.actor import Actor
@@ -24,6 +25,7 @@ from actors.messages import (
     TasksPersisted,
 )
 from actors.model.events import CatchUpEnded
+from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Assignment
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
@@ -32,8 +34,7 @@ from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
 
 
-@dataclass(frozen=True, slots=True)
-class _CatchUpDeadlinePassed:
+class _CatchUpDeadlinePassed(msgspec.Struct, frozen=True):
     pass
 
 
@@ -63,15 +64,17 @@ class PartitionSupervisor(Actor):
     def on_start(self) -> None:
         effects, assignment = self._effects, self._assignment
         ownership = assignment.ownership
+        known = KnownCompletions(
+            assignment.watermark.watermark_ms, effects.settings.window.completions_max
+        )
         self._siblings = Siblings(
             supervisor=self.actor_ref,
             task_persistence=self.spawn(TaskPersistence(effects, assignment)),
             throughput_controller=self.spawn(ThroughputController(effects.settings)),
             partition_scheduler=self.spawn(PartitionScheduler(effects, self._partition)),
             partition_executor=self.spawn(PartitionExecutor(effects, ownership)),
-            completion_tracker=self.spawn(
-                CompletionTracker(effects, ownership, assignment.watermark.watermark_ms)
-            ),
+            completion_tracker=self.spawn(CompletionTracker(effects, ownership, known)),
+            known_completions=known,
         )
         for sibling in (
             self._siblings.completion_tracker,

@@ -20,10 +20,12 @@ blocked    an operator                                   yes
 from abc import abstractmethod
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, auto
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
 from actors.kernel.context import ActorContext, Timer
@@ -38,7 +40,7 @@ from actors.messages import (
     RecordAttempt,
     RecordCompletion,
     RecordStart,
-    SpillQueue,
+    Siblings,
     TaskChecked,
     TaskExecuted,
     TaskPostponed,
@@ -59,10 +61,11 @@ from actors.model.backoff import RetryPolicy
 from actors.model.codec import letter_of
 from actors.model.commands import Holding, Withdrawal
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed
+from actors.model.known_completions import KnownCompletions
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
-from actors.model.task import AttemptState, StoredTask, Task
+from actors.model.task import FRESH, AttemptState, StoredTask, Task
 from actors.ports.effects import Effects
 
 
@@ -75,13 +78,11 @@ class _Phase(Enum):
     BLOCKED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _WaitOver:
+class _WaitOver(msgspec.Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _DeadLetterAcknowledged:
+class _DeadLetterAcknowledged(msgspec.Struct, frozen=True):
     record: AttemptRecord | None
 
 
@@ -93,7 +94,6 @@ Message = (
     | AttemptRecorded
     | _WaitOver
     | UpdateTask
-    | SpillQueue
     | WithdrawTask
     | AdoptAttempt
     | _DeadLetterAcknowledged
@@ -135,6 +135,7 @@ class TaskExecutor(Actor):
     __ownership: Ownership
     __parent: Recipient
     __tracker: Recipient
+    __known: KnownCompletions
 
     @abstractmethod
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
@@ -145,18 +146,19 @@ class TaskExecutor(Actor):
         """
 
     def bind_role(
-        self, effects: Effects, ownership: Ownership, parent: Recipient, tracker: Recipient
+        self, effects: Effects, ownership: Ownership, parent: Recipient, siblings: Siblings
     ) -> None:
         """Tell the role what it works with; called once, before it is spawned."""
         self.__effects = effects
         self.__ownership = ownership
         self.__parent = parent
-        self.__tracker = tracker
+        self.__tracker = siblings.completion_tracker
+        self.__known = siblings.known_completions
 
     def _bind_context(self, context: ActorContext) -> None:
         # Mangled too: a subclass may well call an attribute of its own ``_context``.
         self.__context = context
-        self.__ref = Ref(context)
+        self.__ref = context
 
     def on_receive(self, message: Message) -> None:
         """Play the role; subclasses leave this alone."""
@@ -175,8 +177,6 @@ class TaskExecutor(Actor):
                 self.__proceed()
             case UpdateTask(task=task):
                 self.__update(task)
-            case SpillQueue():
-                self.__check_slow()
             case WithdrawTask():
                 self.__withdraw(message)
             case AdoptAttempt(attempt=attempt):
@@ -202,9 +202,13 @@ class TaskExecutor(Actor):
         self.__check()
 
     def __check(self) -> None:
-        self.__phase = _Phase.CHECKING
-        loaded = not self.__doubted
-        self.__tracker.tell(CheckTask(self.__open_task, self.__ref, loaded))
+        task = self.__open_task
+        closed = self.__known.is_closed(task)
+        if closed is None:
+            self.__phase = _Phase.CHECKING
+            self.__tracker.tell(CheckTask(task, self.__ref))
+        else:
+            self.__follow_check(closed=closed)
 
     def __take_check(self, checked: TaskChecked) -> None:
         if self.__phase is not _Phase.CHECKING:
@@ -213,41 +217,42 @@ class TaskExecutor(Actor):
         if (checked.key, checked.offset) != (task.key, task.offset):
             # About a task that was withdrawn meanwhile, or an older record of this one.
             return
-        self.__doubted = False
-        if checked.closed:
+        self.__follow_check(closed=checked.closed)
+
+    def __follow_check(self, *, closed: bool) -> None:
+        if closed:
             self.__finish()
         else:
             self.__proceed()
 
     def __proceed(self) -> None:
         """Start the next attempt, or wait for its time, or give up."""
-        if self.__draining:
+        if self.__draining or self.__doubted:
             self.__finish()
             return
-        if self.__doubted:
-            # A command may have closed the key since it was checked, also under an earlier tree.
-            self.__check()
+        task = self.__open_task
+        attempts = task.attempts
+        if attempts is FRESH:
+            self.__start(task)
             return
-        attempts = self.__open_task.attempts
         wait_ms = attempts.next_attempt_ms - self.__context.clock.now_ms()
         if attempts.used >= self.__policy().attempts_max:
             self.__give_up(None)
         elif wait_ms > 0:
             self.__wait(wait_ms)
-            self.__parent.tell(TaskPostponed(self.__open_task.key))
+            self.__parent.tell(TaskPostponed(task.key))
         else:
-            self.__start()
+            self.__start(task)
 
     def __wait(self, delay_ms: float) -> None:
         self.__phase = _Phase.WAITING
         self.__timer = self.__context.after(delay_ms, _WaitOver())
 
-    def __start(self) -> None:
-        task, partition = self.__open_task, self.__ownership.partition
+    def __start(self, task: StoredTask) -> None:
         suspect = task.attempts.suspect
         self.__attempt = attempt = Attempt(
             task=task,
-            partition=partition,
+            partition=self.__ownership.partition,
             epoch=self.__ownership.epoch,
             number=task.attempts.last + 1,
             suspect=suspect,
@@ -320,7 +325,7 @@ class TaskExecutor(Actor):
         used, retry = ended.attempt.task.attempts.used + 1, self.__policy()
         exhausted = used >= retry.attempts_max
         again = not exhausted and not self.__final
-        # A key in doubt may be closed already: recorded first, then checked.
+        # A key in doubt may be closed already: recorded first, then read again.
         closes = exhausted and not self.__final and not self.__doubted
         next_ms = None
         if again:
@@ -374,6 +379,7 @@ class TaskExecutor(Actor):
         assert self.__phase is _Phase.RECORDING, f"{key} was not being closed"
         self.__effects.telemetry.emit(TaskClosed(self.__ownership.partition, key, result))
         self.__settle()
+        self.__doubted = False
         self.__finish()
 
     def __take_attempt(self) -> None:
@@ -397,20 +403,21 @@ class TaskExecutor(Actor):
         """Let the ordering id go on."""
         if self.__timer is not None:
             self.__timer.cancel()
-        task = self.__open_task
+        task, doubted = self.__open_task, self.__doubted
         self.__phase = _Phase.IDLE
         self.__task = self.__attempt = self.__timer = None
         self.__final = self.__doubted = False
         if self.__withdrawal is not None:
             self.__answer(self.__withdrawal, Holding.ABSENT)
             self.__withdrawal = None
-        self.__parent.tell(TaskExecuted(task.key, task.offset))
+        self.__parent.tell(TaskExecuted(task.key, task.offset, doubted))
 
     # What may interrupt the steps.
 
     def __adopt(self, attempt: Attempt) -> None:
         self.__task = attempt.task
         self.__attempt = attempt
+        # An earlier tree may have been told of a later record, or of a command (P6).
         self.__doubted = True
         self.__phase = _Phase.RUNNING
         self.__effects.runner.adopt(attempt, self.__ref.tell)
@@ -428,12 +435,6 @@ class TaskExecutor(Actor):
             self.__final = False
             if self.__phase is _Phase.CHECKING:
                 self.__check()
-
-    def __check_slow(self) -> None:
-        attempt = self.__attempt
-        slow_ms = self.__effects.settings.window.slow_attempt_ms
-        if attempt is not None and self.__effects.runner.running_ms(attempt) >= slow_ms:
-            self.__parent.tell(TaskPostponed(attempt.task.key))
 
     def __withdraw(self, message: WithdrawTask) -> None:
         match self.__phase:

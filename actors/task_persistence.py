@@ -6,11 +6,14 @@ yields what it waits for: a write, a load and an advance of the watermark never 
 none of them can miss what another is about to do.  Never runs anything.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+import msgspec
+from msgspec.structs import replace
+
 from actors.kernel.actor import Actor
+from actors.kernel.futures import gather
 from actors.kernel.operations import Ask, Operation, Operations, Resolved
 from actors.messages import (
     CompletionRecorded,
@@ -34,10 +37,12 @@ from actors.messages import (
     TasksLoaded,
     TasksPersisted,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus
+from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
 from actors.model.bucket import hour_of
+from actors.model.checkpoint import Checkpoint
 from actors.model.codec import Command
 from actors.model.commands import Decision, Holding, KnownTask, Withdrawal, decide, split_runs
 from actors.model.events import (
@@ -53,9 +58,11 @@ from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 
+ORDERINGS_LOADED_MAX = 32
+"""Ordering ids whose waiting tasks are read at once."""
 
-@dataclass(frozen=True, slots=True)
-class _AdvanceDue:
+
+class _AdvanceDue(msgspec.Struct, frozen=True):
     pass
 
 
@@ -93,9 +100,8 @@ class TaskPersistence(Actor):
         self._durable_offset = assignment.next_offset
         """Every record below it had its effect, here or wherever it belongs."""
         self._catch_up_offset: int | None = assignment.catch_up_offset
-        self._checkpoint = first_key_at(assignment.watermark.watermark_ms)
-        """Every open task up to this key is in memory or held by its ordering id."""
-        self._lowered: TaskKey | None = None
+        self._checkpoint = Checkpoint(first_key_at(assignment.watermark.watermark_ms))
+        self._asked_orderings: list[LoadOrdering] = []
         self._operations: Operations
         self._siblings: Siblings
 
@@ -106,9 +112,11 @@ class TaskPersistence(Actor):
             case LoadTasks():
                 self._operations.begin(self._load(message))
             case LoadOrdering():
-                self._operations.begin(self._load_ordering(message))
+                self._asked_orderings.append(message)
+                if len(self._asked_orderings) == 1:
+                    self._operations.begin(self._load_orderings())
             case LowerCheckpoint(key=key):
-                self._lower_checkpoint(key)
+                self._checkpoint.lower(key)
             case Resolved(value=value):
                 self._operations.resume(value)
             case (
@@ -166,9 +174,10 @@ class TaskPersistence(Actor):
         self._pass_on(tasks)
 
     def _write(self, tasks: Sequence[StoredTask]) -> Operation:
+        # In this order, so that nothing comes between a durable row and memory (P6).
+        yield from self._lower_watermark(tasks)
         write_time = self._ownership.next_write_time()
         yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
-        yield from self._lower_watermark(tasks)
 
     def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
         """Lower it durably before anybody is told that an older task is durable, or a restart
@@ -178,11 +187,16 @@ class TaskPersistence(Actor):
         if earliest_ms < self._watermark.watermark_ms:
             yield from self._save(self._watermark.lowered_to(earliest_ms))
 
-    def _pass_on(self, tasks: Iterable[StoredTask]) -> None:
+    def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
-        inside = tuple(task for task in tasks if task.key <= self._checkpoint)
+        inside = tuple(task for task in tasks if task.key <= self._checkpoint.key)
         if inside:
             self._siblings.partition_scheduler.tell(ScheduleTasks(inside))
+        now_ms = self._context.clock.now_ms()
+        for task in tasks:
+            if task.key.scheduled_ms <= now_ms and task.key > self._checkpoint.key:
+                # Handed on before memory was lowered, an older record may wait to run (P6).
+                self._siblings.partition_scheduler.tell(UpdateTask(task))
 
     def _save(self, watermark: Watermark) -> Operation:
         watermark = replace(watermark, write_time=self._ownership.next_write_time())
@@ -256,9 +270,7 @@ class TaskPersistence(Actor):
 
     def _load(self, message: LoadTasks) -> Operation:
         started_ms = self._context.clock.monotonic_ms()
-        # What leaves memory from here on counts, whatever this load waits for.
-        self._lowered = None
-        after, before_ms = self._checkpoint, message.before_ms
+        after, before_ms = self._checkpoint.begin_load(), message.before_ms
         if before_ms <= after.scheduled_ms:
             self._answer_load(complete=True)
             return
@@ -274,57 +286,40 @@ class TaskPersistence(Actor):
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
         statuses = yield Ask(self._siblings.completion_tracker, LoadStatuses(after, reached))
-        tasks = self._open(page.tasks, statuses.statuses)
-        if tasks:
-            self._siblings.partition_scheduler.tell(ScheduleTasks(tasks))
-        self._raise_checkpoint(reached)
-        self._answer_load(complete=page.complete and self._checkpoint == reached)
+        tasks = open_tasks(page.tasks, statuses.statuses, self._context.clock.now_ms())
+        self._checkpoint.end_load(reached)
+        # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
+        self._pass_on(tasks)
+        self._answer_load(complete=page.complete and self._checkpoint.key == reached)
         duration_ms = self._context.clock.monotonic_ms() - started_ms
-        reached_ms = self._checkpoint.scheduled_ms
+        reached_ms = self._checkpoint.key.scheduled_ms
         event = WindowLoaded(self._partition, len(tasks), reached_ms, duration_ms)
         self._effects.telemetry.emit(event)
 
     def _answer_load(self, *, complete: bool) -> None:
-        answer = TasksLoaded(self._checkpoint.scheduled_ms, complete)
+        answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
         self._siblings.throughput_controller.tell(answer)
 
-    def _load_ordering(self, message: LoadOrdering) -> Operation:
-        page = yield self._stores.schedule.load_ordering(
-            self._partition, message.ordering_id, message.after, message.up_to, message.limit
+    def _load_orderings(self) -> Operation:
+        """Read for all that have asked by now: one by one they would keep new batches waiting."""
+        requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
+        read = self._stores.schedule.load_ordering
+        pages = yield gather(
+            [read(self._partition, r.ordering_id, r.after, r.up_to, r.limit) for r in requests]
         )
-        tasks: tuple[StoredTask, ...] = ()
-        if page.tasks:
-            keys = tuple(task.key for task in page.tasks)
+        keys = tuple(task.key for page in pages for task in page.tasks)
+        statuses: Mapping[TaskKey, KeyStatus] = {}
+        if keys:
             found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
-            tasks = self._open(page.tasks, found.statuses)
-        next_after = None if page.complete or not page.tasks else page.tasks[-1].key
-        message.reply_to.tell(OrderingLoaded(tasks, next_after))
-
-    def _open(
-        self, rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
-    ) -> tuple[StoredTask, ...]:
-        """Leave out closed rows, and attach to the others what their attempts left behind."""
-        now_ms = self._context.clock.now_ms()
-        tasks = []
-        for row in rows:
-            status = statuses.get(row.key, NO_STATUS)
-            if status.completion is not None and status.completion.closes(row.offset):
-                continue
-            late = row.key.scheduled_ms <= now_ms
-            fresh = not late and status is NO_STATUS
-            tasks.append(
-                row if fresh else replace(row, attempts=status.attempts, overdue_when_loaded=late)
-            )
-        return tuple(tasks)
-
-    def _raise_checkpoint(self, reached: TaskKey) -> None:
-        """A load reached this key, unless memory was lowered below it meanwhile."""
-        self._checkpoint = reached if self._lowered is None else min(reached, self._lowered)
-
-    def _lower_checkpoint(self, key: TaskKey) -> None:
-        """Tasks after ``key`` left memory; a load under way may have read past it."""
-        self._checkpoint = min(self._checkpoint, key)
-        self._lowered = key if self._lowered is None else min(self._lowered, key)
+            statuses = found.statuses
+        for request, page in zip(requests, pages, strict=True):
+            next_after = None if page.complete or not page.tasks else page.tasks[-1].key
+            tasks = open_tasks(page.tasks, statuses, self._context.clock.now_ms())
+            request.reply_to.tell(OrderingLoaded(tasks, next_after))
+        del self._asked_orderings[: len(requests)]
+        if self._asked_orderings:
+            # Behind what was begun meanwhile.
+            self._operations.begin(self._load_orderings())
 
     # The watermark advances in the background.
 
@@ -352,7 +347,7 @@ class TaskPersistence(Actor):
         settings = self._effects.settings.watermark
         mark, now_ms = self._watermark, self._context.clock.now_ms()
         floor_ms = min(
-            max(mark.watermark_ms, now_ms - settings.lag_ms), self._checkpoint.scheduled_ms
+            max(mark.watermark_ms, now_ms - settings.lag_ms), self._checkpoint.key.scheduled_ms
         )
         if progress.earliest_ms is not None:
             floor_ms = min(floor_ms, progress.earliest_ms)

@@ -5,8 +5,9 @@ reaches, so a node's memory depends on its limits and not on the backlog (P13). 
 touches the store.
 """
 
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
@@ -22,8 +23,7 @@ from actors.messages import (
 from actors.model.settings import TreeSettings
 
 
-@dataclass(frozen=True, slots=True)
-class _Tick:
+class _Tick(msgspec.Struct, frozen=True):
     pass
 
 

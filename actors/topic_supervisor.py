@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import assert_never
 
+import msgspec
+
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient, Ref
@@ -48,8 +50,7 @@ class _Batch:
         return not self.partitions and not self.appends
 
 
-@dataclass(frozen=True, slots=True)
-class _AppendAcknowledged:
+class _AppendAcknowledged(msgspec.Struct, frozen=True):
     batch: int
     place: Position
     """Where the record stood that is now elsewhere."""
@@ -65,8 +66,7 @@ class _Revocation:
     drained: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _DrainDeadlinePassed:
+class _DrainDeadlinePassed(msgspec.Struct, frozen=True):
     revocation: _Revocation
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 import pykka
 
-from actors.kernel.context import ActorContext
+from actors.kernel.context import ActorContext, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import stop_tree
 
@@ -33,18 +33,27 @@ class Actor(pykka.Actor):
     def on_stop(self) -> None:
         """Let go of what would outlive the actor; no message follows."""
 
-    def spawn(self, child: "Actor") -> Ref:
-        """Make ``child`` a child of this actor and start it."""
-        return start_actor(child, self._context.adopt_child(child))
+    def spawn(self, child: "Actor", first_message: object = None) -> Ref:
+        """Make ``child`` a child of this actor and start it.
+
+        It handles ``first_message`` at once: for a child that lives as long as one piece of
+        work, the way through the mailbox would be a large part of its life.
+        """
+        context = self._context.adopt_child(child)
+        bind_actor(child, context)
+        type(child)._start_actor_loop(child)  # noqa: SLF001 - as in bind_actor
+        if first_message is not None:
+            context.receive(child, first_message)
+        return context
 
     def stop_child(self, child: Ref) -> None:
         """Stop a child and everything below it at once; its messages are dropped."""
-        stop_tree(child._context)  # noqa: SLF001 - ref and actor are one kernel
+        stop_tree(context_of(child))
 
     @property
     def actor_ref(self) -> Any:
         """The actor's own address."""
-        return Ref(self._context)
+        return self._context
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -68,15 +77,8 @@ class Actor(pykka.Actor):
 
 def bind_actor(actor: Actor, context: ActorContext) -> None:
     """Give an actor its place in its tree."""
-    type(actor)._bind_context(actor, context)  # noqa: SLF001 - ref and actor are one kernel
-
-
-def start_actor(actor: Actor, context: ActorContext) -> Ref:
-    """Bind an actor to its context and run its ``on_start`` at once."""
-    bind_actor(actor, context)
-    ref = Ref(context)
-    actor._start_actor_loop()  # noqa: SLF001
-    return ref
+    # Of the class: user code may give its executor any instance attribute.
+    type(actor)._bind_context(actor, context)  # noqa: SLF001 - context and actor are one kernel
 
 
 class System(Protocol):

@@ -1,7 +1,8 @@
 """What the kernel keeps for each actor, and the services it gives it.
 
-One small object an actor: no uuid, no lock, no registry entry, because an ordering id that
-is busy for a millisecond gets two actors of its own.
+One small object an actor, its address and its place in the tree in one: no uuid, no lock, no
+registry entry, no bound method, because an ordering id that is busy for a millisecond gets two
+actors of its own, and the collector walks all of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol
 
+from actors.kernel.ref import Ref
 from actors.ports.clock import Clock
 
 
@@ -55,15 +57,25 @@ class Services(Protocol):
         """Post a message after a monotonic delay."""
 
 
-class Start:
+class Signal:
+    """A message to the kernel itself, not to the actor's role."""
+
+    __slots__ = ()
+
+
+class Start(Signal):
     """First message of a root: begin."""
 
+    __slots__ = ()
 
-class Stop:
+
+class Stop(Signal):
     """Told to a root from outside its system's thread: stop the tree."""
 
+    __slots__ = ()
 
-class Failure:
+
+class Failure(Signal):
     """Told to an actor instead of an answer: what it waited for failed."""
 
     __slots__ = ("error",)
@@ -88,8 +100,8 @@ class _Retired:
 _RETIRED = _Retired()
 
 
-class ActorContext:
-    """One actor's place in its tree."""
+class ActorContext(Ref):
+    """One actor's place in its tree; others know it as its ref."""
 
     __slots__ = (
         "_services",
@@ -108,11 +120,12 @@ class ActorContext:
         self, services: Services, actor: Receiver, parent: ActorContext | None = None
     ) -> None:
         self._services = services
-        self.post = services.post
+        self.post: Callable[[ActorContext, object], None]
+        self.post = services.post if parent is None else parent.post
         self.actor = actor
         self.role = type(actor)
-        # Looked up on the class: user code may give its executor any instance attribute.
-        self.receive = type(actor).on_receive.__get__(actor)
+        # Of the class: user code may give its executor any instance attribute.
+        self.receive: Callable[[Any, Any], None] = self.role.on_receive
         self.parent = parent
         self.children: dict[ActorContext, None] | None = None
         self.alive = True
@@ -120,6 +133,24 @@ class ActorContext:
         """Of a root: its owner has asked for its end, and wants to hear no more of it."""
         self.mailbox: Any = None
         """Used by the simulated system only, which picks the next actor by seed."""
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]
+        """The actor's path from the root, for logs; not unique over time."""
+        return self.path
+
+    @property
+    def actor_class(self) -> type[Any]:  # type: ignore[override]
+        """The actor's role."""
+        return self.role
+
+    def is_alive(self) -> bool:
+        """Whether the actor still receives messages."""
+        return self.alive
+
+    def tell(self, message: object) -> None:
+        """Leave ``message`` in the actor's mailbox; never blocks, any thread may call it."""
+        self.post(self, message)
 
     @property
     def path(self) -> str:
@@ -162,7 +193,7 @@ class ActorContext:
     def retire(self) -> None:
         """Let go of the actor, so that both are freed at once and not by the collector."""
         self.actor = _RETIRED
-        self.receive = _RETIRED.on_receive
+        self.receive = _Retired.on_receive
 
     def adopt_child(self, actor: Receiver) -> ActorContext:
         """Return the context of a new child actor."""
@@ -171,3 +202,9 @@ class ActorContext:
             self.children = {}
         self.children[child] = None
         return child
+
+
+def context_of(ref: Ref) -> ActorContext:
+    """Return the place in its tree that an address stands for; the kernel alone may ask."""
+    assert isinstance(ref, ActorContext), f"{ref!r} is no address of this kernel"
+    return ref

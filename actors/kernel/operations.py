@@ -7,23 +7,22 @@ resumed with the answer, so it reads from top to bottom and no two of them overl
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from actors.kernel.context import ActorContext
 from actors.kernel.ref import Recipient
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """A question to another actor; its answer resumes the operation."""
 
     recipient: Recipient
     question: object
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """Told to the actor: the future its operation waits for has resolved."""
 
     value: Any

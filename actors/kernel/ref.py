@@ -1,10 +1,9 @@
 """Addresses of actors: all that one actor may know of another."""
 
+from abc import abstractmethod
 from typing import Any, Protocol
 
 import pykka
-
-from actors.kernel.context import ActorContext
 
 
 class Recipient(Protocol):
@@ -21,19 +20,12 @@ class Ref(pykka.ActorRef[Any]):
     calls and worker threads still answer it, so a late message is the normal case.
     """
 
-    def __init__(self, context: ActorContext) -> None:
-        self._context = context
-        self.actor_class = type(context.actor)
+    __slots__ = ()
 
-    @property
-    def actor_urn(self) -> str:  # type: ignore[override]
-        """The actor's path from the root, for logs; not unique over time."""
-        return self._context.path
-
+    @abstractmethod
     def is_alive(self) -> bool:
         """Whether the actor still receives messages."""
-        return self._context.alive
 
+    @abstractmethod
     def tell(self, message: object) -> None:
         """Leave ``message`` in the actor's mailbox; never blocks, any thread may call it."""
-        self._context.post(self._context, message)

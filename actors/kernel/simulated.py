@@ -9,7 +9,7 @@ import random
 from collections import deque
 
 from actors.kernel.actor import Actor, bind_actor
-from actors.kernel.context import ActorContext, Start, Timer
+from actors.kernel.context import ActorContext, Start, Timer, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import FailureListener, deliver, stop_tree
 from actors.kernel.timers import Timers
@@ -64,11 +64,11 @@ class SimulatedSystem:
         context = ActorContext(self, actor)
         bind_actor(actor, context)
         self.post(context, Start())
-        return Ref(context)
+        return context
 
     def stop_tree(self, root: Ref) -> None:
         """Stop a tree at once."""
-        stop_tree(root._context)  # noqa: SLF001
+        stop_tree(context_of(root))
 
     def post(self, context: ActorContext, message: object) -> None:
         """Put a message in an actor's mailbox."""

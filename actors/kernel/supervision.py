@@ -7,7 +7,7 @@ store is the only truth, so the tree is thrown away and rebuilt from it.
 import logging
 from collections.abc import Callable
 
-from actors.kernel.context import ActorContext, Failure, Start, Stop
+from actors.kernel.context import ActorContext, Failure, Signal, Start, Stop
 
 logger = logging.getLogger("hourhand.kernel")
 
@@ -16,24 +16,32 @@ FailureListener = Callable[[BaseException], None]
 
 def deliver(context: ActorContext, message: object, on_failure: FailureListener) -> None:
     """Let an actor handle one message; tear its tree down where that raises."""
-    if not context.alive:
-        return
     try:
-        match message:
-            case Start():
-                type(context.actor).on_start(context.actor)
-            case Stop():
-                stop_tree(context)
-            case Failure(error=error):
-                raise error
-            case _:
-                context.receive(message)
+        if isinstance(message, Signal):
+            _obey(context, message)
+        else:
+            # A retired actor's drops everything.
+            context.receive(context.actor, message)
     except Exception as error:
         logger.exception("%s failed on %s", context.path, type(message).__name__)
         root = root_of(context)
         stop_tree(root)
         if not root.condemned:
             on_failure(error)
+
+
+def _obey(context: ActorContext, signal: Signal) -> None:
+    match signal:
+        case _ if not context.alive:
+            pass
+        case Start():
+            type(context.actor).on_start(context.actor)
+        case Stop():
+            stop_tree(context)
+        case Failure(error=error):
+            raise error
+        case _:
+            raise AssertionError(f"{signal!r} is no signal")
 
 
 def root_of(context: ActorContext) -> ActorContext:
@@ -48,8 +56,9 @@ def stop_tree(context: ActorContext) -> None:
     if not context.alive:
         return
     context.alive = False
-    for child in tuple(context.children or ()):
-        stop_tree(child)
+    if context.children:
+        for child in tuple(context.children):
+            stop_tree(child)
     context.children = None
     if context.parent is not None and context.parent.children is not None:
         context.parent.children.pop(context, None)

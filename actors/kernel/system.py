@@ -9,7 +9,7 @@ import random
 import threading
 
 from actors.kernel.actor import Actor, bind_actor
-from actors.kernel.context import ActorContext, Start, Stop, Timer
+from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import FailureListener, deliver
 from actors.kernel.timers import Timers
@@ -38,7 +38,7 @@ class ThreadedSystem:
         context = ActorContext(self, actor)
         bind_actor(actor, context)
         self.post(context, Start())
-        return Ref(context)
+        return context
 
     def stop_tree(self, root: Ref) -> None:
         """Stop a tree from outside, behind the messages already queued to it.
@@ -46,8 +46,9 @@ class ThreadedSystem:
         Its failures are nobody's business any more: reported, they would be taken for those
         of the tree that follows.
         """
-        root._context.condemned = True  # noqa: SLF001
-        self.post(root._context, Stop())  # noqa: SLF001
+        context = context_of(root)
+        context.condemned = True
+        self.post(context, Stop())
 
     def post(self, context: ActorContext, message: object) -> None:
         """Put a message in an actor's mailbox, from any thread."""
@@ -63,17 +64,18 @@ class ThreadedSystem:
         self._thread.join(timeout_ms / 1000)
 
     def _run(self) -> None:
+        get_nowait, on_failure = self._queue.get_nowait, self._on_failure
         while True:
             try:
                 item = self._queue.get(timeout=self._sleep_s())
                 for _ in range(MESSAGES_BETWEEN_TIMERS):
                     if item is None:
                         return
-                    self._handle(*item)
-                    item = self._queue.get_nowait()
+                    deliver(item[0], item[1], on_failure)
+                    item = get_nowait()
                 if item is None:
                     return
-                self._handle(*item)
+                deliver(item[0], item[1], on_failure)
             except queue.Empty:
                 pass
             self._fire_due()
@@ -87,7 +89,4 @@ class ThreadedSystem:
     def _fire_due(self) -> None:
         now_ms = self.clock.monotonic_ms()
         while timer := self._timers.pop_due(now_ms):
-            self._handle(timer.context, timer.message)
-
-    def _handle(self, context: ActorContext, message: object) -> None:
-        deliver(context, message, self._on_failure)
+            deliver(timer.context, timer.message, self._on_failure)

@@ -1,17 +1,19 @@
 """One attempt, how it ended, what is recorded of it, and what that says about the next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+from msgspec.structs import replace
+
 from actors.model.events import AttemptFinished
+from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, eq=False):
     """One attempt of one task, by the owner of its partition."""
 
     task: StoredTask
@@ -37,8 +39,7 @@ class Ending(StrEnum):
     """User code was not called: no lease, or the clock was set back before the due time."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(msgspec.Struct, frozen=True):
     """The end of an attempt; sent exactly once for each that was started."""
 
     attempt: Attempt
@@ -134,8 +135,7 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyStatus:
+class KeyStatus(msgspec.Struct, frozen=True):
     """What the completions and attempts of a key say."""
 
     completion: Completion | None
@@ -159,3 +159,20 @@ def closing_completion(
         finished_ms=ended.finished_ms if ended else 0,
         reason=reason,
     )
+
+
+def open_tasks(
+    rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus], now_ms: int
+) -> tuple[StoredTask, ...]:
+    """Leave out closed rows, and attach to the others what their attempts left behind."""
+    tasks = []
+    for row in rows:
+        status = statuses.get(row.key, NO_STATUS)
+        if status.completion is not None and status.completion.closes(row.offset):
+            continue
+        late = row.key.scheduled_ms <= now_ms
+        fresh = not late and status is NO_STATUS
+        tasks.append(
+            row if fresh else replace(row, attempts=status.attempts, overdue_when_loaded=late)
+        )
+    return tuple(tasks)

@@ -8,7 +8,6 @@ newer producer meant would run the wrong thing.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
@@ -42,8 +41,7 @@ class CommandKind(StrEnum):
     RETRY = "retry"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A change to one key, in the log between that key's other records (P12)."""
 
     kind: CommandKind
@@ -70,8 +68,7 @@ class Command:
                 assert_never(self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(msgspec.Struct, frozen=True):
     """One record as the log delivered it."""
 
     partition: int
@@ -92,6 +89,16 @@ class _Record(msgspec.Struct, rename="camel"):
     to: str | None = None
 
 
+class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
+    """What ``_Record`` reads of a task, encoded at one go."""
+
+    ordering_id: str
+    scheduled_time: str
+    uniqueness_key: str
+    task_data: object
+    version: int = RECORD_VERSION
+
+
 _decoder = msgspec.json.Decoder(_Record)
 _object_decoder = msgspec.json.Decoder(dict[str, object])
 _encoder = msgspec.json.Encoder()
@@ -99,12 +106,16 @@ _encoder = msgspec.json.Encoder()
 
 def encode_data(task: Task) -> bytes:
     """Return the task's data as compact JSON; raises InvalidTask where it is not JSON."""
+    return _encoded_data(task.data)
+
+
+def _encoded_data(data: object) -> bytes:
     try:
-        encoded = _encoder.encode(task.data)
+        encoded = _encoder.encode(data)
         if b"null" in encoded:
             # msgspec writes NaN and infinities as null; JSON has none of them, and a value
             # that silently changes would be worse than a refusal.
-            json.dumps(task.data, allow_nan=False)
+            json.dumps(data, allow_nan=False)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidTask(f"invalid task: data is not JSON: {error}") from error
     return encoded
@@ -112,11 +123,21 @@ def encode_data(task: Task) -> bytes:
 
 def encode_task(task: Task) -> bytes:
     """Return the log record's value for ``task``; raises InvalidTask."""
-    return b'{%b,"taskData":%b,"version":%d}' % (
-        _encoded_key(task.key),
-        encode_data(task),
-        RECORD_VERSION,
-    )
+    return encode_parts(task.key, task.data)
+
+
+def encode_parts(key: TaskKey, data: object) -> bytes:
+    """Return the log record's value for a task's key and data; raises InvalidTask."""
+    time = format_instant(key.scheduled_ms)
+    try:
+        record = _encoder.encode(_TaskRecord(key.ordering_id, time, key.uniqueness_key, data))
+    except Exception:
+        # Whose fault it is shows when the data is encoded by itself.
+        _encoded_data(data)
+        raise
+    if b"null" in record:
+        _encoded_data(data)
+    return record
 
 
 def encode_command(command: Command) -> bytes:

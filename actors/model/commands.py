@@ -5,9 +5,11 @@ a command again changes nothing (P12).
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from actors.model.codec import Command, CommandKind
 from actors.model.key import TaskKey
@@ -50,8 +52,7 @@ _WITHDRAWALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTask:
+class KnownTask(msgspec.Struct, frozen=True):
     """Everything known of a key when a command for it is decided."""
 
     row: StoredTask | None
@@ -69,8 +70,7 @@ class KnownTask:
         return self.completion if self.completion.closes(offset) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What is to be made durable, in this order: completion, row, outcome."""
 
     outcome: CommandOutcome

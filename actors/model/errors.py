@@ -8,6 +8,7 @@
     │   ├── TaskTooLarge              a record above the size the log accepts
     │   ├── TaskInThePast             older than the grace window
     │   ├── InvalidKey                text that is no task key
+    │   ├── InvalidInput              a file that holds no tasks, or a folder in use
     │   └── InvalidExecutor           no TaskExecutor at the path given
     ├── OperatorError                 the installation is not as it must be
     │   ├── SettingsInvalid           a setting out of its range, or unknown
@@ -18,7 +19,8 @@
     │   ├── PartitionCountChanged     the topic has another number of partitions
     │   ├── FolderLocked              another node holds the embedded folder
     │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
-    │   └── NodeStopped               the node or client was closed meanwhile
+    │   ├── NodeStopped               the node or client was closed meanwhile
+    │   └── SparkFailed               a job of the pipeline that Spark could not run
     └── InternalError                 a bug, or state only a rebuild can mend
         ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
         └── OwnershipLost             a newer owner of the partition exists
@@ -64,6 +66,12 @@ class InvalidKey(CallerError, ValueError):
     """The text is not the text form of a task key."""
 
     code = "invalid-key"
+
+
+class InvalidInput(CallerError, ValueError):
+    """A file or folder that a job was given is missing, is in use, or holds something else."""
+
+    code = "invalid-input"
 
 
 class InvalidExecutor(CallerError, ValueError):
@@ -130,6 +138,12 @@ class NodeStopped(OperatorError):
     """The node or client was closed before the request could be answered."""
 
     code = "node-stopped"
+
+
+class SparkFailed(OperatorError):
+    """Spark could not run a job of the pipeline: its master, its memory, or a file it needs."""
+
+    code = "spark-failed"
 
 
 class InternalError(HourhandError):

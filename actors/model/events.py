@@ -4,15 +4,14 @@ One class, one log name, one metric.  Times are milliseconds; ``partition`` is -
 event concerns the node.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from actors.model.codec import CommandKind
 from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAssigned:
+class PartitionAssigned(msgspec.Struct, frozen=True, gc=False):
     """This node owns the partition; reading starts at ``next_offset``."""
 
     partition: int
@@ -21,24 +20,21 @@ class PartitionAssigned:
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRevoked:
+class PartitionRevoked(msgspec.Struct, frozen=True, gc=False):
     """The partition was given up; ``drained`` is False where the deadline passed first."""
 
     partition: int
     drained: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLost:
+class PartitionLost(msgspec.Struct, frozen=True, gc=False):
     """The partition went to another node without a revocation."""
 
     partition: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUpEnded:
+class CatchUpEnded(msgspec.Struct, frozen=True, gc=False):
     """The partition may start tasks; ``complete`` is False where the deadline ended it."""
 
     partition: int
@@ -46,8 +42,7 @@ class CatchUpEnded:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRebuilt:
+class TreeRebuilt(msgspec.Struct, frozen=True, gc=False):
     """The tree failed and is rebuilt from the store after a pause."""
 
     cause: str
@@ -55,8 +50,7 @@ class TreeRebuilt:
     pause_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPersisted:
+class BatchPersisted(msgspec.Struct, frozen=True, gc=False):
     """Tasks of one partition became durable in the store."""
 
     partition: int
@@ -65,8 +59,7 @@ class BatchPersisted:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPoisoned:
+class RecordPoisoned(msgspec.Struct, frozen=True, gc=False):
     """A record cannot be decoded or stored; the dead-letter topic has it."""
 
     partition: int
@@ -74,8 +67,7 @@ class RecordPoisoned:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordMisplaced:
+class RecordMisplaced(msgspec.Struct, frozen=True, gc=False):
     """A record stood in another partition than its own and was produced again."""
 
     partition: int
@@ -83,8 +75,7 @@ class RecordMisplaced:
     own_partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class WindowLoaded:
+class WindowLoaded(msgspec.Struct, frozen=True, gc=False):
     """Tasks were loaded from the store; the window now ends at ``reached_ms``."""
 
     partition: int
@@ -93,16 +84,14 @@ class WindowLoaded:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class WindowShrunk:
+class WindowShrunk(msgspec.Struct, frozen=True, gc=False):
     """More tasks arrived than memory may hold; the latest were left to the store."""
 
     partition: int
     dropped: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLoadReported:
+class PartitionLoadReported(msgspec.Struct, frozen=True, gc=False):
     """How many tasks of a partition are in memory."""
 
     partition: int
@@ -110,8 +99,7 @@ class PartitionLoadReported:
     executing: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStarted:
+class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     """User code was called, ``delay_ms`` after it was due."""
 
     partition: int
@@ -120,8 +108,7 @@ class AttemptStarted:
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFinished:
+class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
     """User code ended."""
 
     partition: int
@@ -133,16 +120,14 @@ class AttemptFinished:
     error_class: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRefused:
+class AttemptRefused(msgspec.Struct, frozen=True, gc=False):
     """An attempt did not start because the node had no lease or the clock was set back."""
 
     partition: int
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStuck:
+class AttemptStuck(msgspec.Struct, frozen=True, gc=False):
     """A blocking attempt passed its timeout and goes on; its slot stays taken."""
 
     partition: int
@@ -150,16 +135,14 @@ class AttemptStuck:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptAbandoned:
+class AttemptAbandoned(msgspec.Struct, frozen=True, gc=False):
     """An attempt outlived its drain deadline; its outcome will be discarded."""
 
     partition: int
     key: TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class RetriesExhausted:
+class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     """A task used up its attempts; ``on_exhausted`` says what follows."""
 
     partition: int
@@ -167,8 +150,7 @@ class RetriesExhausted:
     on_exhausted: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskClosed:
+class TaskClosed(msgspec.Struct, frozen=True, gc=False):
     """A key is closed, durably."""
 
     partition: int
@@ -176,8 +158,7 @@ class TaskClosed:
     result: CompletionResult
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDecided:
+class CommandDecided(msgspec.Struct, frozen=True, gc=False):
     """A command had its effect, durably."""
 
     partition: int
@@ -186,8 +167,7 @@ class CommandDecided:
     outcome: CommandOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkAdvanced:
+class WatermarkAdvanced(msgspec.Struct, frozen=True, gc=False):
     """Everything before ``watermark_ms`` is closed, but for ``stragglers`` ordering ids."""
 
     partition: int
@@ -195,8 +175,7 @@ class WatermarkAdvanced:
     stragglers: int
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkHeld:
+class WatermarkHeld(msgspec.Struct, frozen=True, gc=False):
     """More ordering ids are blocked than the watermark may pass; it waits for them."""
 
     partition: int
@@ -204,16 +183,35 @@ class WatermarkHeld:
     blocked: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnqueued:
+class RelayRecordRefused(msgspec.Struct, frozen=True, gc=False):
+    """A message of the relay's in-topic cannot be relayed; it was put aside or dropped."""
+
+    partition: int
+    offset: int
+    reason: str
+
+
+class MessageRelayed(msgspec.Struct, frozen=True, gc=False):
+    """A message was passed on, so long after it was due."""
+
+    late_ms: int
+
+
+class TimerPopped(msgspec.Struct, frozen=True, gc=False):
+    """A timer called back; ``result`` is popped, failed (tried again) or given_up."""
+
+    result: str
+    late_ms: int
+
+
+class TaskEnqueued(msgspec.Struct, frozen=True, gc=False):
     """A client's record was acknowledged by the log."""
 
     partition: int
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class BulkEnqueued:
+class BulkEnqueued(msgspec.Struct, frozen=True, gc=False):
     """That many records of one bulk call were acknowledged since the last such event."""
 
     tasks: int
@@ -242,6 +240,9 @@ Event = (
     | CommandDecided
     | WatermarkAdvanced
     | WatermarkHeld
+    | RelayRecordRefused
+    | MessageRelayed
+    | TimerPopped
     | TaskEnqueued
     | BulkEnqueued
 )

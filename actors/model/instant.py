@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+_MILLIS_TEXTS = tuple(f".{millis:03d}Z" for millis in range(1000))
 _MILLIS_TEXT_LENGTH = len("2026-02-09T01:41:12.959Z")
 
 INSTANT_MIN_MS = -62_135_596_800_000
@@ -30,9 +30,11 @@ def to_millis(instant: datetime) -> int:
     Raises ValueError where it has no zone, or where its zone carries it out of the years 1
     to 9999 in UTC, where nothing could be written of it.
     """
-    if instant.utcoffset() is None:
+    if instant.tzinfo is not UTC and instant.utcoffset() is None:
         raise ValueError(f"{instant.isoformat()} has no time zone")
-    time_ms = (instant - _EPOCH) // _MILLISECOND
+    since = instant - _EPOCH
+    # By hand: dividing one timedelta by another takes twice as long.
+    time_ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
     if not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
         raise ValueError(f"{instant.isoformat()} is not within the years 1 to 9999 in UTC")
     return time_ms
@@ -40,7 +42,18 @@ def to_millis(instant: datetime) -> int:
 
 def from_millis(time_ms: int) -> datetime:
     """Return UTC milliseconds as an aware ``datetime`` in UTC."""
-    return _EPOCH + timedelta(milliseconds=time_ms)
+    # From whole days, seconds and microseconds it is made without floating point, twice as fast.
+    return _EPOCH + timedelta(0, time_ms // 1000, time_ms % 1000 * 1000)
+
+
+def cut_to_millis(instant: datetime) -> datetime:
+    """Return ``instant`` in UTC, without what it has below a millisecond.
+
+    Raises ValueError where ``to_millis`` does.
+    """
+    if instant.tzinfo is UTC and type(instant) is datetime and not instant.microsecond % 1000:
+        return instant
+    return from_millis(to_millis(instant))
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +69,7 @@ def _day_text(day: int) -> str:
 def format_instant(time_ms: int) -> str:
     """Write ``yyyy-mm-ddThh:mm:ss.mmmZ``, always with three millisecond digits."""
     second, millis = divmod(time_ms, 1000)
-    return f"{_day_text(second // 86_400)}{_second_text(second % 86_400)}.{millis:03d}Z"
+    return f"{_day_text(second // 86_400)}{_second_text(second % 86_400)}{_MILLIS_TEXTS[millis]}"
 
 
 @lru_cache(maxsize=4096)

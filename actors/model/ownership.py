@@ -2,7 +2,9 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import OwnershipLost
@@ -16,8 +18,7 @@ SWEEP_HOURS_MAX = 1_000
 """Hours deleted in one go: a task of long ago may lower the mark by decades of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Straggler:
+class Straggler(msgspec.Struct, frozen=True):
     """An ordering id whose incomplete tasks the watermark has passed."""
 
     ordering_id: str
@@ -25,8 +26,7 @@ class Straggler:
     """Scheduled time of its first incomplete task."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(msgspec.Struct, frozen=True):
     """The durable state of one partition."""
 
     watermark_ms: int
@@ -91,8 +91,7 @@ class Watermark:
         return replace(self, watermark_ms=floor_ms, stragglers=stragglers)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What a new owner finds: its epoch, and the partition's durable state."""
 
     epoch: int
@@ -134,8 +133,7 @@ def initial_watermark(time_ms: int) -> Watermark:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """A partition this node owns, and where its log stood when it was assigned."""
 
     ownership: Ownership

@@ -3,8 +3,9 @@
 The rule of promises P5 and P6 lives here: which completion closes which row.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from actors.model.key import TaskKey
 
@@ -29,8 +30,7 @@ class CompletionResult(StrEnum):
 _DONE = frozenset({CompletionResult.SUCCESS, CompletionResult.FAILURE, CompletionResult.DROPPED})
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True, gc=False):
     """One row of ``task_status``."""
 
     key: TaskKey
@@ -68,8 +68,7 @@ class AttemptResult(StrEnum):
     TIMEOUT = "timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
+class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     """One row of ``attempt_history``."""
 
     key: TaskKey
@@ -100,8 +99,7 @@ class CommandOutcome(StrEnum):
     UNKNOWN_KEY = "unknown_key"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedOutcome:
+class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
     """One row of ``command_outcome``."""
 
     outcome: CommandOutcome

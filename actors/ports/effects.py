@@ -20,5 +20,5 @@ class Effects:
     writer: LogWriter
     runner: Runner
     telemetry: Telemetry
-    make_executor: Callable[[], Executable]
-    """Makes one instance of the user's executor."""
+    make_executor: Callable[[str], Executable]
+    """Makes one instance of the executor of an ordering id: the user's, or one of Hourhand's."""

@@ -6,8 +6,9 @@ always means the offset of the next record to read.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from actors.model.codec import Headers, LogRecord
 
@@ -19,20 +20,18 @@ class Position(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartPosition:
+class StartPosition(msgspec.Struct, frozen=True):
     """Where reading of an assigned partition begins, and where its log ended just then."""
 
     next_offset: int
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(msgspec.Struct, frozen=True):
     """What one poll brought."""
 
     records: Sequence[LogRecord] = ()
-    reached: Mapping[int, int] = field(default_factory=dict)
+    reached: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Partition to next offset, for every partition that advanced: past its last record,
     or past control records up to the end of the log, where there is no record to tell."""
 

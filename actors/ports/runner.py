@@ -43,8 +43,11 @@ class Runner(Protocol):
         After True user code is never called for it, and its end is told to nobody who counts.
         """
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return for how long user code has been running; 0 before it was called."""
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code has been running for so long.
+
+        One that ended does not run, however long its outcome takes to become durable.
+        """
 
     def unsettled(self, partition: int) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""

@@ -15,17 +15,18 @@ the order of Python strings).  Ranges of keys are open below and closed above un
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
+from actors.ports.definitions import DefinitionStore
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPage:
+class TaskPage(msgspec.Struct, frozen=True):
     """Rows in key order; ``complete`` where the range holds no further row.
 
     A store may answer fewer rows than it was asked for, but at least one where it is not complete.
@@ -138,12 +139,12 @@ class OwnershipStore(Protocol):
         """Store ``count`` where none is stored yet; return what is stored (one winner)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The three stores of one installation, opened together."""
+class Stores(msgspec.Struct, frozen=True):
+    """The stores of one installation, opened together."""
 
     schedule: ScheduleStore
     status: StatusStore
     ownership: OwnershipStore
+    definitions: DefinitionStore
     close: Callable[[], None]
     """Wait (bounded) for writes in flight, then let go of connections or files."""

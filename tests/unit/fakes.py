@@ -3,17 +3,14 @@
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.codec import Headers, LogRecord
-from actors.model.events import Event
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
 from tests.builders import NOW_MS
-
-Told = TypeVar("Told")
 
 
 class HeldRequests:
@@ -54,21 +51,6 @@ class HeldRequests:
         return sum(request.kind == kind for request in self.held)
 
 
-class RecordingTelemetry:
-    """Keeps every event; implements ``Telemetry``."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        """Keep the event."""
-        self.events.append(event)
-
-    def of(self, kind: type[Told]) -> list[Told]:
-        """Return the events of one kind."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-
 @dataclass(slots=True)
 class Started:
     """One attempt the runner was given."""
@@ -88,7 +70,9 @@ class FakeRunner:
         """Attempts of an earlier tree that are not settled."""
         self.settled: list[Attempt] = []
         self.abandoned: list[int] = []
-        self.slow_ms = 0.0
+        self.slow: list[Attempt] = []
+        self.slow_ms = 1_000.0
+        """For how long they run."""
         self.waits_for_a_worker = False
         """Whether attempts can still be withdrawn."""
 
@@ -129,9 +113,10 @@ class FakeRunner:
         assert len(self.started) == 1, f"{len(self.started)} attempts run"
         return self.started[0].attempt
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return how long every attempt is said to run."""
-        return self.slow_ms
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return what the test says to be slow, where that is long enough."""
+        found = [each for each in self.slow if each.partition == partition]
+        return found if self.slow_ms >= at_least_ms else []
 
     def unsettled(self, partition: int) -> Sequence[Attempt]:
         """Return what an earlier tree left."""

@@ -12,6 +12,7 @@ from actors.kernel.actor import Actor
 from actors.kernel.ref import Ref
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.messages import MeetSiblings, Siblings
+from actors.model.known_completions import KnownCompletions
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.settings import TreeSettings
@@ -19,11 +20,15 @@ from actors.model.task import Task
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
-from tests.unit.fakes import FakeRunner, FakeWriter, HeldRequests, RecordingTelemetry
+from tests.unit.fakes import FakeRunner, FakeWriter, HeldRequests
 
 PARTITION = 0
 EPOCH = 3
+
+NOTHING_KNOWN_BEFORE_MS = 10**15
+"""A bound past all times: every role asks the tracker."""
 
 Message = TypeVar("Message")
 
@@ -71,11 +76,11 @@ class ProbeActor(Actor):
 class ProbedChildren(Actor):
     """Mixed into a role: wherever it spawns a child, a probe is started in its place."""
 
-    def spawn(self, child: Actor) -> Ref:
+    def spawn(self, child: Actor, first_message: object = None) -> Ref:
         """Start a probe and keep it."""
         probe = ProbeActor()
         self.children.append(probe)
-        return super().spawn(probe)
+        return super().spawn(probe, first_message)
 
     @property
     def children(self) -> list[ProbeActor]:
@@ -126,12 +131,11 @@ class Harness:
             writer=self.writer,
             runner=self.runner,
             telemetry=self.telemetry,
-            make_executor=make_executor or self._make_executor,
+            make_executor=lambda _ordering_id: (make_executor or self._make_executor)(),
         )
         self.ownership = Ownership(PARTITION, EPOCH)
         self.supervisor, self.persistence = Probe(), Probe()
-        self.controller = Probe()
-        self.scheduler = Probe()
+        self.controller, self.scheduler = Probe(), Probe()
         self.executor = Probe()
         self.tracker = Probe()
         self.siblings = Siblings(
@@ -141,6 +145,7 @@ class Harness:
             partition_scheduler=self.scheduler,
             partition_executor=self.executor,
             completion_tracker=self.tracker,
+            known_completions=KnownCompletions(NOTHING_KNOWN_BEFORE_MS, 100),
         )
 
     def _make_executor(self) -> ProbeExecutor:

@@ -1,6 +1,6 @@
 """A CompletionTracker over a store whose writes and reads the test serves."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from actors.completion_tracker import CompletionTracker
 from actors.messages import (
@@ -9,6 +9,7 @@ from actors.messages import (
     TaskChecked,
 )
 from actors.model.key import TaskKey
+from actors.model.known_completions import KnownCompletions
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
@@ -29,7 +30,11 @@ class Bench:
         self.harness = Harness(TreeSettings(window=window))
         self.requests = self.harness.requests
         self.ref = self.harness.spawn(
-            CompletionTracker(self.harness.effects, self.harness.ownership, bound_ms)
+            CompletionTracker(
+                self.harness.effects,
+                self.harness.ownership,
+                KnownCompletions(bound_ms, window.completions_max),
+            )
         )
         self.asker = Probe()
 

@@ -19,13 +19,14 @@ SLOTS = 3
 class Bench:
     """A PartitionScheduler between probes, started unless told otherwise."""
 
-    def __init__(self, *, started: bool = True) -> None:
-        window = WindowSettings(executing_tasks_max=SLOTS, tasks_max=10, clock_check_ms=1_000)
+    def __init__(self, *, started: bool = True, slots: int = SLOTS) -> None:
+        window = WindowSettings(executing_tasks_max=slots, tasks_max=10, clock_check_ms=1_000)
         self.harness = Harness(TreeSettings(window=window))
         self.executor = self.harness.executor
         self.ref = self.harness.spawn(PartitionScheduler(self.harness.effects, PARTITION))
         if started:
             self.tell(StartTasks())
+            self.executor.take(StartTasks)
 
     def tell(self, message: object) -> None:
         """Let the role handle a message."""

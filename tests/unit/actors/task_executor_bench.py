@@ -67,7 +67,9 @@ class Bench:
         self.role = executor or Job()
         if executor is None:
             self.role.retry = RetryPolicy(attempts_max, wait_fixed(20), on_exhausted)
-        self.role.bind_role(self.harness.effects, self.harness.ownership, self.parent, self.tracker)
+        self.role.bind_role(
+            self.harness.effects, self.harness.ownership, self.parent, self.harness.siblings
+        )
         self.ref: Ref = self.harness.spawn(self.role, meets=False)
 
     def tell(self, message: object) -> None:

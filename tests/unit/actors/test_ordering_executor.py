@@ -74,6 +74,22 @@ def test_a_later_record_that_came_too_late_for_the_task_at_hand_is_run_behind_it
     assert bench.attempted == ["a", "a"] and (slots, bench.slots) == (1, 0)
 
 
+def test_p6_a_later_record_without_a_slot_is_for_what_is_here_alone() -> None:
+    """At hand or waiting; anything else is read from the store in its turn."""
+    bench = Bench()
+
+    bench.execute("a", "b")
+    for name in "abc":
+        bench.tell(UpdateTask(task_named(name, offset=9)))
+    told, slots = bench.told(UpdateTask), bench.slots
+    bench.finish(offset=9)
+    bench.finish(offset=9)
+
+    assert (told, slots, bench.slots) == (1, 2, 0)
+    assert bench.attempted == ["a", "b"]
+    assert bench.harness.executors[0].messages[-1] == AttemptTask(task_named("b", offset=9))
+
+
 def test_records_of_a_waiting_task_are_merged() -> None:
     """The one with the higher offset wins, whatever comes first."""
     bench = Bench()
@@ -203,16 +219,16 @@ def test_a_straggler_reads_what_the_watermark_left_before_anything_else() -> Non
     assert request.up_to == first_key_at(NOW_MS - 500)
 
 
-def test_only_a_task_that_was_at_hand_at_the_last_check_is_asked_whether_it_is_slow() -> None:
-    """Most tasks take milliseconds."""
+def test_the_queue_behind_a_slow_task_is_left_to_the_store() -> None:
+    """But not where the task that was slow has ended meanwhile."""
     bench = Bench()
-    bench.execute("a")
+    bench.execute("a", "b")
 
-    bench.tell(SpillQueue())
-    first = bench.told(SpillQueue)
-    bench.tell(SpillQueue())
+    bench.tell(SpillQueue(task_named("b").key))
+    other = bench.slots
+    bench.tell(SpillQueue(task_named("a").key))
 
-    assert (first, bench.told(SpillQueue)) == (0, 1)
+    assert (other, bench.slots) == (2, 1)
 
 
 def test_it_is_started_by_its_parent_only() -> None:

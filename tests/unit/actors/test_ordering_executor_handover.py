@@ -9,12 +9,17 @@ from actors.messages import (
     DrainTasks,
     ExecuteTask,
     HoldOrdering,
+    LoadOrdering,
     OrderingDrained,
+    StartTasks,
+    TaskExecuted,
     TaskPostponed,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
 from actors.model.commands import Holding, Withdrawal
+from actors.model.key import first_key_at
 from tests.builders import an_attempt
 from tests.unit.actors.ordering_executor_bench import Bench, task_named
 from tests.unit.probes import EPOCH, Probe
@@ -78,6 +83,7 @@ def test_p16_a_foreign_attempt_is_waited_for_and_its_key_runs_again() -> None:
     bench.execute("a")
     waiting = bench.attempted
     bench.finish("a")
+    bench.tell(StartTasks())
     bench.finish("a")
 
     assert not waiting and bench.attempted == ["a"] and bench.slots == 0
@@ -93,6 +99,64 @@ def test_p16_an_own_attempt_takes_a_slot_and_gives_it_back() -> None:
     bench.finish("a")
 
     assert slots == 1 and bench.slots == 0 and not bench.attempted
+
+
+def test_p6_an_own_attempt_in_doubt_is_read_again_before_all_that_waits() -> None:
+    """What waited behind it is read with it, in order."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)))
+    bench.execute("b")
+
+    bench.tell(TaskExecuted(task_named("a").key, 0, in_doubt=True))
+    bench.tell(StartTasks())
+    request = bench.loaded("a", "b")
+
+    assert (request.after, request.up_to) == (
+        first_key_at(task_named("a").key.scheduled_ms),
+        task_named("b").key,
+    )
+    assert bench.running() == "a" and bench.slots == 2
+
+
+def test_p4_what_follows_an_adopted_attempt_is_not_read_before_the_partition_may_start() -> None:
+    """The log may hold a command for it, or an earlier task."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=task_named("b"), epoch=EPOCH - 1)))
+
+    bench.tell(TaskExecuted(task_named("b").key, 0, in_doubt=True))
+    read = bench.harness.persistence.has(LoadOrdering)
+    last = bench.last
+    bench.execute("a", "c")
+    bench.tell(StartTasks())
+    bench.finish()
+    request = bench.loaded("b", "c")
+
+    assert not read and last is not None and last.first_ms == task_named("b").key.scheduled_ms
+    assert bench.attempted == ["a", "b"] and request.up_to == task_named("c").key
+
+
+def test_p4_a_record_too_late_for_an_adopted_attempt_waits_for_the_start_as_well() -> None:
+    """It is in memory, but the next record may cancel it."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)))
+
+    bench.tell(UpdateTask(task_named("a", offset=9)))
+    bench.finish("a")
+    early = bench.attempted
+    bench.tell(StartTasks())
+
+    assert not early and bench.attempted == ["a"]
+
+
+def test_p14_an_id_that_never_started_is_drained() -> None:
+    """What followed its old attempt is stored."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=task_named("a"), epoch=EPOCH)))
+    bench.tell(TaskExecuted(task_named("a").key, 0, in_doubt=True))
+
+    bench.tell(DrainTasks())
+
+    assert bench.harness.executor.has(OrderingDrained)
 
 
 def test_an_idle_id_is_drained_at_once() -> None:

@@ -1,10 +1,11 @@
 """PartitionExecutor: one child for each busy ordering id, ended only when it saw everything."""
 
+import pytest
+
 from actors.messages import (
     AdoptAttempt,
     DrainTasks,
     ExecuteTask,
-    ExecuteTasks,
     HoldOrdering,
     HoldOrderings,
     MeasureProgress,
@@ -12,9 +13,11 @@ from actors.messages import (
     ProgressMeasured,
     SlotsReleased,
     SpillQueue,
+    StartTasks,
     TasksDrained,
     TasksReleased,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
 from actors.model.commands import Holding, Withdrawal
@@ -24,52 +27,8 @@ from actors.model.task import StoredTask
 from actors.partition_executor import PartitionExecutor
 from actors.ports.runner import Runner
 from tests.builders import NOW_MS, a_stored_task, an_attempt
-from tests.unit.probes import Harness, Probe, ProbeActor, ProbedChildren
-
-
-class Executor(ProbedChildren, PartitionExecutor):
-    """The role with probes for its ordering ids."""
-
-
-class Bench:
-    """A PartitionExecutor whose children are probes, in the order of their ids' first task."""
-
-    def __init__(self, harness: Harness | None = None) -> None:
-        self.harness = harness or Harness()
-        self.role = Executor(self.harness.effects, self.harness.ownership)
-        self.ref = self.harness.spawn(self.role)
-
-    def tell(self, message: object) -> None:
-        """Let the role handle a message."""
-        self.ref.tell(message)
-        self.harness.run()
-
-    def execute(self, *tasks: StoredTask) -> None:
-        """Send due tasks."""
-        self.tell(ExecuteTasks(tasks))
-
-    def release(
-        self,
-        ordering_id: str,
-        *,
-        received: int,
-        released: int = 1,
-        first_ms: int | None = None,
-        held: bool = False,
-    ) -> None:
-        """Report as a child."""
-        self.tell(TasksReleased(ordering_id, released, received, first_ms, held))
-
-    @property
-    def children(self) -> list[ProbeActor]:
-        """Every child there ever was."""
-        return self.role.children
-
-    def progress(self, watermark_ms: int = NOW_MS - 60_000) -> ProgressMeasured:
-        """Ask how far everything is."""
-        asker = Probe()
-        self.tell(MeasureProgress(None, (), watermark_ms, asker))
-        return asker.take(ProgressMeasured)
+from tests.unit.actors.partition_executor_bench import Bench
+from tests.unit.probes import Harness, Probe, ProbeActor
 
 
 def _task(ordering_id: str, due_in_ms: int = 0) -> StoredTask:
@@ -220,6 +179,20 @@ def test_p16_what_an_earlier_tree_left_running_is_adopted_before_any_task() -> N
     ]
 
 
+def test_p4_an_id_that_adopted_an_attempt_hears_that_the_partition_may_start() -> None:
+    """It counts nothing: an id that is done is idle before and after."""
+    harness = Harness()
+    harness.runner.left.append(an_attempt(task=_task("x")))
+    bench = Bench(harness)
+
+    bench.tell(StartTasks())
+    told = list(bench.children[0].messages)
+    bench.release("x", received=1)
+
+    assert [type(message) for message in told] == [AdoptAttempt, StartTasks]
+    assert bench.progress().earliest_ms is None
+
+
 def test_a_straggler_reads_what_lies_before_the_watermark() -> None:
     """From its first incomplete task on."""
     bench = Bench()
@@ -241,15 +214,17 @@ def test_a_straggler_behind_a_watermark_that_was_lowered_again_has_nothing_to_re
     assert not bench.children
 
 
-def test_busy_ids_are_asked_now_and_then_whether_they_are_slow() -> None:
-    """One that is known to be held is not."""
+def test_an_id_whose_user_code_runs_long_is_told_to_spill_its_queue() -> None:
+    """One that is known to be held is not, nor any other."""
     bench = Bench()
-    bench.execute(_task("x"), _task("y"))
+    slow, held, quick = _task("x"), _task("y"), _task("z")
+    bench.execute(slow, held, quick)
     bench.release("y", received=1, released=0, first_ms=NOW_MS, held=True)
+    bench.harness.runner.slow = [an_attempt(task=slow), an_attempt(task=held)]
 
-    bench.harness.advance(2_000)
+    bench.harness.advance(1_000)
 
-    assert [_sent(child, SpillQueue) for child in bench.children] == [2, 0]
+    assert [_sent(child, SpillQueue) for child in bench.children] == [1, 0, 0]
 
 
 def test_an_idle_partition_is_drained_at_once() -> None:
@@ -259,6 +234,19 @@ def test_an_idle_partition_is_drained_at_once() -> None:
     bench.tell(DrainTasks())
 
     assert bench.harness.supervisor.take_all(TasksDrained) == [TasksDrained()]
+
+
+def test_p6_a_later_record_of_a_busy_id_goes_there_and_makes_no_other_busy() -> None:
+    """It is not counted: an id that saw its task alone ends as it would have."""
+    bench = Bench()
+    bench.execute(_task("x"))
+
+    bench.tell(UpdateTask(_task("x")))
+    bench.tell(UpdateTask(_task("y")))
+    bench.release("x", received=1)
+
+    assert len(bench.children) == 1 and _sent(bench.children[0], UpdateTask) == 1
+    assert bench.progress().earliest_ms is None
 
 
 def test_p14_a_partition_is_drained_when_every_id_is() -> None:
@@ -287,3 +275,9 @@ def test_p14_a_child_that_became_idle_while_draining_ends_once() -> None:
     bench.tell(OrderingDrained("x"))
 
     assert len(bench.harness.supervisor.take_all(TasksDrained)) == 1
+
+
+def test_it_is_started_by_its_parent_only() -> None:
+    """On its own it would have no tree to fail with."""
+    with pytest.raises(TypeError, match="spawn"):
+        PartitionExecutor.start()

@@ -15,6 +15,7 @@ from actors.messages import (
     SlotsReleased,
     StartTasks,
     TaskWithdrawn,
+    UpdateTask,
     WithdrawTask,
 )
 from actors.model.commands import Holding, Withdrawal
@@ -22,7 +23,7 @@ from actors.model.events import WindowShrunk
 from actors.model.ownership import Straggler
 from actors.partition_scheduler import PartitionScheduler
 from tests.builders import NOW_MS
-from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench, task_due_in
+from tests.unit.actors.partition_scheduler_bench import Bench, task_due_in
 from tests.unit.probes import PARTITION, Probe
 
 
@@ -70,7 +71,7 @@ def test_p4_due_tasks_are_handed_on_in_key_order() -> None:
 
     bench.tell(StartTasks())
 
-    assert len(bench.executor.messages) == 1
+    assert bench.executor.messages[1:] == [StartTasks()]
     assert bench.executed() == ["-3", "-2", "-1"]
 
 
@@ -95,31 +96,6 @@ def test_p4_nothing_is_handed_on_before_the_partition_may_start() -> None:
     bench.tell(StartTasks())
 
     assert (early, bench.executed()) == ([], ["-1"])
-
-
-def test_no_more_is_handed_on_than_there_are_slots() -> None:
-    """The next when some are given back."""
-    bench = Bench()
-
-    bench.schedule(-5, -4, -3, -2, -1)
-    first = bench.executed()
-    bench.harness.advance(10_000)
-    waiting = bench.executed()
-    bench.tell(SlotsReleased(1))
-
-    assert (first, waiting, bench.executed()) == (["-5", "-4", "-3"], [], ["-2"])
-
-
-def test_slots_that_an_id_took_by_loading_count_too() -> None:
-    """Negative: it read tasks of its own."""
-    bench = Bench()
-
-    bench.tell(SlotsReleased(-SLOTS - 2))
-    bench.schedule(-5)
-    full = bench.executed()
-    bench.tell(SlotsReleased(3))
-
-    assert (full, bench.executed()) == ([], ["-5"])
 
 
 def test_records_of_one_key_are_merged() -> None:
@@ -186,6 +162,21 @@ def test_a_window_that_is_small_enough_is_not_shrunk() -> None:
     assert not bench.harness.persistence.has(LowerCheckpoint)
 
 
+def test_p6_a_later_record_is_for_the_task_that_waits_or_for_whoever_was_handed_it() -> None:
+    """It makes none wait that did not."""
+    bench = Bench()
+    bench.schedule(1_000)
+
+    bench.tell(UpdateTask(task_due_in(1_000, offset=9)))
+    bench.tell(UpdateTask(task_due_in(-5, offset=9)))
+    bench.harness.advance(10_000)
+
+    executed = bench.executor.take(ExecuteTasks)
+    assert executed.tasks == (task_due_in(1_000, offset=9),)
+    assert bench.executor.take_all(UpdateTask) == [UpdateTask(task_due_in(-5, offset=9))]
+    assert not bench.executed()
+
+
 def test_what_was_left_to_the_store_is_taken_again() -> None:
     """A shrunk task comes back by a later load."""
     bench = Bench()
@@ -221,7 +212,7 @@ def test_stragglers_not_handed_on_yet_count_as_held() -> None:
 
 
 def test_p4_held_orderings_reach_the_executor_before_any_task() -> None:
-    """What the watermark left behind runs first."""
+    """What the watermark left behind runs first; old attempts are followed when all is there."""
     bench = Bench(started=False)
     bench.schedule(-1)
     bench.tell(HoldOrderings((Straggler("x", NOW_MS - 50),), NOW_MS))
@@ -229,7 +220,7 @@ def test_p4_held_orderings_reach_the_executor_before_any_task() -> None:
     bench.tell(StartTasks())
 
     kinds = [type(message) for message in bench.executor.messages]
-    assert kinds == [HoldOrderings, ExecuteTasks]
+    assert kinds == [HoldOrderings, ExecuteTasks, StartTasks]
 
 
 @pytest.mark.parametrize("withdrawal", Withdrawal)

@@ -1,9 +1,9 @@
 """TaskExecutor: what follows from one attempt, and what may interrupt it."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from actors.messages import (
     AttemptTask,

@@ -6,9 +6,7 @@ from actors.messages import (
     AdoptAttempt,
     AttemptTask,
     DrainTasks,
-    SpillQueue,
     TaskExecuted,
-    TaskPostponed,
 )
 from actors.model.attempts import Ending
 from tests.builders import NOW_MS, an_attempt
@@ -28,16 +26,31 @@ def test_p16_an_attempt_of_the_same_owner_is_taken_over() -> None:
     assert bench.runner.settled == [attempt]
 
 
-def test_p16_a_failed_attempt_of_an_earlier_tree_asks_before_the_next() -> None:
-    """The key may have been cancelled by a command that the earlier tree handled."""
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.NOT_STARTED])
+def test_p6_what_an_earlier_tree_left_is_read_again_before_its_next_attempt(
+    ending: Ending,
+) -> None:
+    """That tree may have handled a later record of it, or a command."""
     bench = Bench()
     bench.tell(AdoptAttempt(an_attempt(task=TASK, epoch=EPOCH)))
-    bench.fail_once()
-    bench.harness.advance(WAIT_MS)
+    if ending is Ending.FAILED:
+        bench.fail_once()
+    else:
+        bench.end(ending)
+    bench.harness.advance(WAIT_MS * 10)
 
-    bench.answer_check(closed=True)
+    assert bench.parent.take(TaskExecuted) == TaskExecuted(TASK.key, TASK.offset, in_doubt=True)
+    assert not bench.runner.started
 
-    assert not bench.runner.started and bench.parent.has(TaskExecuted)
+
+def test_p16_what_an_earlier_tree_left_is_not_read_again_when_it_is_closed() -> None:
+    """Nothing follows from a success."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=TASK, epoch=EPOCH)))
+    bench.end()
+    bench.record_completion()
+
+    assert not bench.parent.take(TaskExecuted).in_doubt
 
 
 @pytest.mark.parametrize("ending", Ending)
@@ -52,19 +65,6 @@ def test_p16_the_outcome_under_another_owner_is_discarded(ending: Ending) -> Non
 
     assert bench.runner.settled == [attempt] and bench.parent.has(TaskExecuted)
     assert not bench.tracker.messages and not bench.runner.started
-
-
-def test_a_slow_attempt_is_reported_when_asked() -> None:
-    """What is behind it belongs in the store."""
-    bench = Bench()
-    bench.begin()
-
-    bench.tell(SpillQueue())
-    quick = bench.parent.has(TaskPostponed)
-    bench.runner.slow_ms = 1_000
-    bench.tell(SpillQueue())
-
-    assert not quick and bench.parent.has(TaskPostponed)
 
 
 def test_p14_a_running_attempt_may_finish_while_draining() -> None:

@@ -1,8 +1,7 @@
 """TaskPersistence: what is durable, how far the schedule is read, and how far it is done."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from actors.messages import (
     FindStatuses,
@@ -24,7 +23,7 @@ from actors.model.key import first_key_at
 from actors.model.ownership import Straggler
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
-from actors.task_persistence import TaskPersistence
+from actors.task_persistence import ORDERINGS_LOADED_MAX, TaskPersistence
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,
@@ -248,6 +247,25 @@ def test_an_ordering_id_reads_its_own_open_tasks() -> None:
     answer = asker.take(OrderingLoaded)
     assert [task.key for task in answer.tasks] == [task_due_in(-20).key]
     assert answer.tasks[0].overdue_when_loaded and answer.next_after == task_due_in(-20).key
+
+
+def test_ordering_ids_that_ask_at_a_time_are_read_together_and_let_a_batch_pass() -> None:
+    """Thousands may be slow at once, and a batch that waits too long costs the tree."""
+    bench = Bench()
+    bench.requests.hold("load_ordering")
+    askers = [Probe() for _ in range(ORDERINGS_LOADED_MAX + 3)]
+    for number, asker in enumerate(askers):
+        bench.tell(LoadOrdering(f"id-{number}", first_key_at(0), TASK.key, 2, asker))
+    bench.tell(PersistTasks(7, (), 1))
+
+    under_way = []
+    while reads := bench.requests.count("load_ordering"):
+        under_way.append((reads, bench.persisted()))
+        for _ in range(reads):
+            bench.serve("load_ordering")
+
+    assert under_way == [(1, []), (ORDERINGS_LOADED_MAX, [7]), (2, [])]
+    assert [len(asker.take_all(OrderingLoaded)) for asker in askers] == [1] * len(askers)
 
 
 def test_stragglers_are_held_from_the_start() -> None:

@@ -1,8 +1,7 @@
 """TaskPersistence: what each command does, wherever its key is."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from actors.messages import (
     CompletionRecorded,

@@ -1,8 +1,7 @@
 """TaskPersistence: how the watermark moves, and what is deleted behind it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import OwnershipLost

@@ -213,3 +213,28 @@ def test_an_actor_is_not_started_by_itself() -> None:
     """It belongs to a parent or a system."""
     with pytest.raises(TypeError, match="spawn"):
         Node.start()
+
+
+def test_a_child_handles_its_first_message_before_its_parent_goes_on() -> None:
+    """Through the mailbox it would take a large part of a short life."""
+
+    class Noting(Actor):
+        def __init__(self, told: list[object]) -> None:
+            self.told = told
+
+        def on_start(self) -> None:
+            self.told.append("started")
+
+        def on_receive(self, message: object) -> None:
+            self.told.append(message)
+
+    tree = Tree()
+    told: list[object] = []
+
+    child = tree.a.spawn(Noting(told), "first")
+    child.tell("second")
+    at_once = list(told)
+    tree.run()
+
+    assert at_once == ["started", "first"]
+    assert told == ["started", "first", "second"]

@@ -1,5 +1,7 @@
 """The record format by example: what is written, what is read, what is poison."""
 
+import json
+
 import pytest
 
 from actors.model.codec import (
@@ -13,6 +15,7 @@ from actors.model.codec import (
     encode_task,
 )
 from actors.model.errors import InvalidTask, PoisonRecord
+from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
 from tests.builders import NOW_MS, a_key, a_record, a_task
@@ -164,3 +167,16 @@ def test_a_command_knows_the_key_a_task_moves_to() -> None:
     assert new_key(CommandKind.RUN_NOW) == a_key(due_in_ms=0)
     for kind in (CommandKind.CANCEL, CommandKind.DROP, CommandKind.RETRY):
         assert new_key(kind) is None
+
+
+def test_an_id_that_reads_like_null_is_no_reason_to_refuse_data() -> None:
+    """Only the data is searched for what JSON cannot say."""
+    task = a_task(ordering_id="null", uniqueness_key="NaN null", data={"none": None})
+
+    assert json.loads(encode_task(task)) == {
+        "orderingId": "null",
+        "scheduledTime": format_instant(task.key.scheduled_ms),
+        "uniquenessKey": "NaN null",
+        "taskData": {"none": None},
+        "version": 1,
+    }

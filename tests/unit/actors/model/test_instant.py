@@ -1,12 +1,13 @@
 """Instants by example: what RFC 3339 allows, and what it does not."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from actors.model.instant import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
+    cut_to_millis,
     format_instant,
     from_millis,
     parse_instant,
@@ -100,3 +101,16 @@ def test_datetimes_and_millis_are_the_same_moment() -> None:
     assert from_millis(NOW_MS) == NOW
     with pytest.raises(ValueError, match="has no time zone"):
         to_millis(NOW.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize("microsecond", [0, 1, 999, 1_000, 959_000, 959_999])
+def test_cutting_keeps_whole_milliseconds_and_is_told_in_utc(microsecond: int) -> None:
+    """Whatever the zone; an instant that is whole already is the same one."""
+    instant = datetime(2026, 2, 9, 1, 41, 12, microsecond, tzinfo=UTC)
+    local = instant.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    whole = instant.replace(microsecond=microsecond // 1000 * 1000)
+
+    for cut in (cut_to_millis(instant), cut_to_millis(local)):
+        assert cut == whole
+        assert cut.tzinfo is UTC
+    assert cut_to_millis(whole) is whole

@@ -1,0 +1,84 @@
+"""Whole buckets at a time: what jobs over all stored rows need, and no node ever calls.
+
+A bucket is one hour of one partition, the unit of parallelism.  Every method waits for the
+store and raises StoreUnavailable where it does not answer.  Rows are plain tuples in the order
+of ``COLUMNS``, times in UTC milliseconds, ``write_time`` last; a bucket's rows come in key
+order.  Nothing here holds more than a page of rows in memory.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from actors.model.ownership import Claim
+
+
+class BulkTable(StrEnum):
+    """The tables that hold a row for each task or more."""
+
+    TASKS = "tasks"
+    STATUSES = "statuses"
+    ATTEMPTS = "attempts"
+
+
+_KEY = ("scheduled_ms", "ordering_id", "uniqueness_key")
+
+COLUMNS: dict[BulkTable, tuple[str, ...]] = {
+    BulkTable.TASKS: (*_KEY, "data", "log_offset", "write_time"),
+    BulkTable.STATUSES: (
+        *_KEY,
+        *("result", "log_offset", "attempts", "started_ms", "finished_ms", "moved_to_ms"),
+        *("for_good", "reason", "write_time"),
+    ),
+    BulkTable.ATTEMPTS: (
+        *_KEY,
+        *("attempt", "result", "started_ms", "finished_ms", "next_attempt_ms", "used", "suspect"),
+        *("error_class", "error_message", "error_stack", "fence", "write_time"),
+    ),
+}
+"""What a row of each table holds.  ``data`` is text here."""
+
+BulkRow = tuple[object, ...]
+
+
+class Bucket(NamedTuple):
+    """One hour of one partition."""
+
+    partition: int
+    hour_ms: int
+    """The UTC millisecond the hour begins at."""
+
+
+class BulkStore(Protocol):
+    """Rows of ``task_schedule``, ``task_status`` and ``attempt_history``, by bucket."""
+
+    def partition_count(self) -> int | None:
+        """Return the installation's number of partitions; None where no node ever started."""
+
+    def list_buckets(
+        self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
+    ) -> Sequence[Bucket]:
+        """Return, sorted, the buckets of [first, end) that hold a row; opens none of them."""
+
+    def scan(
+        self, table: BulkTable, buckets: Sequence[Bucket], first_ms: int, end_ms: int
+    ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
+        """Yield the buckets' rows scheduled in [first, end), some thousand at a time.
+
+        Buckets come in the order given; one without such a row is passed over.
+        """
+
+    def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
+        """Remove rows that were read before, each at its own write time.
+
+        A row that was written anew since then has a higher one and stays.
+        """
+
+    def begin_partition(self, partition: int, claim: Claim) -> Claim:
+        """Store ``claim`` where the partition never had an owner; return what is stored.
+
+        It never raises the epoch of a partition that has one, so no node loses anything.
+        """
+
+    def close(self) -> None:
+        """Let go of connections or files."""
