@@ -73,6 +73,11 @@ class PrometheusTelemetry:
             events.CommandDecided: self._on_command,
             events.WatermarkAdvanced: self._on_watermark,
             events.WatermarkHeld: self._on_watermark_held,
+            events.RelayRecordRefused: lambda _event: self._relay_refused.inc(),
+            events.MessageRelayed: lambda event: self._relayed.observe(event.late_ms / 1000),
+            events.TimerPopped: lambda event: self._popped[event.result].observe(
+                event.late_ms / 1e3
+            ),
             events.TaskEnqueued: self._on_enqueued,
             events.BulkEnqueued: lambda event: self._enqueued.inc(event.tasks),
         }
@@ -211,6 +216,12 @@ class PrometheusTelemetry:
         )
         self._closed = self._counter("tasks_closed_total", "Keys closed", ["result"])
         self._commands = self._counter("commands_total", "Commands decided", ["kind", "outcome"])
+        late = "Messages passed on, by how late"
+        self._relayed = self._histogram("relayed_late_seconds", late, (), _DELAY_SECONDS)
+        pops = ("timer_pop_late_seconds", "Callbacks of timers ended", ["result"])
+        self._popped = self._histogram(*pops, _DELAY_SECONDS)
+        refused = "Messages that cannot be relayed"
+        self._relay_refused = self._counter("relay_records_refused_total", refused)
 
     def _on_assigned(self, event: events.PartitionAssigned) -> None:
         self._owned.inc()

@@ -8,7 +8,6 @@ that no handler wants, and never raises.
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
 from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
 from typing import Any
@@ -24,15 +23,18 @@ from actors.model.events import (
     CatchUpEnded,
     CommandDecided,
     Event,
+    MessageRelayed,
     PartitionAssigned,
     PartitionLoadReported,
     PartitionLost,
     PartitionRevoked,
     RecordMisplaced,
     RecordPoisoned,
+    RelayRecordRefused,
     RetriesExhausted,
     TaskClosed,
     TaskEnqueued,
+    TimerPopped,
     TreeRebuilt,
     WatermarkAdvanced,
     WatermarkHeld,
@@ -64,6 +66,9 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     CommandDecided: ("PartitionSupervisor", INFO),
     WatermarkAdvanced: ("TaskPersistence", DEBUG),
     WatermarkHeld: ("TaskPersistence", WARNING),
+    RelayRecordRefused: ("Relay", DEBUG),
+    MessageRelayed: ("Relay", DEBUG),
+    TimerPopped: ("Timers", DEBUG),
     TaskEnqueued: ("Client", DEBUG),
     BulkEnqueued: ("Client", INFO),
 }
@@ -128,8 +133,8 @@ class LoggingTelemetry:
             logging.getLogger("hourhand").debug("an event could not be logged", exc_info=True)
 
 
-def _reader_of(event: type) -> Callable[[Event], dict[str, Any]]:
-    names = [entry.name for entry in fields(event)]
+def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
+    names = list(event.__struct_fields__)
     if len(names) == 1:
         names = [*names, names[0]]
     get = attrgetter(*names)

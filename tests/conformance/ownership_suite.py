@@ -5,9 +5,9 @@ Bound as ``tests.conformance.stores`` describes.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.errors import OwnershipLost

@@ -1,4 +1,4 @@
-"""What every adapter of the three stores must do: one suite, bound once for each adapter.
+"""What every adapter of the stores must do: one suite, bound once for each adapter.
 
 How to bind it: in a test module, name the suite's classes and provide two fixtures::
 
@@ -7,6 +7,7 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     class TestMemorySchedule(ScheduleSuite): ...
     class TestMemoryPaging(PagingSuite): ...
     class TestMemoryStatus(StatusSuite): ...
+    class TestMemoryDefinitions(DefinitionSuite): ...
     class TestMemoryOwnership(OwnershipSuite): ...
     class TestMemoryWriters(WritersSuite): ...
 
@@ -33,6 +34,7 @@ open, as a node whose clock is so many minutes off; it too is closed after the t
 from collections.abc import Callable
 
 from actors.ports.store import Stores
+from tests.conformance.definition_suite import DefinitionSuite
 from tests.conformance.ownership_suite import OwnershipSuite
 from tests.conformance.paging_suite import PagingSuite
 from tests.conformance.schedule_suite import ScheduleSuite
@@ -43,6 +45,7 @@ Reopen = Callable[[], Stores]
 
 __all__ = [
     "Beside",
+    "DefinitionSuite",
     "OwnershipSuite",
     "PagingSuite",
     "Reopen",

@@ -1,8 +1,9 @@
 """What every telemetry must do; bind it by a ``telemetry`` fixture in ``TelemetryContract``."""
 
-import dataclasses
 import threading
 import typing
+
+from msgspec.structs import fields as fields_of
 
 from actors.model import events
 from actors.model.codec import CommandKind
@@ -30,7 +31,7 @@ def one_of_each() -> list[Event]:
     made = []
     for kind in typing.get_args(events.Event):
         hints = typing.get_type_hints(kind)
-        fields = {field.name: _SAMPLES[hints[field.name]] for field in dataclasses.fields(kind)}
+        fields = {field.name: _SAMPLES[hints[field.name]] for field in fields_of(kind)}
         made.append(kind(**fields))
     return made
 

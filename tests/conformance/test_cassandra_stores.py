@@ -8,6 +8,7 @@ from cassandra.cluster import Cluster
 from actors.model.bucket import HOUR_MS
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import open_connection
+from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
@@ -19,6 +20,7 @@ from scheduler.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time
 from tests.conformance.stores import (
     Beside,
+    DefinitionSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
@@ -112,6 +114,7 @@ def _open_skewed(settings: Settings, skew_minutes: int) -> Stores:
         schedule=CassandraScheduleStore(session),
         status=CassandraStatusStore(session),
         ownership=CassandraOwnershipStore(session, retention_ms=86_400_000),
+        definitions=CassandraDefinitionStore(session),
         close=session.close,
     )
 
@@ -130,6 +133,10 @@ class TestCassandraWriters(WritersSuite):
 
 class TestCassandraStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestCassandraDefinitions(DefinitionSuite):
+    """``definition``."""
 
 
 class TestCassandraOwnership(OwnershipSuite):

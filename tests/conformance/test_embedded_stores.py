@@ -10,6 +10,7 @@ from scheduler.adapters.embedded.stores import open_stores
 from scheduler.settings import EmbeddedSettings, Settings
 from tests.conformance.stores import (
     Beside,
+    DefinitionSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
@@ -83,6 +84,10 @@ class TestEmbeddedWriters(WritersSuite):
 
 class TestEmbeddedStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestEmbeddedDefinitions(DefinitionSuite):
+    """``definition``."""
 
 
 class TestEmbeddedOwnership(OwnershipSuite):

@@ -8,6 +8,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from tests.conformance.stores import (
     Beside,
+    DefinitionSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
@@ -61,6 +62,10 @@ class TestMemoryWriters(WritersSuite):
 
 class TestMemoryStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""
+
+
+class TestMemoryDefinitions(DefinitionSuite):
+    """``definition``."""
 
 
 class TestMemoryOwnership(OwnershipSuite):

@@ -7,9 +7,9 @@ in a store may depend on it, as write times are owner epochs.
 import random
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.errors import OwnershipLost

@@ -32,6 +32,7 @@ from cassandra.policies import (
 from cassandra.query import tuple_factory
 
 from actors.model.errors import SettingsInvalid, StoreUnavailable
+from scheduler.adapters.cassandra.packing import PackedProtocol
 from scheduler.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
@@ -59,7 +60,7 @@ def open_connection(settings: CassandraSettings) -> Connection:
     opener = ThreadPoolExecutor(1, thread_name_prefix="hourhand-cassandra-connect")
     opening = opener.submit(cluster.connect)
     try:
-        return Connection(cluster, opening.result(timeout_s))
+        session = opening.result(timeout_s)
     except (NoHostAvailable, DriverException, OSError, FutureTimeout) as error:
         if opening.done():
             cluster.shutdown()
@@ -68,6 +69,8 @@ def open_connection(settings: CassandraSettings) -> Connection:
         raise StoreUnavailable(_unreachable(settings, error)) from None
     finally:
         opener.shutdown(wait=False)
+    session.client_protocol_handler = PackedProtocol
+    return Connection(cluster, session)
 
 
 def serial_level(settings: CassandraSettings) -> int:

@@ -23,7 +23,7 @@ _CLAIM_ROUNDS_MAX = 100
 """Each round lost means that another node's claim succeeded meanwhile."""
 
 _WATERMARK = "{keyspace}.partition_watermark"
-_WATERMARK_COLUMNS = (
+WATERMARK_COLUMNS = (
     "watermark",
     "loaded_until",
     "next_offset",
@@ -42,7 +42,7 @@ class CassandraOwnershipStore:
     def __init__(self, session: CassandraSession, *, retention_ms: int) -> None:
         self._session = session
         self._ttl_s = min(max(retention_ms // 1000, OUTCOME_TTL_MIN_S), _OUTCOME_TTL_MAX_S)
-        columns = ", ".join(_WATERMARK_COLUMNS)
+        columns = ", ".join(WATERMARK_COLUMNS)
         self._read = session.prepare(
             "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark),"
             " toUnixTimestamp(loaded_until), next_offset, stragglers,"
@@ -59,7 +59,7 @@ class CassandraOwnershipStore:
             f"UPDATE {_WATERMARK} SET owner_epoch = ?, claim_token = ?"
             " WHERE partition_id = ? IF owner_epoch = ?"
         )
-        assigned = ", ".join(f"{name} = ?" for name in _WATERMARK_COLUMNS)
+        assigned = ", ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
         self._save = session.prepare(
             f"UPDATE {_WATERMARK} SET {assigned} WHERE partition_id = ?"
             " IF owner_epoch = ? AND write_time <= ?"
@@ -95,7 +95,7 @@ class CassandraOwnershipStore:
 
         def work() -> None:
             written = (partition, epoch, watermark.write_time)
-            if self._applied(self._save.bind((*_watermark_values(watermark), *written))):
+            if self._applied(self._save.bind((*watermark_values(watermark), *written))):
                 return
             row = self._row(partition)
             if row is None or row[0] != epoch:
@@ -126,11 +126,7 @@ class CassandraOwnershipStore:
             write_time,
             self._ttl_s,
         )
-
-        def work() -> None:
-            self._session.execute(self._insert_outcome.bind(values))
-
-        return self._session.submit(work)
+        return self._session.write(map(self._insert_outcome.bind, [values]))
 
     def find_outcome(self, partition: int, offset: int) -> "Future[RecordedOutcome | None]":
         """Read what the command at ``offset`` achieved."""
@@ -168,7 +164,7 @@ class CassandraOwnershipStore:
 
     def _claiming(self, partition: int, epoch: int, token: UUID, initial_watermark_ms: int) -> Any:
         if epoch == 1:
-            begun = _watermark_values(initial_watermark(initial_watermark_ms))
+            begun = watermark_values(initial_watermark(initial_watermark_ms))
             return self._begin.bind((partition, epoch, token, *begun))
         return self._raise.bind((epoch, token, partition, epoch - 1))
 
@@ -180,7 +176,8 @@ class CassandraOwnershipStore:
         return rows[0] if rows else None
 
 
-def _watermark_values(watermark: Watermark) -> tuple[Any, ...]:
+def watermark_values(watermark: Watermark) -> tuple[Any, ...]:
+    """Return the values of ``WATERMARK_COLUMNS``."""
     return (
         watermark.watermark_ms,
         watermark.loaded_until_ms,

@@ -10,14 +10,16 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
-from scheduler.adapters.cassandra.batches import BoundRow, batches
+from scheduler.adapters.cassandra.batches import PackedRow, batches
 from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from scheduler.adapters.cassandra.packing import packed_bigints, packed_bytes, packed_key
 from scheduler.adapters.cassandra.pages import Piece, read_page
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"
-_ROW = f"SELECT {KEY_COLUMNS}, data, log_offset FROM {_TABLE}"
+# As bytes, which is what a stored task holds: the driver would make a string of a text.
+_ROW = f"SELECT {KEY_COLUMNS}, textAsBlob(data), log_offset FROM {_TABLE}"
 _HOUR = "WHERE partition_id = ? AND hour = ?"
 _ORDERING_ROWS_MAX = 32
 """Rows of one ordering id that are read at a time: seldom more than its queue has room for."""
@@ -53,14 +55,9 @@ class CassandraScheduleStore:
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
         """Write rows; of two of one key in one call the last stands."""
-
-        def work() -> None:
-            newest = {task.key: task for task in tasks}.values()
-            rows = (_bound(partition, task, write_time) for task in newest)
-            limit_bytes = self._session.settings.batch_bytes
-            self._session.execute_all(list(batches(self._insert, rows, limit_bytes)))
-
-        return self._session.submit(work)
+        rows = (_packed(task, write_time) for task in tasks)
+        limit_bytes = self._session.settings.batch_bytes
+        return self._session.write(batches(self._insert, partition, rows, limit_bytes))
 
     def load_tasks(
         self, partition: int, after: TaskKey, before_ms: int, limit: int
@@ -171,21 +168,13 @@ def first_key(at: TaskKey, ordering_id: str) -> TaskKey:
     return TaskKey(at.scheduled_ms, ordering_id, "")
 
 
-def _bound(partition: int, task: StoredTask, write_time: int) -> BoundRow:
-    key = task.key
-    values = (
-        partition,
-        hour_of(key.scheduled_ms),
-        *key,
-        task.data.decode(),
-        task.offset,
-        write_time,
-    )
-    return BoundRow(key, len(task.data), values)
+def _packed(task: StoredTask, write_time: int) -> PackedRow:
+    values = packed_bytes(task.data) + packed_bigints(task.offset, write_time)
+    return task.key, packed_key(task.key), values
 
 
 def _tasks(rows: Iterable[Row]) -> list[StoredTask]:
-    return [StoredTask(key_of(row), row[3].encode(), row[4]) for row in rows]
+    return [StoredTask(key_of(row), row[3], row[4]) for row in rows]
 
 
 def _page(piece: Piece) -> TaskPage:

@@ -1,72 +1,47 @@
 """Runs statements: many at a time, retried while the fault may pass, then given up.
 
-Each call of a store is one piece of work on a small pool of threads.  It may wait there for
-the driver; the driver's own event loop never runs any of our code, so a slow callback of a
-caller cannot stall it.  It decides what is retried and for how long; it never knows a table.
+A call that reads is one piece of work on a small pool of threads, where it may wait for the
+driver.  A call that only writes needs no thread: the driver's event loop takes the answers and
+resolves the future, so callbacks of a caller must not wait for anything; what failed is tried
+again on the pool.  It decides what is retried and for how long; it never knows a table.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import tenacity
-from cassandra import (
-    CDCWriteFailure,
-    CoordinationFailure,
-    InvalidRequest,
-    OperationTimedOut,
-    Timeout,
-    Unauthorized,
-    Unavailable,
-)
-from cassandra.cluster import NoHostAvailable
-from cassandra.connection import ConnectionBusy, ConnectionException
-from cassandra.protocol import (
-    ErrorMessage,
-    IsBootstrappingErrorMessage,
-    OverloadedErrorMessage,
-    ServerError,
-    TruncateError,
-)
 
-from actors.model.errors import NodeStopped, SchemaMissing, StoreUnavailable
-from scheduler.adapters.cassandra.connection import (
-    Connection,
-    named,
-    serial_level,
-    without_rights,
-)
+from actors.model.errors import NodeStopped
+from scheduler.adapters.cassandra.connection import Connection, serial_level
+from scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unavailable
+from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
+from scheduler.light_future import LightFuture
 from scheduler.settings import CassandraSettings
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
 
 WORKERS = 32
-"""Calls of the stores that run at a time; further ones queue."""
-REQUESTS_IN_FLIGHT_MAX = 16
-"""Requests of one call at a time: more gained nothing when it was measured."""
+"""Calls that read, and writes that are tried again, at a time; further ones queue."""
 TRIES_MAX = 5
 FETCH_ROWS = 500
 """Rows of one answer, of tables whose rows are small; tasks are read by ``pages``."""
+STREAMED_AHEAD = 4
+"""Statements of a stream that are asked for before their turn: the server is never idle."""
 
-_PASSING = (
-    CDCWriteFailure,
-    ConnectionBusy,
-    ConnectionException,
-    CoordinationFailure,
-    # What the driver has no name for, such as a lightweight transaction of unknown result.
-    ErrorMessage,
-    IsBootstrappingErrorMessage,
-    NoHostAvailable,
-    OperationTimedOut,
-    OverloadedErrorMessage,
-    ServerError,
-    Timeout,
-    TruncateError,
-    Unavailable,
-)
+
+class _Page(NamedTuple):
+    """A page of a stream that was asked for; ``response`` is None where that failed at once."""
+
+    position: int
+    statement: Any
+    paging_state: bytes | None
+    response: Any
 
 
 class CassandraSession:
@@ -92,12 +67,27 @@ class CassandraSession:
         try:
             future = self._pool.submit(work_while_open)
         except RuntimeError:
-            refused: Future[Result] = Future()
-            refused.set_exception(NodeStopped("the Cassandra store was closed already"))
-            return refused
-        with self._lock:
-            self._working.add(future)
-        future.add_done_callback(self._forget)
+            closed: Future[Result] = Future()
+            closed.set_exception(NodeStopped("the Cassandra store was closed already"))
+            return closed
+        self._remember(future)
+        return future
+
+    def write(self, statements: Iterable[Any]) -> "Future[None]":
+        """Run statements without rows to answer; the future fails as ``execute_all`` raises.
+
+        Whatever making the statements raises is the future's as well, and then none is sent.
+        """
+        future = LightFuture[None]()
+        try:
+            if self._closing.is_set():
+                raise NodeStopped("the Cassandra store was closed already")
+            to_send = list(statements)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+            future.set_exception(error)
+            return future
+        self._remember(future)
+        send(self._session, to_send, partial(self._end_write, future))
         return future
 
     def prepare(self, cql: str, *, serial: bool = False) -> Any:
@@ -109,10 +99,10 @@ class CassandraSession:
         """
         try:
             statement = self._session.prepare(cql.format(keyspace=self.settings.keyspace))
-        except (InvalidRequest, Unauthorized) as error:
-            raise self._refused(error) from None
-        except _PASSING as error:
-            raise self._unavailable(error) from error
+        except REFUSALS as error:
+            raise refused(self.settings, error) from None
+        except PASSING as error:
+            raise unavailable(self.settings, error) from error
         statement.is_idempotent = True
         if serial:
             statement.consistency_level = serial_level(self.settings)
@@ -130,27 +120,58 @@ class CassandraSession:
         return self.execute_all([statement], wanted)[0]
 
     def execute_all(
-        self, statements: Sequence[Any], wanted: Callable[[Row], bool] | None = None
+        self,
+        statements: Sequence[Any],
+        wanted: Callable[[Row], bool] | None = None,
+        *,
+        failure: Exception | None = None,
     ) -> list[list[Row]]:
         """Run statements, several at a time, and return the (wanted) rows of each; waits.
 
-        Those that failed for a reason that may pass are run again, after growing pauses.
+        Those that failed for a reason that may pass are run again, after growing pauses;
+        ``failure`` is what the first try came to where it was made elsewhere.
         Raises StoreUnavailable when that did not help, SchemaMissing.
         """
         answers: list[list[Row]] = [[] for _ in statements]
         left: Iterable[int] = range(len(statements))
         try:
-            for attempt in self._tries():
+            for attempt in self._tries(timeouts=1.5 if failure is None else 0.5):
                 with attempt:
+                    if failure is not None:
+                        failed, failure = failure, None
+                        raise failed
                     failures = self._run(statements, left, answers, wanted)
                     left = list(failures)
                     if failures:
                         raise failures[left[0]]
-        except (InvalidRequest, Unauthorized) as error:
-            raise self._refused(error) from None
-        except _PASSING as error:
-            raise self._unavailable(error) from error
+        except REFUSALS as error:
+            raise refused(self.settings, error) from None
+        except PASSING as error:
+            raise unavailable(self.settings, error) from error
         return answers
+
+    def stream(self, statements: Iterable[Any]) -> Iterator[tuple[int, list[Row]]]:
+        """Run statements and yield (position, page of its rows), in order; waits.
+
+        A page that failed for a reason that may pass is asked for again.  Raises as
+        ``execute_all``.
+        """
+        left = enumerate(statements)
+        asked = deque(self._asked(*each) for each in islice(left, STREAMED_AHEAD))
+        try:
+            while asked:
+                page = asked.popleft()
+                rows, paging_state = self._page(page)
+                if paging_state is not None:
+                    asked.appendleft(self._asked(page.position, page.statement, paging_state))
+                elif following := next(left, None):
+                    asked.append(self._asked(*following))
+                if rows:
+                    yield page.position, rows
+        except REFUSALS as error:
+            raise refused(self.settings, error) from None
+        except PASSING as error:
+            raise unavailable(self.settings, error) from error
 
     def close(self) -> None:
         """Wait for work in flight, at most one request timeout, then disconnect."""
@@ -160,6 +181,27 @@ class CassandraSession:
         self._closing.set()
         self._pool.shutdown(wait=False)
         self._cluster.shutdown()
+
+    def _asked(self, position: int, statement: Any, paging_state: bytes | None = None) -> "_Page":
+        try:
+            response = self._session.execute_async(statement, paging_state=paging_state)
+        except PASSING:
+            response = None
+        return _Page(position, statement, paging_state, response)
+
+    def _page(self, page: "_Page") -> tuple[list[Row], bytes | None]:
+        """Return the rows of a page that was asked for, and where the next one begins."""
+        response = page.response
+        for attempt in self._tries():
+            with attempt:
+                if response is None:
+                    response = self._session.execute_async(
+                        page.statement, paging_state=page.paging_state
+                    )
+                awaited, response = response, None
+                result = awaited.result()
+                return result.current_rows, result.paging_state
+        raise AssertionError("the last try returns or raises")
 
     def _run(
         self,
@@ -178,7 +220,7 @@ class CassandraSession:
                 answers[position] = list(
                     filter(wanted, response.result()) if wanted else response.result()
                 )
-            except _PASSING as error:
+            except PASSING as error:
                 failures[position] = error
 
         for position in chosen:
@@ -186,21 +228,44 @@ class CassandraSession:
                 settle()
             try:
                 in_flight.append((position, self._session.execute_async(statements[position])))
-            except _PASSING as error:
+            except PASSING as error:
                 failures[position] = error
         while in_flight:
             settle()
         return failures
 
-    def _tries(self) -> Iterator[tenacity.AttemptManager]:
-        # The pauses end early when the store is closed.  The delay bounds the start of the
-        # last try: a request that timed out is tried once more, and a call fails after two
-        # timeouts and a half, well before the tree gives up its batch.
+    def _end_write(self, future: "Future[None]", failures: Sequence[Failure]) -> None:
+        """Resolve the future of a write, or have what failed tried again."""
+        if not failures:
+            future.set_result(None)
+            return
+        # What no further try mends comes first: it is what the caller can do something about.
+        error = min((each.error for each in failures), key=lambda each: isinstance(each, PASSING))
+        statements = [each.statement for each in failures]
+        try:
+            self._pool.submit(self._write_again, future, statements, error)
+        except RuntimeError:
+            future.set_exception(unavailable(self.settings, error))
+
+    def _write_again(
+        self, future: "Future[None]", statements: Sequence[Any], failure: Exception
+    ) -> None:
+        try:
+            self.execute_all(statements, failure=failure)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    def _tries(self, timeouts: float = 1.5) -> Iterator[tenacity.AttemptManager]:
+        # The pauses end early when the store is closed.  The delay, in timeouts of a request,
+        # bounds the start of the last try: a request that timed out is tried once more, and a
+        # call fails after two timeouts and a half, well before the tree gives up its batch.
         return iter(
             tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(_PASSING),
+                retry=tenacity.retry_if_exception_type(PASSING),
                 stop=tenacity.stop_after_attempt(TRIES_MAX)
-                | tenacity.stop_after_delay(1.5 * self.settings.request_timeout_ms / 1000)
+                | tenacity.stop_after_delay(timeouts * self.settings.request_timeout_ms / 1000)
                 | tenacity.stop_when_event_set(self._closing),
                 wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
                 sleep=tenacity.sleep_using_event(self._closing),
@@ -208,25 +273,11 @@ class CassandraSession:
             )
         )
 
+    def _remember(self, future: "Future[Any]") -> None:
+        with self._lock:
+            self._working.add(future)
+        future.add_done_callback(self._forget)
+
     def _forget(self, future: "Future[Any]") -> None:
         with self._lock:
             self._working.discard(future)
-
-    def _unavailable(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"Cassandra at {named(self.settings)} failed a request"
-            f" ({type(error).__name__}: {error}): check the state of its nodes, its load and"
-            f" cassandra.consistency, which is {self.settings.consistency}"
-        )
-
-    def _refused(self, error: Exception) -> Exception:
-        keyspace = self.settings.keyspace
-        if isinstance(error, Unauthorized):
-            return without_rights(self.settings, error, "SELECT and MODIFY there")
-        text = str(error).lower()
-        if any(each in text for each in ("does not exist", "unconfigured table", "undefined")):
-            return SchemaMissing(
-                f"keyspace {keyspace!r} lacks what this version needs ({error}):"
-                " run 'hourhand migrate'"
-            )
-        return error

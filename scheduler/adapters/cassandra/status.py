@@ -4,7 +4,7 @@ Reads go hour by hour, writes are same-row batches, and a delete is one tombston
 and table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,9 +13,17 @@ import msgspec
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from scheduler.adapters.cassandra.batches import BoundRow, batches
+from scheduler.adapters.cassandra.batches import PackedRow, batches
 from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from scheduler.adapters.cassandra.packing import (
+    PACKED_BOOLEANS,
+    packed_bigint,
+    packed_bytes,
+    packed_int,
+    packed_key,
+    packed_text,
+)
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _COMPLETION = (
@@ -41,7 +49,11 @@ class _Detail(msgspec.Struct, omit_defaults=True, frozen=True):
     reason: str | None = None
 
 
-_NO_DETAIL = _Detail()
+_NO_DETAIL = packed_bytes(b"")
+_COMPLETION_RESULTS = {each: packed_text(each.value) for each in CompletionResult}
+_COMPLETION_RESULT_OF = {each.value: each for each in CompletionResult}
+_ATTEMPT_RESULTS = {each: packed_text(each.value) for each in AttemptResult}
+_ATTEMPT_RESULT_OF = {each.value: each for each in AttemptResult}
 _detail_encoder = msgspec.json.Encoder()
 _detail_decoder = msgspec.json.Decoder(_Detail)
 
@@ -76,15 +88,9 @@ class CassandraStatusStore:
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
         """Write completions; of two of one key in one call the last stands."""
-
-        def work() -> None:
-            newest = {each.key: each for each in completions}.values()
-            self._write(
-                self._insert_completion,
-                [_bound_completion(partition, each, write_time) for each in newest],
-            )
-
-        return self._session.submit(work)
+        at = packed_bigint(write_time)
+        rows = (_packed_completion(each, at) for each in completions)
+        return self._write(self._insert_completion, partition, rows)
 
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -116,15 +122,9 @@ class CassandraStatusStore:
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
     ) -> "Future[None]":
         """Write attempts; of two of one key and number in one call the last stands."""
-
-        def work() -> None:
-            newest = {(each.key, each.attempt): each for each in attempts}.values()
-            self._write(
-                self._insert_attempt,
-                [_bound_attempt(partition, each, write_time) for each in newest],
-            )
-
-        return self._session.submit(work)
+        at = packed_bigint(write_time)
+        rows = (_packed_attempt(each, at) for each in attempts)
+        return self._write(self._insert_attempt, partition, rows)
 
     def load_attempts(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -184,71 +184,66 @@ class CassandraStatusStore:
                 found.extend(rows)
         return found
 
-    def _write(self, prepared: Any, rows: Sequence[BoundRow]) -> None:
+    def _write(self, prepared: Any, partition: int, rows: Iterable[PackedRow]) -> "Future[None]":
         limit_bytes = self._session.settings.batch_bytes
-        self._session.execute_all(list(batches(prepared, rows, limit_bytes)))
+        return self._session.write(batches(prepared, partition, rows, limit_bytes))
 
 
-def _bound_completion(partition: int, completion: Completion, write_time: int) -> BoundRow:
-    key = completion.key
-    detail = _Detail(completion.moved_to_ms, completion.for_good, completion.reason)
-    text = "" if detail == _NO_DETAIL else _detail_encoder.encode(detail).decode()
+def _packed_completion(completion: Completion, write_time: bytes) -> PackedRow:
+    detail = _NO_DETAIL
+    if completion.reason is not None or completion.for_good or completion.moved_to_ms is not None:
+        fields = _Detail(completion.moved_to_ms, completion.for_good, completion.reason)
+        detail = packed_bytes(_detail_encoder.encode(fields))
     values = (
-        partition,
-        hour_of(key.scheduled_ms),
-        *key,
-        completion.result.value,
-        completion.offset,
-        completion.attempts,
-        completion.started_ms,
-        completion.finished_ms,
-        text,
+        _COMPLETION_RESULTS[completion.result],
+        packed_bigint(completion.offset),
+        packed_int(completion.attempts),
+        packed_bigint(completion.started_ms),
+        packed_bigint(completion.finished_ms),
+        detail,
         write_time,
     )
-    return BoundRow(key, len(text), values)
+    return completion.key, packed_key(completion.key), b"".join(values)
 
 
 def _completion(row: Row) -> Completion:
-    detail = _detail_decoder.decode(row[8]) if row[8] else _NO_DETAIL
-    return Completion(
+    completion = Completion(
         key=key_of(row),
-        result=CompletionResult(row[3]),
+        result=_COMPLETION_RESULT_OF[row[3]],
         offset=row[4],
         attempts=row[5],
         started_ms=row[6],
         finished_ms=row[7],
-        moved_to_ms=detail.moved_to_ms,
-        for_good=detail.for_good,
-        reason=detail.reason,
     )
+    if not row[8]:
+        return completion
+    detail = _detail_decoder.decode(row[8])
+    return msgspec.structs.replace(completion, **msgspec.structs.asdict(detail))
 
 
-def _bound_attempt(partition: int, attempt: AttemptRecord, write_time: int) -> BoundRow:
-    key = attempt.key
-    texts = (attempt.error_class, attempt.error_message, attempt.error_stack)
+def _packed_attempt(attempt: AttemptRecord, write_time: bytes) -> PackedRow:
     values = (
-        partition,
-        hour_of(key.scheduled_ms),
-        *key,
-        attempt.attempt,
-        attempt.result.value,
-        attempt.started_ms,
-        attempt.finished_ms,
-        attempt.next_attempt_ms,
-        attempt.used,
-        attempt.suspect,
-        *texts,
-        attempt.fence,
+        _ATTEMPT_RESULTS[attempt.result],
+        packed_bigint(attempt.started_ms),
+        packed_bigint(attempt.finished_ms),
+        packed_bigint(attempt.next_attempt_ms),
+        packed_int(attempt.used),
+        PACKED_BOOLEANS[attempt.suspect],
+        packed_text(attempt.error_class),
+        packed_text(attempt.error_message),
+        packed_text(attempt.error_stack),
+        packed_bigint(attempt.fence),
         write_time,
     )
-    return BoundRow(key, sum(len(text or "") for text in texts), values)
+    clustering = packed_key(attempt.key) + packed_int(attempt.attempt)
+    return attempt.key, clustering, b"".join(values)
 
 
 def _attempt(row: Row) -> AttemptRecord:
     return AttemptRecord(
         key=key_of(row),
         attempt=row[3],
-        result=AttemptResult(row[4]),
+        result=_ATTEMPT_RESULT_OF[row[4]],
         started_ms=row[5],
         finished_ms=row[6],
         next_attempt_ms=row[7],

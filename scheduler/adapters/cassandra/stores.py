@@ -1,4 +1,4 @@
-"""Opens the three stores on one connection, where the schema is what this version needs."""
+"""Opens the stores on one connection, where the schema is what this version needs."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from cassandra.cluster import NoHostAvailable
 from actors.model.errors import SchemaMissing, StoreUnavailable
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
+from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.scripts import schema_scripts
@@ -41,6 +42,7 @@ def open_stores(settings: Settings) -> Stores:
             schedule=CassandraScheduleStore(session),
             status=CassandraStatusStore(session),
             ownership=CassandraOwnershipStore(session, retention_ms=retention_ms),
+            definitions=CassandraDefinitionStore(session),
             close=session.close,
         )
     except BaseException:

@@ -48,12 +48,12 @@ class EmbeddedOwnership:
         """Raise the owner epoch by one and return it with the row as it was."""
 
         def work(connection: sqlite3.Connection) -> Claim:
-            found = _read(connection, partition)
+            found = read_claim(connection, partition)
             if found is None:
                 claim = Claim(1, initial_watermark(initial_watermark_ms))
             else:
                 claim = Claim(found.epoch + 1, found.watermark)
-            _replace(connection, partition, claim)
+            replace_claim(connection, partition, claim)
             return claim
 
         return self._database.write(work)
@@ -62,17 +62,17 @@ class EmbeddedOwnership:
         """Replace the row, unless a later save stands there; OwnershipLost by a newer epoch."""
 
         def work(connection: sqlite3.Connection) -> None:
-            found = _read(connection, partition)
+            found = read_claim(connection, partition)
             if found is None or found.epoch != epoch:
                 raise OwnershipLost(partition, epoch)
             if found.watermark.write_time <= watermark.write_time:
-                _replace(connection, partition, Claim(epoch, watermark))
+                replace_claim(connection, partition, Claim(epoch, watermark))
 
         return self._database.write(work)
 
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
         """Read the row without changing it."""
-        return self._database.read(lambda connection: _read(connection, partition))
+        return self._database.read(lambda connection: read_claim(connection, partition))
 
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
@@ -119,7 +119,8 @@ class EmbeddedOwnership:
         return self._database.write(work)
 
 
-def _read(connection: sqlite3.Connection, partition: int) -> Claim | None:
+def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
+    """Return a partition's row; None where it never had an owner."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM partition_watermark WHERE partition = ?", (partition,)
     ).fetchone()
@@ -142,7 +143,8 @@ def _read(connection: sqlite3.Connection, partition: int) -> Claim | None:
     )
 
 
-def _replace(connection: sqlite3.Connection, partition: int, claim: Claim) -> None:
+def replace_claim(connection: sqlite3.Connection, partition: int, claim: Claim) -> None:
+    """Write a partition's row whatever stands there; the caller has looked."""
     connection.execute(
         f"INSERT OR REPLACE INTO partition_watermark ({_COLUMNS})"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

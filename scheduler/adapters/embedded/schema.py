@@ -113,6 +113,16 @@ STORE = Schema(
             "CREATE TABLE pair (identity INTEGER, tally INTEGER NOT NULL)",
             "INSERT INTO pair VALUES (NULL, 0)",
         ),
+        (
+            """CREATE TABLE definition (
+                partition INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+                record_offset INTEGER NOT NULL, rule BLOB NOT NULL,
+                next_ms INTEGER, expires_ms INTEGER,
+                write_time INTEGER NOT NULL, checksum INTEGER,
+                PRIMARY KEY (partition, kind, id)) WITHOUT ROWID""",
+            """CREATE INDEX definition_by_expiry ON definition (partition, expires_ms)
+                WHERE expires_ms IS NOT NULL""",
+        ),
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

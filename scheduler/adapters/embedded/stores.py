@@ -1,4 +1,4 @@
-"""Opens the three stores of a folder, beside whoever else has it open.
+"""Opens the stores of a folder, beside whoever else has it open.
 
 Only the log takes the folder's lock; which node may write is decided there, and by the owner
 epoch of each write.
@@ -6,6 +6,7 @@ epoch of each write.
 
 from actors.ports.store import Stores
 from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
 from scheduler.adapters.embedded.folder import store_file
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from scheduler.adapters.embedded.pair import check_pair
@@ -29,5 +30,6 @@ def open_stores(settings: Settings) -> Stores:
         schedule=EmbeddedSchedule(database),
         status=EmbeddedStatus(database),
         ownership=EmbeddedOwnership(database),
+        definitions=EmbeddedDefinitions(database),
         close=database.close,
     )

@@ -25,6 +25,7 @@ from scheduler.adapters.embedded.records import (
     now_ms,
     packed_headers,
 )
+from scheduler.light_future import LightFuture
 from scheduler.settings import Settings
 
 _Appended = tuple[int, bytes, bytes, bytes | None]
@@ -37,7 +38,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.rows: list[_Appended] = []
-        self.futures: list[Future[Position]] = []
+        self.futures: list[LightFuture[Position]] = []
 
 
 class EmbeddedWriter:
@@ -76,7 +77,7 @@ class EmbeddedWriter:
         """Append a record; the future fails with TaskTooLarge above ``record_bytes_max``."""
         if not 0 <= partition < self._partition_count:
             raise ValueError(f"partition {partition} is none of {self._partition_count}")
-        future: Future[Position] = Future()
+        future = LightFuture[Position]()
         size_bytes = len(key) + len(value)
         if size_bytes > self._record_bytes_max:
             future.set_exception(
@@ -87,7 +88,6 @@ class EmbeddedWriter:
                 )
             )
             return future
-        future.set_running_or_notify_cancel()
         row = (partition, key, value, packed_headers(headers))
         with self._lock:
             batch = self._open

@@ -5,7 +5,6 @@ The caller names the partition, so no partitioner of the driver's decides where 
 
 import logging
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,15 +21,18 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
+from scheduler.light_future import LightFuture
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+_ANY_PARTITION = -1
 _POLL_S = 0.1
-_APPENDS_PER_POLL = 200
-"""So often an append serves acknowledgements itself: left to another thread alone, both
-fight for the interpreter and the rate halves."""
-_BULK_PAUSE_S = 0.005
+_APPENDS_PER_POLL = 50
+"""So often an append serves acknowledgements itself: left to another thread, each costs a
+change of threads and the rate is a fraction."""
+_PAUSE_S = 0.003
+"""Between two looks of the polling thread: not longer than a record lingers anyway."""
 _FULL_QUEUE_WAIT_S = 0.01
 _CLOSE_TIMEOUT_S = 10.0
 _DRIVER_RECORD_BYTES_MAX = 110_000_000
@@ -43,6 +45,7 @@ class KafkaWriter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._topic = settings.topic.name
         self._last_error = LastError()
         self._producer: Any = opened(Producer, self._properties())
         self._partition_count: int | None = None
@@ -70,18 +73,15 @@ class KafkaWriter:
         size_bytes = len(key) + len(value)
         limit_bytes = self._settings.client.record_bytes_max
         if size_bytes > limit_bytes:
-            future: Future[Position] = Future()
-            future.set_exception(
+            refused = LightFuture[Position]()
+            refused.set_exception(
                 TaskTooLarge(
                     f"the record has {size_bytes} bytes, client.record_bytes_max allows"
                     f" {limit_bytes}; keep large data elsewhere and schedule a reference to it"
                 )
             )
-            return future
-        return self._produce(
-            self._settings.topic.name,
-            {"partition": partition, "key": key, "value": value, "headers": list(headers)},
-        )
+            return refused
+        return self._produce(self._topic, value, key, partition, headers)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record to the dead-letter topic.
@@ -96,12 +96,12 @@ class KafkaWriter:
             ("hourhandOffset", b"%d" % record.offset),
         ]
         topic = self._settings.topic.dead_letter
-        outcome: Future[Position] = Future()
+        outcome = LightFuture[Position]()
 
         def second_try(first: "Future[Position]") -> None:
             if isinstance(first.exception(), TaskTooLarge):
                 short = [*noted, ("hourhandLeftOut", b"key, value and headers: too large")]
-                self._produce(topic, {"headers": short}).add_done_callback(
+                self._produce(topic, None, None, headers=short).add_done_callback(
                     lambda second: _pass_on(second, outcome)
                 )
             else:
@@ -110,8 +110,7 @@ class KafkaWriter:
         # The new letter takes the time of its writing: with the record's own, which may be
         # years off, the broker could refuse it or its retention could remove it at once.
         self._produce(
-            topic,
-            {"key": record.key, "value": record.value, "headers": [*record.headers, *noted]},
+            topic, record.value, record.key, headers=[*record.headers, *noted]
         ).add_done_callback(second_try)
         return outcome
 
@@ -130,11 +129,18 @@ class KafkaWriter:
             self._producer.purge()
             self._producer.flush(1.0)
 
-    def _produce(self, topic: str, fields: dict[str, Any]) -> "Future[Position]":
-        future: Future[Position] = Future()
-        on_delivery = self._delivery(future, topic)
+    def _produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int = _ANY_PARTITION,
+        headers: Headers = (),
+    ) -> "Future[Position]":
+        future = _Delivery(self)
+        fields = (topic, value, key, partition)
         waited_s = 0.0
-        while not self._handed_over(future, topic, fields, on_delivery):
+        while not self._handed_over(future, fields, headers):
             # The driver's queue is full: the caller is slowed to the broker's pace.
             if waited_s >= self._settings.kafka.delivery_timeout_ms / 1000:
                 future.set_exception(
@@ -153,10 +159,9 @@ class KafkaWriter:
 
     def _handed_over(
         self,
-        future: "Future[Position]",
-        topic: str,
-        fields: dict[str, Any],
-        on_delivery: Callable[[KafkaError | None, Any], None],
+        future: "_Delivery",
+        fields: tuple[str, bytes | None, bytes | None, int],
+        headers: Headers,
     ) -> bool:
         """Give a record to the driver; False where its queue is full just now."""
         with self._lock:
@@ -166,25 +171,19 @@ class KafkaWriter:
                 )
                 return True
             try:
-                self._producer.produce(topic, on_delivery=on_delivery, **fields)
+                self._producer.produce(
+                    *fields,
+                    on_delivery=future.delivered,
+                    headers=list(headers),
+                )
             except BufferError:
                 return False
             except KafkaException as error:
-                future.set_exception(self._failure(error.args[0], topic))
+                future.set_exception(self.failure(error.args[0], fields[0]))
         return True
 
-    def _delivery(
-        self, future: "Future[Position]", topic: str
-    ) -> Callable[[KafkaError | None, Any], None]:
-        def delivered(error: KafkaError | None, message: Any) -> None:
-            if error is None:
-                future.set_result(Position(message.partition(), message.offset()))
-            else:
-                future.set_exception(self._failure(error, topic))
-
-        return delivered
-
-    def _failure(self, error: KafkaError, topic: str) -> HourhandError:
+    def failure(self, error: KafkaError, topic: str) -> HourhandError:
+        """Return the error to fail a record of ``topic`` with."""
         if error.code() in {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}:
             return LogUnavailable(
                 "the log was closed before Kafka acknowledged the record, which may be stored"
@@ -193,12 +192,13 @@ class KafkaWriter:
         return translated(error, self._settings, self._last_error, f"appending to {topic!r}")
 
     def _serve(self) -> None:
-        """Serve acknowledgements while nobody appends, and step aside while somebody does."""
-        while not self._closed.is_set():
-            before = self._appended
-            self._producer.poll(_POLL_S)
-            if self._appended - before > _APPENDS_PER_POLL:
-                self._closed.wait(_BULK_PAUSE_S)
+        """Serve acknowledgements unless somebody appends steadily, who serves them as well."""
+        seen = 0
+        while not self._closed.wait(_PAUSE_S):
+            steady = self._appended - seen > _APPENDS_PER_POLL
+            seen = self._appended
+            if not steady:
+                self._producer.poll(_POLL_S)
 
     def _properties(self) -> dict[str, Any]:
         kafka = self._settings.kafka
@@ -219,6 +219,20 @@ class KafkaWriter:
             "delivery.timeout.ms": kafka.delivery_timeout_ms,
             "message.max.bytes": _DRIVER_RECORD_BYTES_MAX,
         }
+
+
+class _Delivery(LightFuture[Position]):
+    """A record's future, which takes the driver's report itself."""
+
+    def __init__(self, writer: KafkaWriter) -> None:
+        self._writer = writer
+
+    def delivered(self, error: KafkaError | None, message: Any) -> None:
+        """Resolve; called by the driver, once."""
+        if error is None:
+            self.set_result(Position(message.partition(), message.offset()))
+        else:
+            self.set_exception(self._writer.failure(error, message.topic()))
 
 
 def _pass_on(done: "Future[Position]", outcome: "Future[Position]") -> None:

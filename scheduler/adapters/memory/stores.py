@@ -1,10 +1,11 @@
-"""Opens the three stores over one ``MemoryStores``, which any number of nodes may share.
+"""Opens the stores over one ``MemoryStores``, which any number of nodes may share.
 
 Each node opens a view of its own, so that its requests can be delayed or failed apart from
 the others'.
 """
 
 from actors.ports.store import Stores
+from scheduler.adapters.memory.definitions import MemoryDefinitions
 from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.ownership import MemoryOwnership
 from scheduler.adapters.memory.schedule import MemorySchedule
@@ -21,5 +22,6 @@ def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores
         schedule=MemorySchedule(data, view),
         status=MemoryStatus(data, view),
         ownership=MemoryOwnership(data, view),
+        definitions=MemoryDefinitions(data, view),
         close=view.close,
     )

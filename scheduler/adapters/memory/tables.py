@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from actors.model.bucket import hour_of
+from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import StoreUnavailable
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
@@ -25,6 +26,8 @@ class MemoryStores:
         self.claims: dict[int, Claim] = {}
         self.outcomes: dict[tuple[int, int], tuple[int, RecordedOutcome]] = {}
         """By partition and offset: write time and outcome."""
+        self.definitions: dict[int, dict[DefinitionName, Definition]] = {}
+        """By partition."""
         self.partition_count: int | None = None
         self.page_limit: Callable[[int], int] = lambda limit: limit
         """How many rows a page holds where so many were asked for; a store may answer fewer."""

@@ -4,10 +4,10 @@ import logging
 import re
 import typing
 import urllib.request
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 from prometheus_client import CollectorRegistry
 
 from actors.model import events

@@ -1,0 +1,161 @@
+"""``BulkStore`` on Cassandra: buckets are its own partitions, read whole and in large pages.
+
+It decides how buckets are found (probed where they are few, else by listing the table's keys)
+and never opens one that was not asked for.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from cassandra.query import BatchStatement, BatchType
+
+from actors.model.bucket import hours_between
+from actors.model.ownership import Claim
+from actors.ports.bulk import Bucket, BulkRow, BulkTable
+from scheduler.adapters.cassandra.keys import KEY_COLUMNS
+from scheduler.adapters.cassandra.ownership import (
+    PARTITION_COUNT,
+    WATERMARK_COLUMNS,
+    CassandraOwnershipStore,
+    watermark_values,
+)
+from scheduler.adapters.cassandra.session import CassandraSession
+from scheduler.adapters.cassandra.stores import connect
+from scheduler.settings import Settings
+
+_NAMES = {
+    BulkTable.TASKS: "task_schedule",
+    BulkTable.STATUSES: "task_status",
+    BulkTable.ATTEMPTS: "attempt_history",
+}
+_SELECTED = {
+    BulkTable.TASKS: "data, log_offset, WRITETIME(data)",
+    BulkTable.STATUSES: (
+        "result, log_offset, attempts, toUnixTimestamp(started), toUnixTimestamp(finished),"
+        " detail, WRITETIME(result)"
+    ),
+    BulkTable.ATTEMPTS: (
+        "attempt, result, toUnixTimestamp(started), toUnixTimestamp(finished),"
+        " toUnixTimestamp(next_attempt), used, suspect, error_class, error_message,"
+        " error_stack, fence, WRITETIME(result)"
+    ),
+}
+_DETAIL = 8
+"""Where the JSON of what few completions have stands in a selected row."""
+_PAGE_ROWS = 1_000
+_PROBED_HOURS_MAX = 256
+"""Hours of one probe; longer stretches are found by listing the keys of the whole table."""
+_DELETED_ROWS = 200
+
+
+def open_bulk(settings: Settings) -> "CassandraBulk":
+    """Connect and check the schema; raises StoreUnavailable and SchemaMissing."""
+    session = connect(settings.cassandra)
+    try:
+        return CassandraBulk(session, settings.tree.watermark.completion_retention_ms)
+    except BaseException:
+        session.close()
+        raise
+
+
+class CassandraBulk:
+    """Buckets of one keyspace; used from one thread."""
+
+    def __init__(self, session: CassandraSession, retention_ms: int) -> None:
+        self._session = session
+        self._ownership = CassandraOwnershipStore(session, retention_ms=retention_ms)
+        self._scans = {
+            table: session.prepare(
+                f"SELECT {KEY_COLUMNS}, {_SELECTED[table]} FROM {{keyspace}}.{name}"
+                " WHERE partition_id = ? AND hour = ? AND scheduled_time >= ?"
+                " AND scheduled_time < ?"
+            )
+            for table, name in _NAMES.items()
+        }
+        for scan in self._scans.values():
+            scan.fetch_size = _PAGE_ROWS
+        self._probes = {
+            table: session.prepare(
+                f"SELECT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
+                " WHERE partition_id = ? AND hour IN ? PER PARTITION LIMIT 1"
+            )
+            for table, name in _NAMES.items()
+        }
+        self._lists = {
+            table: session.prepare(
+                f"SELECT DISTINCT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
+            )
+            for table, name in _NAMES.items()
+        }
+
+    def partition_count(self) -> int | None:
+        meta = self._session.prepare("SELECT value FROM {keyspace}.schedule_meta WHERE name = ?")
+        rows = self._session.execute(meta.bind((PARTITION_COUNT,)))
+        return int(rows[0][0]) if rows else None
+
+    def list_buckets(
+        self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
+    ) -> Sequence[Bucket]:
+        if (end_ms - first_ms) // 3_600_000 <= _PROBED_HOURS_MAX:
+            hours = list(hours_between(first_ms, end_ms))
+            probes = [self._probes[table].bind((each, hours)) for each in partitions]
+            answers = self._session.execute_all(probes) if hours else []
+            return sorted(Bucket(*row) for rows in answers for row in rows)
+
+        def wanted(row: tuple[Any, ...]) -> bool:
+            return row[0] in partitions and first_ms < row[1] + 3_600_000 and row[1] < end_ms
+
+        listed = self._session.scan(self._lists[table].bind(()), wanted)
+        return sorted(Bucket(*row) for row in listed)
+
+    def scan(
+        self, table: BulkTable, buckets: Sequence[Bucket], first_ms: int, end_ms: int
+    ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
+        prepared = self._scans[table]
+        reads = (prepared.bind((*bucket, first_ms, end_ms)) for bucket in buckets)
+        for position, page in self._session.stream(reads):
+            rows = page if table is not BulkTable.STATUSES else list(map(_status_row, page))
+            yield buckets[position], rows
+
+    def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
+        names = ["scheduled_time", "ordering_id", "uniqueness_key"]
+        if table is BulkTable.ATTEMPTS:
+            names.append("attempt")
+        where = " AND ".join(f"{name} = ?" for name in names)
+        prepared = self._session.prepare(
+            f"DELETE FROM {{keyspace}}.{_NAMES[table]} USING TIMESTAMP ?"
+            f" WHERE partition_id = ? AND hour = ? AND {where}"
+        )
+        batches = []
+        for start in range(0, len(rows), _DELETED_ROWS):
+            batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+            for row in rows[start : start + _DELETED_ROWS]:
+                batch.add(prepared, (row[-1], *bucket, *row[: len(names)]))
+            batch.is_idempotent = True
+            batches.append(batch)
+        self._session.execute_all(batches)
+
+    def begin_partition(self, partition: int, claim: Claim) -> Claim:
+        columns = ", ".join(WATERMARK_COLUMNS)
+        marks = ", ".join("?" * len(WATERMARK_COLUMNS))
+        begin = self._session.prepare(
+            "INSERT INTO {keyspace}.partition_watermark"
+            f" (partition_id, owner_epoch, claim_token, {columns})"
+            f" VALUES (?, ?, ?, {marks}) IF NOT EXISTS"
+        )
+        values = (partition, claim.epoch, uuid4(), *watermark_values(claim.watermark))
+        self._session.execute(begin.bind(values))
+        stored = self._ownership.read_watermark(partition).result()
+        return claim if stored is None else stored
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _status_row(row: tuple[Any, ...]) -> BulkRow:
+    """Unfold ``detail`` into the columns it stands for."""
+    detail = msgspec.json.decode(row[_DETAIL]) if row[_DETAIL] else {}
+    unfolded = (detail.get("moved_to_ms"), detail.get("for_good", False), detail.get("reason"))
+    return (*row[:_DETAIL], *unfolded, row[_DETAIL + 1])

@@ -1,0 +1,69 @@
+"""What an error of the driver means: one that may pass, or something that has to be done.
+
+It decides which errors are worth another try, and what the others tell whoever reads them.
+"""
+
+from cassandra import (
+    CDCWriteFailure,
+    CoordinationFailure,
+    InvalidRequest,
+    OperationTimedOut,
+    Timeout,
+    Unauthorized,
+    Unavailable,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionBusy, ConnectionException
+from cassandra.protocol import (
+    ErrorMessage,
+    IsBootstrappingErrorMessage,
+    OverloadedErrorMessage,
+    ServerError,
+    TruncateError,
+)
+
+from actors.model.errors import SchemaMissing, StoreUnavailable
+from scheduler.adapters.cassandra.connection import named, without_rights
+from scheduler.settings import CassandraSettings
+
+PASSING = (
+    CDCWriteFailure,
+    ConnectionBusy,
+    ConnectionException,
+    CoordinationFailure,
+    # What the driver has no name for, such as a lightweight transaction of unknown result.
+    ErrorMessage,
+    IsBootstrappingErrorMessage,
+    NoHostAvailable,
+    OperationTimedOut,
+    OverloadedErrorMessage,
+    ServerError,
+    Timeout,
+    TruncateError,
+    Unavailable,
+)
+"""Errors after which the same statement may succeed."""
+REFUSALS = (InvalidRequest, Unauthorized)
+"""Errors by which a server refuses a statement, now and later."""
+
+
+def unavailable(settings: CassandraSettings, error: Exception) -> StoreUnavailable:
+    """Return what is said of a passing error that did not pass."""
+    return StoreUnavailable(
+        f"Cassandra at {named(settings)} failed a request"
+        f" ({type(error).__name__}: {error}): check the state of its nodes, its load and"
+        f" cassandra.consistency, which is {settings.consistency}"
+    )
+
+
+def refused(settings: CassandraSettings, error: Exception) -> Exception:
+    """Return what is said of a refusal: ``error`` itself where there is nothing to add."""
+    if isinstance(error, Unauthorized):
+        return without_rights(settings, error, "SELECT and MODIFY there")
+    text = str(error).lower()
+    if any(each in text for each in ("does not exist", "unconfigured table", "undefined")):
+        return SchemaMissing(
+            f"keyspace {settings.keyspace!r} lacks what this version needs ({error}):"
+            " run 'hourhand migrate'"
+        )
+    return error

@@ -1,0 +1,131 @@
+"""Packs the rows of a batch by hand, which costs a fifth of what the driver's binding costs.
+
+The driver binds a batch value by value: it looks up a type, calls its serializer and writes the
+result to a stream, 25 µs of this process for a row of eight values.  All rows of a batch are of
+one statement and one Cassandra partition here, so what they begin with is packed once, and the
+rest of a row is a few calls of ``struct``.
+
+Only public parts of the driver are used.  ``Session.client_protocol_handler`` is its place for
+whoever encodes messages differently; ``PackedProtocol`` goes there.  A batch holds one
+``BoundStatement``, whose ``values`` are all rows as bytes; whatever else a request holds, its
+consistency and its flags, is written by the driver's own encoder.  ``tests/property`` compares
+the result with the driver's, byte for byte.  It decides how values are laid out; it never knows
+a table.
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+from struct import Struct
+from typing import Any, BinaryIO, NamedTuple
+
+from cassandra.protocol import BatchMessage, ProtocolHandler
+from cassandra.query import BatchStatement, BatchType, BoundStatement
+
+from actors.model.key import TaskKey
+
+NULL = b"\xff\xff\xff\xff"
+"""A value that is not there: the length -1."""
+PACKED_BOOLEANS = (b"\0\0\0\1\0", b"\0\0\0\1\1")
+"""Both values of a ``boolean``, false first."""
+_BY_ID = b"\x01"
+"""What a row begins with whose statement was prepared."""
+
+_short = Struct(">H").pack
+_length = Struct(">i").pack
+_int = Struct(">ii").pack
+_bigint = Struct(">iq").pack
+_bigints = Struct(">iqiq").pack
+_bigint_and_length = Struct(">iqi").pack
+
+
+def packed_int(value: int) -> bytes:
+    """Pack an ``int``."""
+    return _int(4, value)
+
+
+def packed_bigint(value: int | None) -> bytes:
+    """Pack a ``bigint``, or a ``timestamp`` in milliseconds."""
+    return NULL if value is None else _bigint(8, value)
+
+
+def packed_bigints(first: int, second: int) -> bytes:
+    """Pack two values that ``packed_bigint`` packs, in half the time."""
+    return _bigints(8, first, 8, second)
+
+
+def packed_bytes(value: bytes) -> bytes:
+    """Pack a ``blob``, or a ``text`` in UTF-8."""
+    return _length(len(value)) + value
+
+
+def packed_text(value: str | None) -> bytes:
+    """Pack a ``text``."""
+    return NULL if value is None else packed_bytes(value.encode())
+
+
+def packed_key(key: TaskKey) -> bytes:
+    """Pack the columns of a key: a ``timestamp`` and two ``text``."""
+    ordering_id, uniqueness_key = key.ordering_id.encode(), key.uniqueness_key.encode()
+    time = _bigint_and_length(8, key.scheduled_ms, len(ordering_id))
+    return b"".join((time, ordering_id, _length(len(uniqueness_key)), uniqueness_key))
+
+
+class PackedRows(NamedTuple):
+    """The rows of one batch, as the protocol has them."""
+
+    number: int
+    packed: bytes
+
+
+class RowPrefix:
+    """What all rows of one statement and one Cassandra partition begin with.
+
+    The columns of the partition key, ``partition_id`` and ``hour``, come first in the statement.
+    """
+
+    def __init__(self, prepared: Any, partition: int, hour_ms: int) -> None:
+        self._prepared = prepared
+        columns = (packed_int(partition), packed_bigint(hour_ms))
+        self._routing_key = b"".join(_short(len(each) - 4) + each[4:] + b"\0" for each in columns)
+        query_id: bytes = prepared.query_id
+        values = _short(len(prepared.column_metadata))
+        self.packed = b"".join((_BY_ID, _short(len(query_id)), query_id, values, *columns))
+
+    def batch(self, rows: Sequence[bytes]) -> BatchStatement:
+        """Make a statement of rows, each of which begins with this."""
+        bound = BoundStatement(self._prepared, routing_key=self._routing_key)
+        bound.values = PackedRows(len(rows), b"".join(rows))
+        batch = BatchStatement(BatchType.UNLOGGED)
+        batch.add(bound)
+        batch.is_idempotent = True
+        return batch
+
+
+class PackedProtocol(ProtocolHandler):  # type: ignore[misc]
+    """The driver's protocol, with packed batches written as they are."""
+
+    @classmethod
+    def encode_message(cls, msg: Any, *arguments: Any, **named: Any) -> Any:
+        """Encode one request; the driver calls this for each that it sends."""
+        if isinstance(msg, BatchMessage):
+            for _, _, values in msg.queries[:1]:
+                if isinstance(values, PackedRows):
+                    msg = _PackedBatch(msg, values)
+        return super().encode_message(msg, *arguments, **named)
+
+
+class _PackedBatch(BatchMessage):  # type: ignore[misc]
+    """A driver's message with its rows packed."""
+
+    def __init__(self, message: BatchMessage, rows: PackedRows) -> None:
+        self.__dict__.update(message.__dict__, queries=())
+        self._rows = rows
+
+    def send_body(self, f: BinaryIO, protocol_version: int) -> None:
+        """Write what the driver writes of a batch without rows, and the rows in between."""
+        without_rows = BytesIO()
+        super().send_body(without_rows, protocol_version)
+        driver = without_rows.getvalue()
+        # The type of the batch, the number of its rows, and what follows them.
+        assert driver[1:3] == _short(0), "the driver lays batches out differently"
+        f.write(b"".join((driver[:1], _short(self._rows.number), self._rows.packed, driver[3:])))

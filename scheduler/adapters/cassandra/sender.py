@@ -1,0 +1,89 @@
+"""Sends the statements of a call without a thread that waits for their answers.
+
+A bounded number of them is in flight; the driver's own event loop takes the answers and sends
+what waits, as its ``execute_concurrent`` does.  Calls do not wait for one another, so what one
+node of the cluster holds up is held up alone.  It decides when a statement is sent; what fails
+is handed back, and never sent again here.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+REQUESTS_IN_FLIGHT_MAX = 16
+"""Requests of one call at a time: more gained nothing when it was measured."""
+
+
+class Failure(NamedTuple):
+    """A statement that was not carried out, as far as anybody knows."""
+
+    statement: Any
+    error: Exception
+
+
+Ended = Callable[[Sequence[Failure]], None]
+"""Told of what failed, nothing where all succeeded; may run on the driver's event loop, which it
+must not hold up."""
+
+
+def send(session: Any, statements: Sequence[Any], ended: Ended) -> None:
+    """Send statements; returns at once, and calls ``ended`` exactly once."""
+    if statements:
+        _Call(session, statements, ended).send_waiting()
+    else:
+        ended([])
+
+
+class _Call:
+    """What is left of a call's statements."""
+
+    def __init__(self, session: Any, statements: Sequence[Any], ended: Ended) -> None:
+        self._session = session
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._waiting = deque(statements)
+        self._in_flight = 0
+        self._sending = False
+        self._failures: list[Failure] = []
+
+    def send_waiting(self) -> None:
+        """Send while there is room; one thread at a time does, and then for all of them.
+
+        A statement that fails as it is sent ends inside of ``add_callbacks``: were it to send
+        the next one, many of them would end in a recursion as deep as they are many.
+        """
+        with self._lock:
+            if self._sending:
+                return
+            self._sending = True
+        while True:
+            with self._lock:
+                if not self._waiting or self._in_flight == REQUESTS_IN_FLIGHT_MAX:
+                    self._sending = False
+                    return
+                statement = self._waiting.popleft()
+                self._in_flight += 1
+            try:
+                response = self._session.execute_async(statement)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
+                self._failed(error, statement)
+            else:
+                response.add_callbacks(self._succeeded, self._failed, (), {}, (statement,), {})
+
+    def _succeeded(self, _: object) -> None:
+        self._end_one(None)
+
+    def _failed(self, error: Exception, statement: Any) -> None:
+        self._end_one(Failure(statement, error))
+
+    def _end_one(self, failure: Failure | None) -> None:
+        with self._lock:
+            self._in_flight -= 1
+            if failure is not None:
+                self._failures.append(failure)
+            is_last = not self._in_flight and not self._waiting
+        if is_last:
+            self._ended(self._failures)
+        else:
+            self.send_waiting()

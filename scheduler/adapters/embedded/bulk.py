@@ -1,0 +1,151 @@
+"""``BulkStore`` on the store file, beside whoever else has it open.
+
+Reading takes a connection that may only read; the writing side is opened when something is
+deleted or begun.  It never takes the folder's lock: whoever deletes has asked whether it may.
+"""
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.errors import StoreUnavailable
+from actors.model.ownership import Claim
+from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
+from scheduler.adapters.embedded.connection import FAILURES, open_connection
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.folder import store_file
+from scheduler.adapters.embedded.ownership import read_claim, replace_claim
+from scheduler.adapters.embedded.pair import check_pair
+from scheduler.adapters.embedded.rows import (
+    ATTEMPT_HISTORY,
+    KEY_COLUMNS,
+    TASK_SCHEDULE,
+    TASK_STATUS,
+    Table,
+)
+from scheduler.adapters.embedded.seal import opened
+from scheduler.settings import Settings
+
+_TABLES: dict[BulkTable, Table] = {
+    BulkTable.TASKS: TASK_SCHEDULE,
+    BulkTable.STATUSES: TASK_STATUS,
+    BulkTable.ATTEMPTS: ATTEMPT_HISTORY,
+}
+_PAGE_ROWS = 2_000
+_WRITE_TIMEOUT_S = 60.0
+
+
+def open_bulk(settings: Settings) -> "EmbeddedBulk":
+    """Open the store file; raises as ``open_stores`` of the embedded store does."""
+    check_pair(settings)
+    return EmbeddedBulk(settings)
+
+
+class EmbeddedBulk:
+    """Buckets of one folder; used from one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = store_file(settings.embedded.folder)
+        self._connection = open_connection(self._file, read_only=True)
+        self._database: Database | None = None
+
+    def partition_count(self) -> int | None:
+        rows = self._select("SELECT value FROM schedule_meta WHERE name = 'partition_count'")
+        return int(rows[0][0]) if rows else None
+
+    def list_buckets(
+        self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
+    ) -> Sequence[Bucket]:
+        """Hop from each hour's first row to the next: one look-up a bucket, no scan."""
+        query = (
+            f"SELECT min(scheduled_ms) FROM {_TABLES[table].name}"
+            " WHERE partition = ? AND scheduled_ms >= ? AND scheduled_ms < ?"
+        )
+        found = []
+        for partition in sorted(partitions):
+            next_ms = first_ms
+            while next_ms < end_ms:
+                ((time_ms,),) = self._select(query, partition, next_ms, end_ms)
+                if time_ms is None:
+                    break
+                found.append(Bucket(partition, hour_of(time_ms)))
+                next_ms = hour_of(time_ms) + HOUR_MS
+        return found
+
+    def scan(
+        self, table: BulkTable, buckets: Sequence[Bucket], first_ms: int, end_ms: int
+    ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
+        form = _TABLES[table]
+        order = ", attempt" if table is BulkTable.ATTEMPTS else ""
+        query = (
+            f"SELECT {form.selected} FROM {form.name} WHERE partition = ? AND scheduled_ms >= ?"
+            f" AND scheduled_ms < ? ORDER BY {KEY_COLUMNS}{order}"
+        )
+        try:
+            for bucket in buckets:
+                start_ms = max(first_ms, bucket.hour_ms)
+                stop_ms = min(end_ms, bucket.hour_ms + HOUR_MS)
+                cursor = self._connection.execute(query, (bucket.partition, start_ms, stop_ms))
+                while rows := cursor.fetchmany(_PAGE_ROWS):
+                    yield bucket, [_bulk_row(table, opened(row)) for row in rows]
+        except FAILURES as error:
+            raise self._file.failure(error) from error
+
+    def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
+        form = _TABLES[table]
+        where = " AND ".join(f"{name} = ?" for name in form.key)
+        statement = f"DELETE FROM {form.name} WHERE {where} AND write_time <= ?"
+        size = len(form.key) - 1
+        doomed = [(bucket.partition, *row[:size], row[-1]) for row in rows]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(statement, doomed)
+
+        self._write(work, rows=len(doomed))
+
+    def begin_partition(self, partition: int, claim: Claim) -> Claim:
+        def work(connection: sqlite3.Connection) -> Claim:
+            found = read_claim(connection, partition)
+            if found is not None:
+                return found
+            replace_claim(connection, partition, claim)
+            return claim
+
+        stored: Claim = self._write(work)
+        return stored
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._database is not None:
+            self._database.close()
+
+    def _select(self, query: str, *arguments: int) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, arguments).fetchall()
+        except FAILURES as error:
+            raise self._file.failure(error) from error
+
+    def _write(self, work: Any, *, rows: int = 1) -> Any:
+        if self._database is None:
+            self._database = Database(self._file)
+        written: Future[Any] = self._database.write(work, rows=rows)
+        try:
+            return written.result(_WRITE_TIMEOUT_S)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"{self._file.path} did not take a write within {_WRITE_TIMEOUT_S:.0f} s: see"
+                " who else writes there"
+            ) from None
+
+
+def _bulk_row(table: BulkTable, row: tuple[Any, ...]) -> BulkRow:
+    """Leave the partition out, and give SQLite's numbers and bytes the types of the port."""
+    values = list(row[1:])
+    if table is BulkTable.TASKS:
+        values[3] = values[3].decode()
+        return tuple(values)
+    flag = COLUMNS[table].index("for_good" if table is BulkTable.STATUSES else "suspect")
+    values[flag] = bool(values[flag])
+    return tuple(values)

@@ -1,0 +1,109 @@
+"""``DefinitionStore`` on the store file."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.ports.definitions import DefinitionPage
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.rows import Table, read_rows
+from scheduler.adapters.embedded.seal import Row, sealed
+
+DEFINITION = Table(
+    "definition",
+    ("partition", "kind", "id"),
+    ("record_offset", "rule", "next_ms", "expires_ms"),
+)
+_SELECT = f"SELECT {DEFINITION.selected} FROM definition WHERE partition = ? AND kind = ?"
+_FORGET_ROWS = 5_000
+"""Rows removed in one transaction, as with whole hours."""
+
+
+class EmbeddedDefinitions:
+    """Rows of ``definition``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upsert = DEFINITION.upsert
+
+    def save(
+        self, partition: int, definitions: Sequence[Definition], now_ms: int
+    ) -> "Future[None]":
+        """Write rows; ``forget`` removes them, so nothing is counted from ``now_ms``."""
+        rows: list[Row] = [
+            (
+                partition,
+                each.name.kind.value,
+                each.name.id,
+                each.offset,
+                each.rule,
+                each.next_ms,
+                each.expires_ms,
+                each.offset,
+            )
+            for each in definitions
+        ]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(self._upsert, map(sealed, rows))
+
+        return self._database.write(work, rows=len(rows))
+
+    def find(
+        self, partition: int, names: Sequence[DefinitionName]
+    ) -> "Future[Mapping[DefinitionName, Definition]]":
+        """Read single rows; SQLite cannot even be asked for text that UTF-8 cannot hold."""
+        asked = [name for name in dict.fromkeys(names) if name.id.isascii() or _is_text(name.id)]
+
+        def work(connection: sqlite3.Connection) -> Mapping[DefinitionName, Definition]:
+            return {
+                name: _definition(row)
+                for name in asked
+                for row in read_rows(
+                    connection, f"{_SELECT} AND id = ?", (partition, name.kind.value, name.id)
+                )
+            }
+
+        return self._database.read(work)
+
+    def page(
+        self, partition: int, kind: DefinitionKind, after: str | None, limit: int
+    ) -> "Future[DefinitionPage]":
+        """Read a page, in the order of ids."""
+        bound, start = ("AND id > ?", (after,)) if after is not None else ("", ())
+        query = f"{_SELECT} {bound} AND length(rule) > 0 ORDER BY id LIMIT ?"
+
+        def work(connection: sqlite3.Connection) -> DefinitionPage:
+            rows = read_rows(connection, query, (partition, kind.value, *start, limit + 1))
+            page = [_definition(row) for row in rows[:limit]]
+            return DefinitionPage(page, page[-1].name.id if len(rows) > limit else None)
+
+        return self._database.read(work)
+
+    def forget(self, partition: int, before_ms: int) -> "Future[None]":
+        """Remove what has expired, some thousand rows at a time."""
+
+        def step(connection: sqlite3.Connection) -> bool:
+            removed = connection.execute(
+                "DELETE FROM definition WHERE (partition, kind, id) IN"
+                " (SELECT partition, kind, id FROM definition"
+                "  WHERE partition = ? AND expires_ms < ? LIMIT ?)",
+                (partition, before_ms, _FORGET_ROWS),
+            ).rowcount
+            return removed == _FORGET_ROWS
+
+        return self._database.write_in_steps(step)
+
+
+def _definition(row: Row) -> Definition:
+    kind, name, offset, rule, next_ms, expires_ms = row
+    return Definition(DefinitionName(DefinitionKind(kind), name), offset, rule, next_ms, expires_ms)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""A future for what is made by the ten thousand: its lock comes when somebody waits for it.
+
+Most futures of an append are asked for nothing before they are resolved.  The standard
+library's makes a condition all the same, ten objects which the garbage collector walks over
+again and again: half of the time that an append takes.  Decides nothing of its own; whatever
+is not the plain case is the standard library's.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures._base import FINISHED, RUNNING
+from threading import Condition, RLock
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_plain = RLock()
+"""Held for a few instructions while a future without a condition changes: one for all of them
+is cheaper than one for each.  A signal's handler may come in between, hence a reentrant one."""
+
+
+class LightFuture(Future[T]):
+    """A ``Future`` that is running from the start, and light until it is waited for.
+
+    The attributes are the base class's.  With ``_condition`` as a property, its methods and
+    ``wait`` and ``as_completed`` work unchanged: who asks for the condition has it made, under
+    the lock that the short ways below hold, and from then on these are not taken.
+    """
+
+    # On the class until they change: most never do, or only when the future is resolved.
+    _state = RUNNING
+    _result = None
+    _exception = None
+    _waiters: list[Any] = []  # noqa: RUF012 - replaced before anybody adds to it
+    _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
+    _invoke_callbacks: Callable[[], None]
+    _made: Condition | None = None
+
+    def __init__(self) -> None:
+        """Instead of the base class's, which makes everything at once."""
+
+    @property
+    def _condition(self) -> Condition:  # type: ignore[override]
+        with _plain:
+            if self._made is None:
+                self._waiters = []
+                self._done_callbacks = [*self._done_callbacks]
+                self._made = Condition()
+            return self._made
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Call ``fn`` when resolved, at once where it is already."""
+        with _plain:
+            if plain := self._is_plain():
+                self._done_callbacks = (*self._done_callbacks, fn)
+        if not plain:
+            super().add_done_callback(fn)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result, or raise what became of it instead."""
+        if self._state == FINISHED and self._exception is None:
+            result: Any = self._result
+            return result  # type: ignore[no-any-return]
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what it failed with, None for a result."""
+        return self._exception if self._state == FINISHED else super().exception(timeout)
+
+    def set_result(self, result: T) -> None:
+        """Resolve it."""
+        with _plain:
+            if plain := self._is_plain():
+                self._result = result
+                self._state = FINISHED
+        if not plain:
+            super().set_result(result)
+        elif self._done_callbacks:
+            self._invoke_callbacks()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Resolve it with a failure."""
+        with _plain:
+            if plain := self._is_plain():
+                self._exception = exception
+                self._state = FINISHED
+        if not plain:
+            super().set_exception(exception)
+        elif self._done_callbacks:
+            self._invoke_callbacks()
+
+    def _is_plain(self) -> bool:
+        return self._made is None and self._state == RUNNING

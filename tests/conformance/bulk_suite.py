@@ -1,0 +1,144 @@
+"""What every ``BulkStore`` must do, beside the three stores of the same installation."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from actors.model.bucket import HOUR_MS
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey
+from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from actors.model.task import StoredTask
+from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
+from actors.ports.store import Stores
+from tests.conformance.store_values import HOUR_START_MS, done, write_time
+
+EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
+
+
+class BulkPorts(NamedTuple):
+    """An installation's stores, and the same rows in bulk."""
+
+    stores: Stores
+    bulk: BulkStore
+
+
+def key(hour: float, name: str = "a") -> TaskKey:
+    """Return a key so many hours after the suite's first hour."""
+    return TaskKey(HOUR_START_MS + round(hour * HOUR_MS), name, f"key-{name}")
+
+
+def rows_of(
+    ports: BulkPorts, table: BulkTable, buckets: list[Bucket], first_ms: int, end_ms: int
+) -> Iterator[tuple[Bucket, BulkRow]]:
+    """Yield each row with its bucket."""
+    for bucket, page in ports.bulk.scan(table, buckets, first_ms, end_ms):
+        yield from ((bucket, row) for row in page)
+
+
+def insert(ports: BulkPorts, partition: int, *keys: TaskKey, at: int = 1) -> None:
+    """Write schedule rows by the owner of epoch 1, its write number ``at``."""
+    rows = [StoredTask(each, b'{"v":1}', 7) for each in keys]
+    done(ports.stores.schedule.insert_tasks(partition, rows, write_time(at)))
+
+
+class BulkSuite:
+    """Tests over the fixture ``ports``; partitions are each test's own."""
+
+    def test_buckets_are_those_that_hold_rows(self, ports: BulkPorts) -> None:
+        """Sorted, within the hours asked for, of the partitions asked for."""
+        insert(ports, 1, key(0), key(0.5), key(3), key(3_000))
+        insert(ports, 2, key(1))
+
+        def found(*partitions: int, first_ms: int, end_ms: int) -> list[tuple[int, int]]:
+            buckets = ports.bulk.list_buckets(BulkTable.TASKS, partitions, first_ms, end_ms)
+            return [(b.partition, (b.hour_ms - HOUR_START_MS) // HOUR_MS) for b in buckets]
+
+        near = {"first_ms": HOUR_START_MS, "end_ms": HOUR_START_MS + 4 * HOUR_MS}
+        assert found(1, 2, **near) == [(1, 0), (1, 3), (2, 1)]
+        assert found(2, **near) == [(2, 1)]
+        ever = {"first_ms": EVER[0], "end_ms": EVER[1]}
+        assert found(1, **ever) == [(1, 0), (1, 3), (1, 3_000)]
+        assert ports.bulk.list_buckets(BulkTable.ATTEMPTS, [1, 2], *EVER) == []
+
+    def test_rows_are_the_columns_in_key_order(self, ports: BulkPorts) -> None:
+        """Of all three tables, with what is absent as None."""
+        one = key(0.5)
+        insert(ports, 3, one, at=4)
+        completion = Completion(one, CompletionResult.MOVED, 9, 2, None, 8, 77, True, "why")
+        attempt = AttemptRecord(
+            one, 2, AttemptResult.FAILURE, 5, 6, None, 1, True, "E", "m", "s", 3
+        )
+        done(ports.stores.status.insert_completions(3, [completion], write_time(5)))
+        done(ports.stores.status.insert_attempts(3, [attempt], write_time(6)))
+
+        found = {
+            table: [row for _, row in rows_of(ports, table, [Bucket(3, HOUR_START_MS)], *EVER)]
+            for table in BulkTable
+        }
+
+        assert {table: [len(row) for row in rows] for table, rows in found.items()} == {
+            table: [len(columns)] for table, columns in COLUMNS.items()
+        }
+        assert [tuple(row) for row in found[BulkTable.TASKS]] == [
+            (*one, '{"v":1}', 7, write_time(4))
+        ]
+        assert [tuple(row) for row in found[BulkTable.STATUSES]] == [
+            (*one, "moved", 9, 2, None, 8, 77, True, "why", write_time(5))
+        ]
+        assert [tuple(row) for row in found[BulkTable.ATTEMPTS]] == [
+            (*one, 2, "failure", 5, 6, None, 1, True, "E", "m", "s", 3, write_time(6))
+        ]
+
+    def test_a_scan_keeps_to_its_buckets_and_times(self, ports: BulkPorts) -> None:
+        """More rows than a page, in the order of buckets and keys."""
+        keys = [key(hour + minute / 4_000, "b") for hour in range(3) for minute in range(2_500)]
+        insert(ports, 4, *keys)
+        buckets = [Bucket(4, HOUR_START_MS + hour * HOUR_MS) for hour in (0, 1, 2)]
+
+        first_ms, end_ms = keys[10].scheduled_ms, keys[-10].scheduled_ms
+        found = list(rows_of(ports, BulkTable.TASKS, buckets[::2], first_ms, end_ms))
+
+        assert [row[:3] for _, row in found] == [*keys[10:2_500], *keys[5_000:-10]]
+        assert {bucket for bucket, _ in found} == {buckets[0], buckets[2]}
+
+    def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
+        """What was written anew since then stays, and so does everything else."""
+        insert(ports, 5, key(0, "a"), key(0, "b"), key(0, "c"), at=1)
+        bucket = Bucket(5, HOUR_START_MS)
+        read = [row for _, row in rows_of(ports, BulkTable.TASKS, [bucket], *EVER)]
+        insert(ports, 5, key(0, "b"), at=2)
+
+        ports.bulk.delete_rows(BulkTable.TASKS, bucket, read[:2])
+
+        left = [row[1] for _, row in rows_of(ports, BulkTable.TASKS, [bucket], *EVER)]
+        assert left == ["b", "c"]
+
+    def test_an_attempt_is_deleted_by_its_number(self, ports: BulkPorts) -> None:
+        """Attempts of a key are rows of their own."""
+        one, bucket = key(0), Bucket(6, HOUR_START_MS)
+        attempts = [AttemptRecord(one, n, AttemptResult.FAILURE, n, n) for n in (1, 2)]
+        done(ports.stores.status.insert_attempts(6, attempts, write_time(1)))
+        read = [row for _, row in rows_of(ports, BulkTable.ATTEMPTS, [bucket], *EVER)]
+
+        ports.bulk.delete_rows(BulkTable.ATTEMPTS, bucket, read[:1])
+
+        left = [row[3] for _, row in rows_of(ports, BulkTable.ATTEMPTS, [bucket], *EVER)]
+        assert left == [2]
+
+    def test_a_partition_is_begun_once(self, ports: BulkPorts) -> None:
+        """The first claim stands, and the next owner's epoch is above it."""
+        mark = Watermark(5, 6, 7, (Straggler("s", 4),), 0, 0, 0, 0, 9)
+
+        first = ports.bulk.begin_partition(7, Claim(3, mark))
+        second = ports.bulk.begin_partition(7, Claim(8, initial_watermark(1)))
+
+        assert first == second == Claim(3, mark)
+        assert done(ports.stores.ownership.claim(7, 0)).epoch == 4
+
+    def test_the_number_of_partitions_is_what_was_agreed(self, ports: BulkPorts) -> None:
+        """Asking does not agree on anything."""
+        before = ports.bulk.partition_count()
+        agreed = done(ports.stores.ownership.agree_partition_count(before or 12))
+
+        assert ports.bulk.partition_count() == agreed

@@ -1,0 +1,28 @@
+"""Starts a real server for a fixture, or skips what needs it where there is none.
+
+It decides that a missing Java is no failure, and nothing about the server itself.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from tests.servers.cassandra import CassandraServer
+from tests.servers.kafka import KafkaServer
+from tests.servers.maven import FetchFailed, ToolMissing
+
+AnyServer = TypeVar("AnyServer", KafkaServer, CassandraServer)
+
+
+def running(make: Callable[[], AnyServer]) -> Iterator[AnyServer]:
+    """Make, start and in the end stop a server; skip, saying why, without Java or its jars."""
+    try:
+        server = make()
+        server.start()
+    except (ToolMissing, FetchFailed) as error:
+        pytest.skip(f"no real server: {error}")
+    try:
+        yield server
+    finally:
+        server.stop()
