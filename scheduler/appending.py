@@ -1,0 +1,41 @@
+"""Appending Hourhand's own tasks and commands to the log.
+
+Decides nothing about them: what a task of ours follows from was accepted before, so unlike the
+client it refuses neither the past nor a size; the node runs whatever reached the log.
+"""
+
+from concurrent.futures import Future
+
+from actors.model.codec import Command, CommandKind, encode_command, encode_task
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.task import Task
+from actors.ports.log import LogWriter, Position
+
+
+class TaskAppender:
+    """Appends to the partition of each ordering id; used from any thread."""
+
+    def __init__(self, writer: LogWriter, partition_count: int) -> None:
+        self._writer = writer
+        self.partition_count = partition_count
+
+    def partition_of(self, ordering_id: str) -> int:
+        """Return the partition that an ordering id's tasks and definition belong to."""
+        return partition_of(ordering_id, self.partition_count)
+
+    def append(self, task: Task) -> "Future[Position]":
+        """Append a task; the future resolves when the log holds it durably."""
+        return self._append(task.ordering_id, encode_task(task))
+
+    def cancel(self, key: TaskKey) -> "Future[Position]":
+        """Append a command that cancels a key."""
+        return self._append(key.ordering_id, encode_command(Command(CommandKind.CANCEL, key)))
+
+    def reschedule(self, key: TaskKey, to_ms: int) -> "Future[Position]":
+        """Append a command that moves a key to another time."""
+        command = Command(CommandKind.RESCHEDULE, key, to_ms=to_ms)
+        return self._append(key.ordering_id, encode_command(command))
+
+    def _append(self, ordering_id: str, value: bytes) -> "Future[Position]":
+        return self._writer.append(self.partition_of(ordering_id), ordering_id.encode(), value)

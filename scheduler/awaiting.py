@@ -1,0 +1,67 @@
+"""Awaiting futures of other threads, thousands a second.
+
+asyncio's own way wakes the event loop for each future that is resolved, by a system call that
+makes the resolving thread give up the interpreter.  Here all that is resolved while the loop is
+busy is handed over together, by one wake-up.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+Answer = TypeVar("Answer")
+
+_bridges: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge]" = WeakKeyDictionary()
+
+
+async def settled(future: "Future[Answer]") -> Answer:
+    """Return a future's result, or raise what it failed with; a cancelled wait leaves it alone."""
+    if future.done():
+        return future.result()
+    loop = asyncio.get_running_loop()
+    bridge = _bridges.get(loop)
+    if bridge is None:
+        # Only the loop's own thread comes here for this loop.
+        bridge = _bridges[loop] = _Bridge(loop)
+    resolved = loop.create_future()
+    bridge.watch(future, resolved)
+    await resolved
+    return future.result()
+
+
+class _Bridge:
+    """Tells one event loop of futures that other threads resolved."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._wake: Callable[..., object] = loop.call_soon_threadsafe
+        self._lock = Lock()
+        self._resolved: deque[asyncio.Future[Any]] = deque()
+        self._woken = False
+
+    def watch(self, future: "Future[Any]", resolved: "asyncio.Future[Any]") -> None:
+        """Resolve an awaitable of the loop once ``future`` is."""
+        future.add_done_callback(lambda _done: self._tell(resolved))
+
+    def _tell(self, resolved: "asyncio.Future[Any]") -> None:
+        with self._lock:
+            self._resolved.append(resolved)
+            if self._woken:
+                return
+            self._woken = True
+        try:
+            self._wake(self._settle)
+        except RuntimeError:
+            # The loop was closed; nobody waits there any more.
+            return
+
+    def _settle(self) -> None:
+        with self._lock:
+            resolved, self._resolved = self._resolved, deque()
+            self._woken = False
+        for each in resolved:
+            if not each.done():
+                each.set_result(None)

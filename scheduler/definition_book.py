@@ -1,0 +1,149 @@
+"""The definitions as executors use them: one at a time, asked for and written in groups.
+
+While one request of a partition is under way, those that come meanwhile wait and go together,
+so that thousands of tasks a second cost the store a few hundred requests.  Decides nothing
+about what a definition says.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Generic, TypeVar
+
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.model.partition import partition_of
+from actors.ports.clock import Clock
+from actors.ports.definitions import DefinitionStore
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+PAGE_ROWS = 1_000
+SAVES_PER_SWEEP = 1_000
+"""So often what has expired is looked for, where the store does not forget by itself."""
+GROUP_MAX = 200
+"""Requests that go together; further ones wait for the next."""
+
+
+class DefinitionBook:
+    """Finds and saves single definitions; used from any thread."""
+
+    def __init__(self, store: DefinitionStore, partition_count: int, clock: Clock) -> None:
+        self.store = store
+        self.partition_count = partition_count
+        self._clock = clock
+        self._finding: dict[int, _Group[DefinitionName, Definition | None]] = {}
+        self._saving: dict[int, _Group[Definition, None]] = {}
+        self._saved: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    def find(self, name: DefinitionName) -> "Future[Definition | None]":
+        """Read a definition, an ended one too; None where there is no row."""
+        partition = partition_of(name.ordering_id, self.partition_count)
+        with self._lock:
+            group = self._finding.setdefault(partition, _Group(partial(self._find, partition)))
+        return group.ask(name)
+
+    def save(self, definition: Definition) -> "Future[None]":
+        """Write a definition; of two of one name the one with the higher offset stands."""
+        partition = partition_of(definition.name.ordering_id, self.partition_count)
+        with self._lock:
+            group = self._saving.setdefault(partition, _Group(partial(self._save, partition)))
+        return group.ask(definition)
+
+    def all_of(self, kind: DefinitionKind, timeout_s: float) -> Iterator[Definition]:
+        """Yield all definitions of a kind that have not ended, page by page; blocks."""
+        for partition in range(self.partition_count):
+            after: str | None = None
+            while True:
+                page = self.store.page(partition, kind, after, PAGE_ROWS).result(timeout_s)
+                yield from page.definitions
+                after = page.next_after
+                if after is None:
+                    break
+
+    def _find(
+        self, partition: int, names: Sequence[DefinitionName]
+    ) -> "Future[Sequence[Definition | None]]":
+        def answers(found: Mapping[DefinitionName, Definition]) -> Sequence[Definition | None]:
+            return [found.get(name) for name in names]
+
+        return _then(self.store.find(partition, names), answers)
+
+    def _save(self, partition: int, definitions: Sequence[Definition]) -> "Future[Sequence[None]]":
+        # A store may mix two rows of one name in one call; only the last of them counts.
+        last: dict[DefinitionName, Definition] = {}
+        for each in definitions:
+            if each.name not in last or last[each.name].offset <= each.offset:
+                last[each.name] = each
+        now_ms = self._clock.now_ms()
+        saved = self.store.save(partition, tuple(last.values()), now_ms)
+        self._saved[partition] += len(last)
+        if self._saved[partition] >= SAVES_PER_SWEEP:
+            self._saved[partition] = 0
+            self.store.forget(partition, now_ms)
+        return _then(saved, lambda _saved: [None] * len(definitions))
+
+
+class _Group(Generic[Asked, Answer]):
+    """Requests of one kind and partition: one under way, the others wait for it."""
+
+    def __init__(self, send: "Callable[[Sequence[Asked]], Future[Sequence[Answer]]]") -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Asked, Future[Answer]]] = []
+        self._under_way = False
+
+    def ask(self, asked: Asked) -> "Future[Answer]":
+        """Ask now, or with the next group."""
+        future: Future[Answer] = Future()
+        # Running from the start: nobody can take back what others wait for too.
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            self._waiting.append((asked, future))
+            if self._under_way:
+                return future
+            self._under_way = True
+        self._send_next()
+        return future
+
+    def _send_next(self) -> None:
+        with self._lock:
+            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            self._under_way = bool(group)
+        if group:
+            sent = self._send([asked for asked, _ in group])
+            sent.add_done_callback(lambda done: self._settle(group, done))
+
+    def _settle(
+        self, group: "list[tuple[Asked, Future[Answer]]]", done: "Future[Sequence[Answer]]"
+    ) -> None:
+        # The next group first: what follows from these answers may take a while.
+        self._send_next()
+        error = done.exception()
+        if error is not None:
+            for _, future in group:
+                future.set_exception(error)
+            return
+        for (_, future), answer in zip(group, done.result(), strict=True):
+            future.set_result(answer)
+
+
+Given = TypeVar("Given")
+
+
+def _then(future: "Future[Given]", answer: Callable[[Given], Answer]) -> "Future[Answer]":
+    """Return a future of what ``answer`` makes of another's result."""
+    following: Future[Answer] = Future()
+
+    def settle(done: "Future[Given]") -> None:
+        error = done.exception()
+        if error is not None:
+            following.set_exception(error)
+        else:
+            following.set_result(answer(done.result()))
+
+    future.add_done_callback(settle)
+    return following

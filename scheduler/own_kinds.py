@@ -1,0 +1,117 @@
+"""Every kind of Hourhand's own tasks, with the executor that runs it.
+
+Each node can run all of them, whatever door its operator opened: any node of the group may own
+the partition that a timer or a message belongs to.  What only some need is opened when it is
+first needed, and closed with the node.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from threading import Lock
+
+from actors.model.definition import DefinitionKind
+from actors.model.errors import SettingsInvalid
+from actors.ports.clock import Clock
+from actors.ports.log import LogWriter
+from actors.ports.messages import MessageWriter
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
+from scheduler.appending import TaskAppender
+from scheduler.definition_book import DefinitionBook
+from scheduler.door_settings import TimerSettings
+from scheduler.own_tasks import ExecutorFactory, RoutedFactory, Surroundings, routed
+from scheduler.recurring.executor import RunRecurring
+from scheduler.relay.claims import DecideClaim
+from scheduler.relay.delivery import SEND, DecidedHere, DeliverMessage
+from scheduler.settings import Settings
+from scheduler.timers.calls import CALL, CallBack
+from scheduler.timers.executor import Caller, RunTimer
+
+
+def open_caller(settings: TimerSettings) -> Caller:
+    """Open what makes callbacks; SettingsInvalid where this node has no HTTP client."""
+    try:
+        from scheduler.timers.callbacks import HttpCaller
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(
+            f"timers call back over HTTP, and {error.name} is not installed: install hourhand[http]"
+        ) from None
+    return HttpCaller(settings)
+
+
+@dataclass
+class OwnKinds:
+    """The executors of one node, and what they have open."""
+
+    settings: Settings
+    stores: Stores
+    writer: LogWriter
+    partition_count: int
+    clock: Clock
+    telemetry: Telemetry
+    open_messages: Callable[[], MessageWriter]
+    """Called at most once, when the first message is passed on."""
+    open_caller: Callable[[], Caller]
+    """Called at most once, when the first timer calls back."""
+    looks_max: int = 5
+    _lock: Lock = field(default_factory=Lock)
+    _messages: MessageWriter | None = None
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What the executors work with."""
+        appender = TaskAppender(self.writer, self.partition_count)
+        book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
+        return Surroundings(appender, book, self.clock, self.telemetry, self.looks_max)
+
+    def beside(self, users: ExecutorFactory) -> RoutedFactory:
+        """Return a factory for a user's tasks and Hourhand's own."""
+        return routed(users, self._factories())
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        with self._lock:
+            messages, self._messages = self._messages, None
+        if messages is not None:
+            messages.close()
+
+    def _allows(self, topic: str, relayed: bool) -> bool:  # noqa: FBT001 - a port's question
+        """Whether a topic may be a target, of a relayed message or of ``send_later``."""
+        relay, names = self.settings.relay, self.settings.topic
+        allows = relay.allows_target if relayed else relay.allows_sending
+        return allows(topic, (names.name, names.dead_letter))
+
+    def _factories(self) -> Mapping[str, ExecutorFactory]:
+        around = self.surroundings
+        decided = DecidedHere()
+        caller = _LaterCaller(self.open_caller)
+        return {
+            DefinitionKind.RECURRING.value: partial(RunRecurring, around, self.stores),
+            DefinitionKind.RELAY.value: partial(DecideClaim, around, self.stores.status, decided),
+            DefinitionKind.TIMER.value: partial(RunTimer, around, caller, self.settings.timers),
+            CALL: partial(CallBack, around, caller, self.settings.timers),
+            SEND: partial(
+                DeliverMessage, around, self._opened_messages, self.writer, self._allows, decided
+            ),
+        }
+
+    def _opened_messages(self) -> MessageWriter:
+        with self._lock:
+            if self._messages is None:
+                self._messages = self.open_messages()
+            return self._messages
+
+
+class _LaterCaller:
+    """Opens the caller in the event loop that first needs it."""
+
+    def __init__(self, make: Callable[[], Caller]) -> None:
+        self._make = make
+        self._caller: Caller | None = None
+
+    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+        """Call with what was opened; callbacks are made from one event loop only."""
+        if self._caller is None:
+            self._caller = self._make()
+        await self._caller.call(uri, body, sequence_number)

@@ -1,0 +1,167 @@
+"""When a recurring schedule is due: its rule, and the arithmetic of time zones.
+
+Pure: no clock is read.  Cron expressions are cronsim's, which treats the two switches to and
+from daylight saving time as Debian's cron does: a time of day that the clock skips is run right
+after the gap, one that it shows twice is run the first time only; expressions with ``*`` as
+hour, or ``*`` or ``*/n`` as minute, go by elapsed time instead.
+"""
+
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+
+from actors.model.display import shown
+from actors.model.errors import InvalidTask
+from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis, to_millis
+from actors.model.task import Identifier
+
+Overlap = Literal["skip", "buffer_one", "allow"]
+
+INTERVAL_MS_MIN = 100
+NAME_CHARS_MAX = 1_000
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (LookupError, OSError, ValueError):
+        # All three occur, depending on how a name is wrong.
+        raise ValueError("no time zone of that name is known: write Europe/Berlin or UTC") from None
+    return name
+
+
+def _known_cron(expression: str) -> str:
+    try:
+        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise ValueError(
+            f"no cron expression: {error}; five fields are minute, hour, day of month, month, day"
+            " of week; six begin with the second"
+        ) from None
+    except StopIteration:
+        raise ValueError("it is due at no time within fifty years") from None
+    return expression
+
+
+class RecurringRule(BaseModel):
+    """What is due when: one of ``cron`` and ``every_ms``, and how to go about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    cron: Annotated[str, Field(max_length=500), AfterValidator(_known_cron)] | None = None
+    every_ms: Annotated[int, Field(ge=INTERVAL_MS_MIN)] | None = None
+    time_zone: Annotated[str, Field(max_length=100), AfterValidator(_known_zone)] = "UTC"
+    """Whose wall clock ``cron`` means."""
+    ordering_id: Annotated[Identifier, Field(min_length=1)]
+    """Of the tasks; with ``allow`` each occurrence has one of its own that begins so."""
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+    overlap: Overlap = "skip"
+    catch_up_ms: Annotated[int, Field(ge=0)] = 3_600_000
+    """What fell due longer ago than this, while no node ran, is not made up for."""
+    jitter_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
+    """Each occurrence is later by up to this, always by the same."""
+    starts_ms: int | None = None
+    ends_ms: int | None = None
+    """Nothing is due at this time or after."""
+    count_max: Annotated[int, Field(ge=1)] | None = None
+    """It ends after so many tasks."""
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if (self.cron is None) == (self.every_ms is None):
+            raise ValueError("a recurring schedule has either a cron expression or an interval")
+        return self
+
+    def next_after(self, time_ms: int, anchor_ms: int) -> int | None:
+        """Return the first time after ``time_ms`` at which it is due; None where it has ended.
+
+        Intervals are counted from ``starts_ms``, else from ``anchor_ms``.
+        """
+        if self.starts_ms is not None:
+            time_ms = max(time_ms, self.starts_ms - 1)
+        if self.every_ms is not None:
+            first_ms = anchor_ms if self.starts_ms is None else self.starts_ms
+            passed = max(0, (time_ms - first_ms) // self.every_ms + 1)
+            due_ms: int | None = first_ms + passed * self.every_ms
+        else:
+            due_ms = self._cron_after(time_ms)
+        if due_ms is None or due_ms > INSTANT_MAX_MS:
+            return None
+        return None if self.ends_ms is not None and due_ms >= self.ends_ms else due_ms
+
+    def times_after(self, time_ms: int, anchor_ms: int) -> Iterator[int]:
+        """Yield all times after ``time_ms`` at which it is due."""
+        due_ms = self.next_after(time_ms, anchor_ms)
+        while due_ms is not None:
+            yield due_ms
+            due_ms = self.next_after(due_ms, anchor_ms)
+
+    def jittered_ms(self, name: str, due_ms: int) -> int:
+        """Return when the occurrence of a time is to run: the same whoever asks, and when."""
+        if not self.jitter_ms:
+            return due_ms
+        number = zlib.crc32(f"{name}@{due_ms}".encode())
+        return due_ms + number % (self.jitter_ms + 1)
+
+    def _cron_after(self, time_ms: int) -> int | None:
+        assert self.cron is not None, "an interval has no expression"
+        begin = from_millis(time_ms).astimezone(ZoneInfo(self.time_zone))
+        try:
+            for due in CronSim(self.cron, begin):
+                due_ms = to_millis(due)
+                # In the hour that the clock shows twice, the first one is offered again.
+                if due_ms > time_ms:
+                    return due_ms
+        except (ValueError, OverflowError):
+            # Beyond the last year there is.
+            return None
+        return None
+
+
+def checked_rule(**values: object) -> RecurringRule:
+    """Return a rule; raises InvalidTask which says what is wrong."""
+    try:
+        return RecurringRule.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, one['loc'])) or 'rule'}: {one['msg']}, got {shown(one['input'])}"
+            for one in error.errors(include_url=False)[:5]
+        ]
+        raise InvalidTask("invalid recurring schedule: " + "; ".join(problems)) from None
+
+
+def checked_name(name: object) -> str:
+    """Return a schedule's name; raises InvalidTask for what can be none."""
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX:
+        raise InvalidTask(
+            f"a recurring schedule has a name of 1 to {NAME_CHARS_MAX} characters,"
+            f" got {shown(name)}"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidTask(f"{shown(name)} holds a lone surrogate, which no name can") from None
+    return name
+
+
+def next_times(rule: RecurringRule, after_ms: int, anchor_ms: int, count: int) -> list[str]:
+    """Return the next times at which a rule is due, as text in its own time zone."""
+    zone = ZoneInfo(rule.time_zone)
+    return [
+        f"{format_instant(due_ms)} {from_millis(due_ms).astimezone(zone).isoformat()}"
+        for due_ms in islice(rule.times_after(after_ms, anchor_ms), count)
+    ]

@@ -1,0 +1,218 @@
+"""Reads the in-topic and turns each message into tasks: a claim of its id, and its delivery.
+
+One polling thread calls ``step``.  An offset is committed only when everything before it is
+durable in the task log, or put aside; what could not be made durable is read again.  The tasks'
+keys are made from the record alone, so reading one again changes nothing.  Decides nothing
+about ids: claims do.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, NamedTuple
+
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError
+from actors.model.events import RelayRecordRefused
+from actors.ports.clock import Clock
+from actors.ports.log import TaskLog
+from actors.ports.telemetry import Telemetry
+from scheduler.appending import TaskAppender
+from scheduler.definition_book import DefinitionBook
+from scheduler.door_settings import RelaySettings
+from scheduler.relay.claims import ClaimRequest, claim_task
+from scheduler.relay.delivery import Delivery, delivery_task, ordering_id_of, parked, place_of
+from scheduler.relay.headers import Action, Malformed, Request, request_of
+
+logger = logging.getLogger("hourhand.relay")
+
+STAMP_AGE_MS_MAX = 30_000
+"""How far back a record's own time is believed; older ones are of now."""
+COMMIT_INTERVAL_MS = 1_000
+_REVOKE_WAIT_S = 20.0
+
+
+class IntakePorts(NamedTuple):
+    """What the intake works with; it closes none of it."""
+
+    log: TaskLog
+    put_aside: Callable[[LogRecord, str], "Future[Any]"]
+    """Appends a record to the dead-letter topic, with a reason."""
+    appender: TaskAppender
+    definitions: DefinitionBook
+    clock: Clock
+    telemetry: Telemetry
+
+
+class _Partition:
+    """One assigned partition of the in-topic."""
+
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        """All before it is durable."""
+        self.reached = next_offset
+        self.stamp_ms = 0
+        self.under_way: deque[tuple[int, list[Future[Any]]]] = deque()
+
+
+class RelayIntake:
+    """Implements ``actors.ports.log.AssignmentListener``."""
+
+    def __init__(
+        self, ports: IntakePorts, settings: RelaySettings, allows: Callable[[str], bool]
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._allows = allows
+        self._partitions: dict[int, _Partition] = {}
+        self._waiting: list[int] = []
+        self._committed_ms = 0.0
+        ports.log.subscribe(self)
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions of the in-topic this member reads, in order."""
+        return tuple(sorted(self._partitions))
+
+    def step(self, timeout_ms: int) -> int:
+        """Do one round: begin, poll, append, commit; return how many records were read."""
+        self._begin_assigned()
+        under_way = sum(len(each.under_way) for each in self._partitions.values())
+        room = max(0, self._settings.in_flight_max - under_way)
+        polled = self._ports.log.poll(room, timeout_ms)
+        for record in polled.records:
+            held = self._partitions.get(record.partition)
+            if held is not None:
+                held.under_way.append((record.offset, self._take(record, held)))
+        for partition, reached in polled.reached.items():
+            if partition in self._partitions:
+                self._partitions[partition].reached = reached
+        self._settle()
+        self._commit()
+        return len(polled.records)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait (bounded) for what was read, and commit what became durable of it."""
+        for held in self._partitions.values():
+            wait([each for _, futures in held.under_way for each in futures], timeout_s)
+        self._settle()
+        self._ports.log.commit(self._offsets(tuple(self._partitions)))
+
+    # What the log tells, on the polling thread.
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Begin these in the next round."""
+        self._waiting += partitions
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        """Let what was read become durable, for a bounded time, then let go."""
+        done: Future[Mapping[int, int]] = Future()
+        for partition in partitions:
+            held = self._partitions.get(partition)
+            if held is not None:
+                wait([each for _, fs in held.under_way for each in fs], _REVOKE_WAIT_S)
+        self._settle(seek=False)
+        done.set_result(self._offsets(partitions))
+        self.lost(partitions)
+        return done
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget these at once."""
+        for partition in partitions:
+            self._partitions.pop(partition, None)
+        self._waiting = [each for each in self._waiting if each not in partitions]
+
+    def _begin_assigned(self) -> None:
+        while self._waiting:
+            partition = self._waiting[0]
+            start = self._ports.log.start(partition, None)
+            self._waiting.remove(partition)
+            self._partitions[partition] = _Partition(start.next_offset)
+
+    def _settle(self, *, seek: bool = True) -> None:
+        for partition, held in self._partitions.items():
+            while held.under_way and all(each.done() for each in held.under_way[0][1]):
+                offset, futures = held.under_way.popleft()
+                error = next((e for e in (each.exception() for each in futures) if e), None)
+                if error is not None:
+                    self._read_again(partition, held, offset, error, seek=seek)
+                    break
+                held.next_offset = offset + 1
+            if not held.under_way:
+                held.next_offset = max(held.next_offset, held.reached)
+
+    def _read_again(
+        self, partition: int, held: _Partition, offset: int, error: BaseException, *, seek: bool
+    ) -> None:
+        trace = None if isinstance(error, HourhandError) else error
+        logger.warning(
+            "%s[%d] is read again from offset %d: %s",
+            self._settings.in_topic,
+            partition,
+            offset,
+            error,
+            exc_info=trace,
+        )
+        held.under_way.clear()
+        held.next_offset = held.reached = offset
+        if seek:
+            self._ports.log.seek(partition, offset)
+
+    def _commit(self) -> None:
+        now_ms = self._ports.clock.monotonic_ms()
+        if now_ms - self._committed_ms >= COMMIT_INTERVAL_MS:
+            self._committed_ms = now_ms
+            self._ports.log.commit(self._offsets(tuple(self._partitions)))
+
+    def _offsets(self, partitions: Sequence[int]) -> dict[int, int]:
+        return {
+            each: self._partitions[each].next_offset
+            for each in partitions
+            if each in self._partitions
+        }
+
+    # One record.
+
+    def _take(self, record: LogRecord, held: _Partition) -> "list[Future[Any]]":
+        now_ms = self._ports.clock.now_ms()
+        believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
+        # Never back, so that claims of one id are decided in the order of the in-topic.
+        held.stamp_ms = max(held.stamp_ms, record.timestamp_ms if believed else now_ms)
+        try:
+            request = request_of(record, self._settings, self._allows)
+        except Malformed as error:
+            return self._refuse(record, str(error))
+        return self._schedule(record, request, held.stamp_ms)
+
+    def _refuse(self, record: LogRecord, reason: str) -> "list[Future[Any]]":
+        logger.error(
+            "%s[%d] offset %d is not relayed: %s",
+            self._settings.in_topic,
+            record.partition,
+            record.offset,
+            reason,
+        )
+        self._ports.telemetry.emit(RelayRecordRefused(record.partition, record.offset, reason))
+        if self._settings.malformed == "drop":
+            return []
+        return [self._ports.put_aside(record, reason)]
+
+    def _schedule(self, record: LogRecord, request: Request, stamp_ms: int) -> "list[Future[Any]]":
+        place = place_of(record.partition, record.offset)
+        due_ms = 0
+        if request.action is not Action.CANCEL:
+            # Late ones go at once, in the order in which they came.
+            due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, stamp_ms)
+        ordering_id = ordering_id_of(request.message.key, place)
+        claim = ClaimRequest(request.action, place, ordering_id, due_ms)
+        appender = self._ports.appender
+        under_way: list[Future[Any]] = [appender.append(claim_task(stamp_ms, request.id, claim))]
+        if request.action is not Action.SCHEDULE:
+            return under_way
+        delivery = Delivery(request.message, id=request.id, place=place)
+        if request.message.size_bytes > self._settings.inline_bytes_max:
+            under_way.append(self._ports.definitions.save(parked(place, request.message)))
+            delivery = Delivery(parked=place, id=request.id, place=place)
+        task = delivery_task(due_ms, place, request.message.key, delivery)
+        return [*under_way, appender.append(task)]

@@ -1,0 +1,250 @@
+"""The timer service over HTTP: paths, methods, status codes, who may ask, and how much.
+
+Decides all that and nothing about timers.  Bodies are read by hand, as the seed's are: what is
+wrong is told as text with 400, never as 422.
+"""
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from pydantic import SecretStr
+
+from actors.model.errors import HourhandError, OperatorError
+from actors.ports.clock import Clock
+from scheduler.door_settings import TimerSettings
+from scheduler.timers.recurring_routes import RecurringService, add_recurring, read_body
+from scheduler.timers.service import TimerService
+from scheduler.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
+
+_OPEN_PATHS = frozenset({"/ping"})
+_LIST_DEFAULT, _LIST_MAX = 100, 1_000
+
+_TIMER_SCHEMA = {
+    "type": "object",
+    "required": ["timing", "callback"],
+    "properties": {
+        "timing": {
+            "type": "object",
+            "required": ["interval"],
+            "properties": {
+                "interval": {"type": "integer", "minimum": 0, "description": "Seconds."},
+                "repeat-for": {"type": "integer", "minimum": 0, "description": "Seconds."},
+            },
+        },
+        "callback": {
+            "type": "object",
+            "required": ["http"],
+            "properties": {
+                "http": {
+                    "type": "object",
+                    "required": ["uri", "opaque"],
+                    "properties": {"uri": {"type": "string"}, "opaque": {"type": "string"}},
+                }
+            },
+        },
+        "reliability": {
+            "type": "object",
+            "properties": {"replication-factor": {"type": "integer", "default": 2}},
+        },
+        "statistics": {"type": "object"},
+    },
+}
+_BODY = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _TIMER_SCHEMA}}}
+}
+
+
+class TokenBucket:
+    """Takes so many requests a second, and so many at once."""
+
+    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled_ms = clock.monotonic_ms()
+
+    def take(self) -> bool:
+        """Return whether one more request may be taken now."""
+        if not self._per_second:
+            return True
+        now_ms = self._clock.monotonic_ms()
+        gained = (now_ms - self._filled_ms) * self._per_second / 1000
+        self._tokens, self._filled_ms = min(self._burst, self._tokens + gained), now_ms
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def build_app(
+    service: TimerService,
+    settings: TimerSettings,
+    recurring: RecurringService,
+    clock: Clock,
+    registry: CollectorRegistry | None = None,
+) -> FastAPI:
+    """Build the application; ``registry`` holds the node's own metrics."""
+    app = FastAPI(
+        title="Hourhand timers",
+        description="Timers that call back over HTTP; see docs/timers.md.",
+        redirect_slashes=False,
+    )
+    registry = registry or CollectorRegistry()
+    registry.register(_TagCounts(service))
+    _add_guard(
+        app, settings, TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
+    )
+    _add_errors(app)
+    _add_timers(app, service, settings)
+    _add_listing(app, service)
+    add_recurring(app, recurring, settings.request_bytes_max)
+
+    @app.get("/ping", response_class=PlainTextResponse, summary="Whether the service answers")
+    async def ping() -> str:
+        return "OK"
+
+    @app.get("/metrics", summary="Metrics in Prometheus' text format")
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def _add_guard(app: FastAPI, settings: TimerSettings, bucket: TokenBucket) -> None:
+    readers = [*settings.read_tokens, *settings.write_tokens]
+
+    @app.middleware("http")
+    async def guard(
+        request: Request, proceed: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        if request.url.path not in _OPEN_PATHS and readers:
+            allowed = readers if request.method in ("GET", "HEAD") else settings.write_tokens
+            if not _is_among(request.headers.get("authorization", ""), readers):
+                answer = PlainTextResponse("a bearer token is needed", 401)
+                answer.headers["WWW-Authenticate"] = "Bearer"
+                return answer
+            if not _is_among(request.headers.get("authorization", ""), allowed):
+                return PlainTextResponse("this token may only read", 403)
+        if not bucket.take():
+            return PlainTextResponse("too many requests; try again", 503)
+        return await proceed(request)
+
+
+def _is_among(authorization: str, tokens: Sequence[SecretStr]) -> bool:
+    scheme, _, given = authorization.partition(" ")
+    # Every token is compared, so that the time taken tells nothing.
+    found = [
+        hmac.compare_digest(given.strip().encode(), token.get_secret_value().encode())
+        for token in tokens
+    ]
+    return scheme.lower() == "bearer" and any(found)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(InvalidTimer)
+    async def refuse(_request: Request, error: InvalidTimer) -> Response:
+        return PlainTextResponse(str(error), 400)
+
+    @app.exception_handler(HourhandError)
+    async def fail(_request: Request, error: HourhandError) -> Response:
+        # A log or store that is away may be back at the next try.
+        status = 503 if isinstance(error, OperatorError) else 400
+        return PlainTextResponse(str(error), status)
+
+
+def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings) -> None:
+    async def create(request: Request) -> Response:
+        body = await read_body(request, settings.request_bytes_max)
+        rule = parse_timer(body, service.now_ms())
+        timer_id = service.new_id()
+        await service.put(timer_id, rule)
+        return _located(timer_id, rule.replication)
+
+    for path in ("/timers", "/timers/"):
+        app.post(
+            path, summary="Make a timer", openapi_extra=_BODY, include_in_schema=path[-1] != "/"
+        )(create)
+
+    @app.put("/timers/{timer_id:path}", summary="Make or replace a timer", openapi_extra=_BODY)
+    async def replace(timer_id: str, request: Request) -> Response:
+        parts = split_id(timer_id)
+        if parts is None:
+            return _unknown(timer_id)
+        body = await read_body(request, settings.request_bytes_max)
+        rule = parse_timer(body, service.now_ms(), parts[1])
+        await service.put(parts[0], rule)
+        return _located(*parts)
+
+    @app.delete("/timers/{timer_id:path}", summary="Delete a timer")
+    async def delete(timer_id: str) -> Response:
+        parts = split_id(timer_id)
+        if parts is None:
+            return _unknown(timer_id)
+        await service.put(parts[0], None)
+        return _located(*parts)
+
+    @app.get("/timers/{timer_id:path}", summary="Look at a timer")
+    async def show(timer_id: str) -> Response:
+        parts = split_id(timer_id)
+        found = None if parts is None else await service.find(parts[0])
+        if found is None:
+            return _unknown(timer_id)
+        return JSONResponse(timer_value(found.id, found.state, service.now_ms()))
+
+
+def _add_listing(app: FastAPI, service: TimerService) -> None:
+    async def timers(request: Request) -> Response:
+        asked = request.query_params
+        limit = asked.get("limit", str(_LIST_DEFAULT))
+        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:6]) <= _LIST_MAX:
+            raise InvalidTimer(f"limit must be 1 to {_LIST_MAX}, got {limit[:40]!r}")
+        try:
+            page = await service.page(asked.get("tag"), asked.get("after"), int(limit))
+        except ValueError as error:
+            raise InvalidTimer(str(error)) from None
+        now_ms = service.now_ms()
+        shown = [timer_value(each.id, each.state, now_ms) for each in page.timers]
+        return JSONResponse({"timers": shown, "next-after": page.next_after})
+
+    parameters = [
+        {"name": name, "in": "query", "schema": {"type": "string"}}
+        for name in ("tag", "limit", "after")
+    ]
+    for path in ("/timers", "/timers/"):
+        app.get(
+            path,
+            summary="List timers, those of a tag where one is given",
+            openapi_extra={"parameters": parameters},
+            include_in_schema=path[-1] != "/",
+        )(timers)
+
+
+def _located(timer_id: str, replication: int) -> Response:
+    return Response(status_code=200, headers={"Location": f"/timers/{timer_id}-{replication}"})
+
+
+def _unknown(timer_id: str) -> Response:
+    return PlainTextResponse(f"there is no timer {json.dumps(timer_id[:80])}", 404)
+
+
+class _TagCounts:
+    """Counts by tag, as Prometheus collects them."""
+
+    def __init__(self, service: TimerService) -> None:
+        self._service = service
+
+    def collect(self) -> list[Any]:
+        """Return the counts of this process."""
+        family = CounterMetricFamily(
+            "hourhand_timer_tags", "Timers set through this process, by tag", labels=["tag"]
+        )
+        for tag, count in sorted(self._service.tag_counts.items()):
+            family.add_metric([tag], count)
+        return [family]

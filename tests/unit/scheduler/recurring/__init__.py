@@ -1,0 +1,1 @@
+"""Tasks that come again and again."""

@@ -1,0 +1,1 @@
+"""Messages that appear on a topic at a time of their own."""
