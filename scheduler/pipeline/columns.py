@@ -1,0 +1,149 @@
+"""The columns of each table as Spark sees them: names, types, and what they mean.
+
+Decides how rows of the store become Arrow batches.  Times are timestamps in UTC, whole
+milliseconds; what ends in ``_ms`` does not occur, so nobody has to convert.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from actors.ports.bulk import COLUMNS, Bucket, BulkTable
+from scheduler.pipeline.options import STATES
+
+
+class Column(NamedTuple):
+    """One column: its type in Spark and in Arrow, and what it says."""
+
+    name: str
+    spark: DataType
+    arrow: pa.DataType
+    meaning: str
+    nullable: bool = False
+
+
+_TIME = (TimestampType(), pa.timestamp("us", tz="UTC"))
+_TEXT = (StringType(), pa.string())
+_INT = (IntegerType(), pa.int32())
+_LONG = (LongType(), pa.int64())
+_FLAG = (BooleanType(), pa.bool_())
+
+BUCKET = (
+    Column("partition", *_INT, "partition of the log that owns the ordering id"),
+    Column("hour", *_TIME, "start of the hour the task is due in: the bucket"),
+)
+KEY = (
+    Column("scheduled_time", *_TIME, "when the task is due; part of its key"),
+    Column("ordering_id", *_TEXT, "whose tasks run one at a time, in order; part of the key"),
+    Column("uniqueness_key", *_TEXT, "tells tasks of one id and time apart; part of the key"),
+)
+_DATA = Column("data", *_TEXT, "the task's data, a JSON object")
+_OFFSET = Column("log_offset", *_LONG, "offset of the record behind the row; -1: none, bulk-loaded")
+_WRITE_TIME = Column(
+    "write_time", *_LONG, "orders writes of one row: owner epoch * 2^40 + a counter, less: bulk"
+)
+_STARTED = Column("started", *_TIME, "when the attempt that closed the key began", nullable=True)
+_FINISHED = Column("finished", *_TIME, "when the key was closed")
+_ATTEMPTS = Column("attempts", *_INT, "highest attempt number given out")
+_REASON = Column("reason", *_TEXT, "what the executor or operator gave as reason", nullable=True)
+
+_TABLES: dict[str, tuple[Column, ...]] = {
+    BulkTable.TASKS.value: (_DATA, _OFFSET, _WRITE_TIME),
+    BulkTable.STATUSES.value: (
+        Column("result", *_TEXT, "success, failure, dropped, cancelled, moved or reopened"),
+        Column("log_offset", *_LONG, "offset of the record that was run, or of the command"),
+        _ATTEMPTS,
+        _STARTED,
+        _FINISHED,
+        Column("moved_to", *_TIME, "the new time of a moved task", nullable=True),
+        Column("for_good", *_FLAG, "a move that no later record reopens (run-now)"),
+        _REASON,
+        _WRITE_TIME,
+    ),
+    BulkTable.ATTEMPTS.value: (
+        Column("attempt", *_INT, "number of the attempt, 1 for the first"),
+        Column("result", *_TEXT, "started, success, failure, retry, dropped or timeout"),
+        Column("started", *_TIME, "when user code was called"),
+        Column("finished", *_TIME, "when it ended; null: runs, or its process died", nullable=True),
+        Column("next_attempt", *_TIME, "when the next attempt may start", nullable=True),
+        Column("used", *_INT, "attempts counted against the policy's maximum"),
+        Column("suspect", *_FLAG, "the attempt before it may have killed its process"),
+        Column("error_class", *_TEXT, "class of the exception", nullable=True),
+        Column("error_message", *_TEXT, "its message", nullable=True),
+        Column("error_stack", *_TEXT, "its trace", nullable=True),
+        Column("fence", *_LONG, "owner epoch of the node that ran it"),
+        _WRITE_TIME,
+    ),
+    STATES: (
+        Column("state", *_TEXT, "pending, running, retrying, blocked, or as result of statuses"),
+        _DATA._replace(nullable=True),
+        _OFFSET._replace(nullable=True),
+        _ATTEMPTS,
+        _STARTED,
+        _FINISHED._replace(nullable=True),
+        _REASON,
+    ),
+}
+
+WRITTEN = (*KEY, _DATA)
+"""What a DataFrame needs to be written as tasks; further columns are ignored."""
+
+
+def columns_of(table: str) -> tuple[Column, ...]:
+    """Return a table's columns in order."""
+    return (*BUCKET, *KEY, *_TABLES[table])
+
+
+def schema_of(table: str) -> StructType:
+    """Return a table's schema; each column's meaning is in its comment."""
+    return StructType(
+        [
+            StructField(each.name, each.spark, each.nullable, {"comment": each.meaning})
+            for each in columns_of(table)
+        ]
+    )
+
+
+def arrow_schema_of(table: str) -> pa.Schema:
+    """Return the schema of the batches that hold a table."""
+    return pa.schema([pa.field(each.name, each.arrow, each.nullable) for each in columns_of(table)])
+
+
+def batch_of(
+    schema: pa.Schema, pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]]
+) -> pa.RecordBatch:
+    """Turn rows, in the order of the schema's columns after the bucket's, into an Arrow batch."""
+    rows = [row for _, page in pages for row in page]
+    of_buckets = [[bucket[part] for bucket, page in pages for _ in page] for part in (0, 1)]
+    columns = [*of_buckets, *zip(*rows, strict=True)]
+    arrays = [
+        _times(values) if pa.types.is_timestamp(field.type) else pa.array(values, field.type)
+        for field, values in zip(schema, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _times(values: Sequence[int | None]) -> pa.Array:
+    """Milliseconds as the microseconds that Spark counts in; year 1 to 9999 fit."""
+    return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(_TIME[1])
+
+
+def described(table: str) -> Mapping[str, str]:
+    """Return what each column of a table means, by name."""
+    return {each.name: each.meaning for each in columns_of(table)}
+
+
+assert all(len(_TABLES[table.value]) + len(KEY) == len(COLUMNS[table]) for table in BulkTable), (
+    "a table's rows and columns agree"
+)

@@ -1,0 +1,181 @@
+"""Whether a row of somebody's file is a task, and which one.
+
+Decides by the rules of the log's records and of the client, so that what passes here is refused
+by nobody later.  It knows no Spark: values in, a task or a reason out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from actors.model.codec import letter_of
+from actors.model.display import shown
+from actors.model.errors import InvalidTask
+from actors.model.instant import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    format_instant,
+    parse_instant,
+    to_millis,
+)
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX, StoredTask
+from scheduler.pipeline.sink import NO_OFFSET
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "scheduled_time": ("scheduled_time", "scheduledTime"),
+    "ordering_id": ("ordering_id", "orderingId"),
+    "uniqueness_key": ("uniqueness_key", "uniquenessKey"),
+    "data": ("data", "taskData"),
+}
+"""What a task is made of, and the names it has in a file that says nothing else."""
+
+_object_decoder = msgspec.json.Decoder(dict[str, object])
+_line_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_REASON_CHARS_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is allowed, the same for all rows of one load."""
+
+    partition_count: int
+    oldest_ms: int
+    """A task before this is refused."""
+    record_bytes_max: int
+    timezone: str | None = None
+    """Zone of times that name none; without it they are refused."""
+
+
+class Verdict(NamedTuple):
+    """A task, or the reason why there is none."""
+
+    task: StoredTask | None
+    reason: str | None
+
+
+def checked_timezone(name: str | None) -> str | None:
+    """Return the name of a zone that exists; raises InvalidTask."""
+    if name is not None:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise InvalidTask(
+                f"--timezone {shown(name)} is unknown: write a name as Europe/Vienna or UTC"
+            ) from None
+    return name
+
+
+def judge(
+    rules: Rules, time: object, ordering_id: object, uniqueness_key: object, data: Any
+) -> Verdict:
+    """Judge one row; ``time`` is text, a datetime, or whole UTC milliseconds."""
+    try:
+        time_ms = _millis(time, rules.timezone)
+        key = TaskKey(
+            time_ms,
+            _identifier("ordering_id", ordering_id, empty=False),
+            _identifier("uniqueness_key", uniqueness_key, empty=True),
+        )
+        encoded = _object(data)
+        if time_ms < rules.oldest_ms:
+            raise ValueError(
+                f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
+            )
+        task = StoredTask(key, encoded, NO_OFFSET)
+        record_bytes = len(letter_of(task, 0, 0).value or b"")
+        if record_bytes > rules.record_bytes_max:
+            raise ValueError(
+                f"the task has {record_bytes} bytes as a record, at most {rules.record_bytes_max}"
+                " are allowed: see client.record_bytes_max"
+            )
+    except (ValueError, OverflowError, RecursionError) as error:
+        return Verdict(None, str(error)[:_REASON_CHARS_MAX])
+    return Verdict(task, None)
+
+
+def judge_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
+    """Judge a line of JSON; ``names`` maps fields to the names the file has for them."""
+    try:
+        found = _line_decoder.decode(line)
+        values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
+        time, ordering_id, uniqueness_key = (
+            None if raw is None else msgspec.json.decode(raw)
+            for raw in map(values.get, ("scheduled_time", "ordering_id", "uniqueness_key"))
+        )
+        data = values["data"]
+    except (ValueError, RecursionError) as error:
+        return Verdict(None, f"the line is no JSON object: {error}"[:_REASON_CHARS_MAX])
+    return judge(rules, time, ordering_id, uniqueness_key, data and bytes(data))
+
+
+def _raw(found: Mapping[str, msgspec.Raw], field: str, name: str | None) -> msgspec.Raw | None:
+    candidates = FIELDS[field] if name is None else (name,)
+    return next((found[each] for each in candidates if each in found), None)
+
+
+def _millis(time: object, timezone: str | None) -> int:
+    if isinstance(time, datetime):
+        return to_millis(time if time.tzinfo else _placed(time, timezone))
+    if isinstance(time, int) and not isinstance(time, bool):
+        if not INSTANT_MIN_MS <= time <= INSTANT_MAX_MS:
+            raise ValueError(f"scheduled_time {time} ms is not within the years 1 to 9999")
+        return time
+    if not isinstance(time, str):
+        raise ValueError(f"scheduled_time is {shown(time)}: a time is needed")  # noqa: TRY004
+    try:
+        return parse_instant(time)
+    except ValueError:
+        naive = _naive(time)
+        if naive is None:
+            raise
+    return to_millis(_placed(naive, timezone))
+
+
+def _naive(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if time.tzinfo else time
+
+
+def _placed(naive: datetime, timezone: str | None) -> datetime:
+    if timezone is None:
+        raise ValueError(
+            f"scheduled_time {naive.isoformat()} has no time zone: say which with --timezone"
+        )
+    placed = naive.replace(tzinfo=ZoneInfo(timezone))
+    if placed.astimezone(UTC).astimezone(ZoneInfo(timezone)).replace(tzinfo=None) != naive:
+        raise ValueError(
+            f"scheduled_time {naive.isoformat()} does not exist in {timezone}: clocks were put"
+            " forward over it"
+        )
+    return placed
+
+
+def _identifier(name: str, value: object, *, empty: bool) -> str:
+    if value is None or (value == "" and not empty):
+        raise ValueError(f"{name} is {'missing' if value is None else 'empty'}")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{name} is {shown(value)}: text is needed")  # noqa: TRY004
+    text = str(value)
+    if 4 * len(text) > ID_BYTES_MAX and len(text.encode()) > ID_BYTES_MAX:
+        raise ValueError(f"{name} is longer than the {ID_BYTES_MAX} bytes an id can have")
+    text.encode()
+    return text
+
+
+def _object(data: str | bytes | None) -> bytes:
+    if data is None or data == "":
+        return b"{}"
+    encoded = data if isinstance(data, bytes) else data.encode()
+    try:
+        _object_decoder.decode(encoded)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"data is no JSON object: {error}") from None
+    return encoded

@@ -1,0 +1,166 @@
+"""What a Spark read or write is told, and the settings that follow from it.
+
+Options travel through Spark's plans and logs, so no secret is taken here: a settings file is
+named instead, which every worker reads for itself, or a password file inside it.
+"""
+
+import json
+import os
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel
+
+from actors.model.display import shown
+from actors.model.errors import SettingsInvalid
+from actors.ports.bulk import BulkTable
+from scheduler.settings import CONFIG_VARIABLE, Settings
+
+STATES = "states"
+"""The table that is none: every key with the state that its rows make up together."""
+TABLES = (*(table.value for table in BulkTable), STATES)
+BUCKETS_PER_TASK_MAX = 100_000
+
+_OWN = ("table", "config", "metrics", "bucketspertask", "rowspersecond")
+
+
+class Options(NamedTuple):
+    """The options of one read or write, judged."""
+
+    table: str = BulkTable.TASKS.value
+    config: str | None = None
+    """Absolute path of the settings file; None for that of the environment, if any."""
+    assignments: tuple[tuple[str, str], ...] = ()
+    """Settings by dotted name, none of them secret."""
+    metrics: str | None = None
+    """Folder into which each task of a read or write notes what it did."""
+    buckets_per_task: int | None = None
+    rows_per_second: float | None = None
+    """Of each task that writes."""
+
+    def settings(self) -> Settings:
+        """Return the settings; raises SettingsInvalid."""
+        values: dict[str, Any] = {}
+        for name, text in self.assignments:
+            _assign(values, name, text)
+        with _config_file(self.config):
+            return Settings(**values)
+
+    def as_mapping(self) -> dict[str, str]:
+        """Return the options as ``spark.read.options`` takes them."""
+        named = {
+            "table": self.table,
+            "config": self.config,
+            "metrics": self.metrics,
+            "bucketsPerTask": self.buckets_per_task,
+            "rowsPerSecond": self.rows_per_second,
+        }
+        given = {name: str(value) for name, value in named.items() if value is not None}
+        return {**given, **dict(self.assignments)}
+
+
+def parse_options(options: Mapping[str, str]) -> Options:
+    """Judge the options of a read or write; raises SettingsInvalid naming the wrong one."""
+    own = {name.lower(): text for name, text in options.items() if name.lower() in _OWN}
+    others = {name: text for name, text in options.items() if name.lower() not in _OWN}
+    table = own.get("table", BulkTable.TASKS.value)
+    if table not in TABLES:
+        raise SettingsInvalid(
+            f"option table: {shown(table)} is none of {', '.join(TABLES)}: read one of these"
+        )
+    config = own.get("config") or os.environ.get(CONFIG_VARIABLE)
+    for name in others:
+        _refuse_secret(name)
+    return Options(
+        table=table,
+        config=None if config is None else str(Path(config).resolve()),
+        assignments=tuple(sorted((name.lower(), text) for name, text in others.items())),
+        metrics=own.get("metrics"),
+        buckets_per_task=_number(own, "bucketspertask", int, 1, BUCKETS_PER_TASK_MAX),
+        rows_per_second=_number(own, "rowspersecond", float, 0.001, 1e9),
+    )
+
+
+def _number(own: Mapping[str, str], name: str, kind: type, lowest: float, highest: float) -> Any:
+    if name not in own:
+        return None
+    try:
+        value = kind(own[name])
+    except ValueError:
+        value = None
+    if value is None or not lowest <= value <= highest:
+        raise SettingsInvalid(
+            f"option {name}: {shown(own[name])} is no number from {lowest:g} to {highest:g}"
+        )
+    return value
+
+
+def _field(name: str) -> tuple[list[str], Any, str]:
+    """Return the groups of a dotted setting, its annotation, and what follows its name."""
+    model: type[BaseModel] = Settings
+    path: list[str] = []
+    rest = name
+    while True:
+        part, _, rest = rest.partition(".")
+        if part not in model.model_fields:
+            raise SettingsInvalid(
+                f"option {shown(name)} is no setting and no option of this source;"
+                " `hourhand settings` lists the settings"
+            )
+        annotation = model.model_fields[part].annotation
+        path.append(part)
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return path, annotation, rest
+        model = annotation
+
+
+def _refuse_secret(name: str) -> None:
+    _, annotation, _ = _field(name.lower())
+    if "SecretStr" in str(annotation):
+        raise SettingsInvalid(
+            f"option {name} is a secret, which would stand in Spark's plans and logs: keep it in"
+            " the settings file that option config names, or in a password file"
+        )
+
+
+def _assign(values: dict[str, Any], name: str, text: str) -> None:
+    path, annotation, rest = _field(name)
+    for part in path[:-1]:
+        values = values.setdefault(part, {})
+    if rest:
+        values.setdefault(path[-1], {})[rest] = text
+    else:
+        values[path[-1]] = _value(name, annotation, text)
+
+
+def _value(name: str, annotation: Any, text: str) -> Any:
+    if text == "null" and types.NoneType in get_args(annotation):
+        return None
+    if get_origin(annotation) is tuple and not text.startswith("["):
+        return [part.strip() for part in text.split(",")]
+    if get_origin(annotation) in (dict, tuple):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SettingsInvalid(f"option {name}: this is no JSON: {error}") from None
+    return text
+
+
+@contextmanager
+def _config_file(config: str | None) -> Iterator[None]:
+    """Name the file in the environment, where ``Settings`` looks, for as long as it looks."""
+    if config is None:
+        yield
+        return
+    before = os.environ.get(CONFIG_VARIABLE)
+    os.environ[CONFIG_VARIABLE] = config
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CONFIG_VARIABLE]
+        else:
+            os.environ[CONFIG_VARIABLE] = before

@@ -1,0 +1,204 @@
+"""Reads a table as Spark partitions, each of one or several buckets.
+
+Decides which buckets are opened (``pushdown`` says which may be wanted) and how they are dealt
+out.  What the driver holds is a number for each bucket, and nothing for a row.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from actors.model.bucket import HOUR_MS
+from actors.model.errors import StoreUnavailable
+from actors.model.ownership import Claim
+from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
+from scheduler import wiring
+from scheduler.pipeline.columns import arrow_schema_of, batch_of
+from scheduler.pipeline.options import STATES, Options
+from scheduler.pipeline.pushdown import Selection, selection_of
+from scheduler.pipeline.states import OPEN_STATES, state_rows
+from scheduler.settings import Settings
+
+_TASKS_WANTED = 32
+"""Spark tasks that the buckets are dealt out to, where nothing else is asked for."""
+_BUCKETS_PER_TASK_MAX = 500
+_BATCH_ROWS = 4_000
+_BATCH_BYTES = 8 * 2**20
+_PIECE_ROWS = 500
+_READ_TIMEOUT_S = 60.0
+
+Page = tuple[Bucket, Sequence[BulkRow]]
+
+
+class BucketsPartition(InputPartition):
+    """The buckets that one Spark task reads, in order."""
+
+    def __init__(self, buckets: Sequence[Bucket]) -> None:
+        super().__init__(tuple(tuple(bucket) for bucket in buckets))
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """The buckets."""
+        return [Bucket(*each) for each in self.value]
+
+
+class HourhandReader(DataSourceReader):
+    """One read; pickled to the workers with what was pushed down."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._selection = Selection()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take note of what is wanted; Spark evaluates every filter all the same."""
+        self._selection = selection_of(filters)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Find the buckets that may hold what is wanted and deal them out."""
+        if self._selection.is_empty():
+            return [BucketsPartition([])]
+        settings = self._options.settings()
+        bulk = wiring.open_bulk(settings)
+        try:
+            buckets = self._buckets(bulk, settings)
+        finally:
+            bulk.close()
+        size = self._options.buckets_per_task or min(
+            -(-len(buckets) // _TASKS_WANTED), _BUCKETS_PER_TASK_MAX
+        )
+        return [
+            BucketsPartition(buckets[start : start + size])
+            for start in range(0, len(buckets), size or 1)
+        ] or [BucketsPartition([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some buckets as Arrow batches."""
+        assert isinstance(partition, BucketsPartition), "dealt out by this class"
+        schema = arrow_schema_of(self._options.table)
+        buckets, rows = partition.buckets, 0
+        if buckets:
+            for batch in _batches(schema, self._pages(opened_bulk(self._options), buckets)):
+                rows += batch.num_rows
+                yield batch
+        note_metrics(
+            self._options,
+            {"table": self._options.table, "buckets": len(buckets), "rows": rows},
+        )
+
+    def _buckets(self, bulk: BulkStore, settings: Settings) -> list[Bucket]:
+        wanted = self._selection
+        count = bulk.partition_count() or settings.topic.partitions
+        partitions = wanted.partitions_of(count)
+        tables = (
+            [BulkTable.TASKS, BulkTable.STATUSES]
+            if self._options.table == STATES
+            else [BulkTable(self._options.table)]
+        )
+        only_open = wanted.states is not None and wanted.states <= OPEN_STATES
+        if self._options.table == STATES and only_open:
+            tables = [BulkTable.TASKS]
+        found = {
+            bucket
+            for table in tables
+            for bucket in bulk.list_buckets(table, partitions, wanted.first_ms, wanted.end_ms)
+        }
+        if self._options.table == STATES and only_open:
+            floors = _open_floors(settings, partitions)
+            found = {b for b in found if b.hour_ms + HOUR_MS > floors[b.partition]}
+        return sorted(found)
+
+    def _pages(self, bulk: BulkStore, buckets: Sequence[Bucket]) -> Iterator[Page]:
+        first_ms, end_ms = self._selection.first_ms, self._selection.end_ms
+        if self._options.table == STATES:
+            pages: Iterable[Page] = (
+                (bucket, page)
+                for bucket in buckets
+                for page in _pieces(state_rows(bulk, bucket, first_ms, end_ms))
+            )
+            state: int | None = 3
+        else:
+            table = BulkTable(self._options.table)
+            pages = bulk.scan(table, buckets, first_ms, end_ms)
+            state = COLUMNS[table].index("result") if table is not BulkTable.TASKS else None
+        ids, states = self._selection.ordering_ids, self._selection.states
+        for bucket, rows in pages:
+            kept = rows
+            if ids is not None:
+                kept = [row for row in kept if row[1] in ids]
+            if states is not None and state is not None:
+                kept = [row for row in kept if row[state] in states]
+            if kept:
+                yield bucket, kept
+
+
+def _pieces(rows: Iterator[BulkRow]) -> Iterator[list[BulkRow]]:
+    while piece := list(islice(rows, _PIECE_ROWS)):
+        yield piece
+
+
+def _open_floors(settings: Settings, partitions: Iterable[int]) -> dict[int, float]:
+    """Return, for each partition, the time before which no key is open."""
+    stores = wiring.open_stores(settings)
+    try:
+        asked = {each: stores.ownership.read_watermark(each) for each in partitions}
+        return {
+            each: _open_floor(reading.result(_READ_TIMEOUT_S)) for each, reading in asked.items()
+        }
+    except TimeoutError:
+        raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+    finally:
+        stores.close()
+
+
+def _open_floor(claim: Claim | None) -> float:
+    if claim is None:
+        return float("-inf")
+    mark = claim.watermark
+    return min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
+
+
+@lru_cache(maxsize=1)
+def opened_bulk(options: Options) -> BulkStore:
+    """Open the stores once for each worker process: Spark uses one for many tasks."""
+    return wiring.open_bulk(options.settings())
+
+
+def _batches(schema: pa.Schema, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:
+    """Put pages together until they are worth a batch, and not more than memory likes."""
+    held: list[Page] = []
+    rows = size_bytes = 0
+    for bucket, page in pages:
+        held.append((bucket, page))
+        rows += len(page)
+        size_bytes += sum(map(_text_bytes, page))
+        if rows >= _BATCH_ROWS or size_bytes >= _BATCH_BYTES:
+            yield batch_of(schema, held)
+            held, rows, size_bytes = [], 0, 0
+    if held:
+        yield batch_of(schema, held)
+
+
+def _text_bytes(row: Sequence[Any]) -> int:
+    """Characters of the one column that may be long in every row: a task's data."""
+    return len(row[3]) if isinstance(row[3], str) else 0
+
+
+def note_metrics(options: Options, counts: dict[str, Any]) -> None:
+    """Leave what a Spark task did in the metrics folder, if there is one."""
+    if options.metrics is not None:
+        folder = Path(options.metrics)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{uuid.uuid4().hex}.json").write_text(json.dumps(counts))
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Return what the tasks of a read or write left in their metrics folder."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]

@@ -1,0 +1,237 @@
+"""Writes tasks from outside the engine so that no running node misses one.
+
+Rows first, then a look at ``loaded_until`` of their partition, and every row below it once more
+through the log: what a node could not have seen in the store, it is told.  Being slow, paused or
+run twice changes nothing.  Where the store has one writer at a time (embedded), everything goes
+through the log.  It knows the ports and no Spark.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.codec import letter_of
+from actors.model.errors import StoreUnavailable, TaskTooLarge
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import EPOCH_SHIFT, Claim, initial_watermark
+from actors.model.partition import partition_of
+from actors.model.task import StoredTask
+from actors.ports.bulk import Bucket
+from actors.ports.log import LogWriter, Position
+from actors.ports.store import Stores
+
+NO_OFFSET = -1
+"""Of a row that no record of the log made: every record of its key is later."""
+_WRITE_TIMES_BEGIN_MS = 1_577_836_800_000
+"""2020 in UTC: write times of bulk loads count from here, and stay below every owner's."""
+_ANSWER_TIMEOUT_S = 120.0
+
+_T = TypeVar("_T")
+
+
+class SinkPorts(NamedTuple):
+    """What a sink writes to; whoever opened them closes them."""
+
+    writer: LogWriter
+    stores: Stores | None
+    """None where tasks may only go through the log."""
+    begin_partition: Callable[[int, Claim], Claim]
+    now_ms: Callable[[], int]
+
+
+class SinkCounts(NamedTuple):
+    """What became of the rows written; a row may be in several counts."""
+
+    rows: int = 0
+    batched: int = 0
+    """Written to the store, in same-row batches."""
+    logged: int = 0
+    """Sent through the log (as well)."""
+    done: int = 0
+    """Keys that were done before: their rows never run."""
+
+    def __add__(self, other: object) -> "SinkCounts":
+        assert isinstance(other, SinkCounts), "counts are added to counts"
+        return SinkCounts(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+class Written(NamedTuple):
+    """Rows that the store holds and no node was told of yet."""
+
+    tasks: Mapping[int, Sequence[StoredTask]]
+    """By partition."""
+    contested: Collection[TaskKey]
+    """Keys for which the store holds something else: their last record must win."""
+    done: int
+
+
+def bulk_write_time(now_ms: int) -> int:
+    """Return the write time of a bulk write that begins now: above earlier ones', below owners'."""
+    return min(max(now_ms - _WRITE_TIMES_BEGIN_MS, 1), (1 << EPOCH_SHIFT) - 1)
+
+
+class TaskSink:
+    """Used by one thread; raises StoreUnavailable, LogUnavailable, TaskTooLarge.
+
+    Whatever it raises, the same rows may be written again.
+    """
+
+    def __init__(
+        self, ports: SinkPorts, *, write_time: int, record_bytes_max: int, in_flight_max: int
+    ) -> None:
+        self._ports = ports
+        self._partition_count = ports.writer.partition_count()
+        self._write_time = write_time
+        self._record_bytes_max = record_bytes_max
+        self._in_flight_max = in_flight_max
+
+    def write(self, tasks: Iterable[StoredTask]) -> SinkCounts:
+        """Make tasks durable and known to whoever has to run them."""
+        return self.settle(self.write_rows(tasks))
+
+    def write_rows(self, tasks: Iterable[StoredTask]) -> Written:
+        """Write the rows and wait until they are durable; ``settle`` must follow."""
+        by_partition: defaultdict[int, list[StoredTask]] = defaultdict(list)
+        for task in tasks:
+            owner = partition_of(task.key.ordering_id, self._partition_count)
+            by_partition[owner].append(task)
+        stores = self._ports.stores
+        if stores is None:
+            return Written(by_partition, (), 0)
+        occupied = self._occupied(stores, by_partition)
+        _all(
+            stores.schedule.insert_tasks(partition, rows, self._write_time)
+            for partition, rows in by_partition.items()
+        )
+        contested: set[TaskKey] = set()
+        done = 0
+        for partition, rows in by_partition.items():
+            again = [t for t in rows if Bucket(partition, hour_of(t.key.scheduled_ms)) in occupied]
+            if again:
+                lost, closed = self._compare(stores, partition, again)
+                contested |= lost
+                done += closed
+        return Written(by_partition, contested, done)
+
+    def settle(self, written: Written) -> SinkCounts:
+        """Send through the log what a node may have looked for before it was there."""
+        in_flight: deque[Future[Position]] = deque()
+        rows = logged = 0
+        horizons = self._horizons(written.tasks)
+        for partition, tasks in written.tasks.items():
+            rows += len(tasks)
+            for task in tasks:
+                key = task.key
+                if key.scheduled_ms < horizons[partition] or key in written.contested:
+                    logged += 1
+                    in_flight.append(self._append(partition, task))
+                    if len(in_flight) >= self._in_flight_max:
+                        _answer(in_flight.popleft())
+        _all(in_flight)
+        batched = 0 if self._ports.stores is None else rows
+        return SinkCounts(rows, batched, logged, written.done)
+
+    def _horizons(self, tasks: Mapping[int, Sequence[StoredTask]]) -> dict[int, float]:
+        """Return the times before which a row may have come too late for its node."""
+        stores = self._ports.stores
+        if stores is None:
+            return dict.fromkeys(tasks, float("inf"))
+        found = {each: stores.ownership.read_watermark(each) for each in tasks}
+        horizons: dict[int, float] = {}
+        for partition, reading in found.items():
+            # A partition without an owner would begin at the time of its first one, and never
+            # look at what lies before: it begins at the first row instead.
+            claim = _answer(reading) or self._begin(partition, tasks[partition])
+            horizons[partition] = claim.watermark.loaded_until_ms
+        return horizons
+
+    def _begin(self, partition: int, tasks: Sequence[StoredTask]) -> Claim:
+        first_ms = min(self._ports.now_ms(), *(task.key.scheduled_ms for task in tasks))
+        return self._ports.begin_partition(partition, Claim(1, initial_watermark(first_ms)))
+
+    def _occupied(
+        self, stores: Stores, tasks: Mapping[int, Sequence[StoredTask]]
+    ) -> frozenset[Bucket]:
+        """Return the buckets that hold rows or completions: there a key may be in use."""
+        hours = {
+            Bucket(partition, hour_of(task.key.scheduled_ms))
+            for partition, rows in tasks.items()
+            for task in rows
+        }
+        asked: list[tuple[Bucket, Future[Any], Future[Any]]] = []
+        occupied = set()
+
+        def settle() -> None:
+            for bucket, page, completions in asked:
+                if _answer(page).tasks or _answer(completions):
+                    occupied.add(bucket)
+            asked.clear()
+
+        for bucket in hours:
+            start, end_ms = first_key_at(bucket.hour_ms), bucket.hour_ms + HOUR_MS
+            page = stores.schedule.load_tasks(bucket.partition, start, end_ms, 1)
+            last = max(
+                task.key
+                for task in tasks[bucket.partition]
+                if hour_of(task.key.scheduled_ms) == bucket.hour_ms
+            )
+            asked.append(
+                (bucket, page, stores.status.load_completions(bucket.partition, start, last))
+            )
+            if len(asked) >= _BUCKETS_ASKED_MAX:
+                settle()
+        settle()
+        return frozenset(occupied)
+
+    def _compare(
+        self, stores: Stores, partition: int, tasks: Sequence[StoredTask]
+    ) -> tuple[set[TaskKey], int]:
+        """Return the keys that only the log can settle, and how many are done already."""
+        keys = [task.key for task in tasks]
+        finding = stores.schedule.find_tasks(partition, keys)
+        completions = _answer(stores.status.find_completions(partition, keys))
+        rows = _answer(finding)
+        done = {key for key, each in completions.items() if each.result.is_done or each.for_good}
+        lost = {
+            task.key
+            for task in tasks
+            if task.key not in done
+            and (task.key in completions or _differs(rows.get(task.key), task))
+        }
+        return lost, len(done)
+
+    def _append(self, partition: int, task: StoredTask) -> "Future[Position]":
+        record = letter_of(task, partition, 0)
+        assert record.key is not None, "a stored task has an ordering id"
+        assert record.value is not None, "and becomes a record"
+        if len(record.value) > self._record_bytes_max:
+            raise TaskTooLarge(
+                f"task {task.key} has {len(record.value)} bytes as a record, at most"
+                f" {self._record_bytes_max} are allowed: see client.record_bytes_max"
+            )
+        return self._ports.writer.append(partition, record.key, record.value)
+
+
+_BUCKETS_ASKED_MAX = 64
+
+
+def _differs(row: StoredTask | None, task: StoredTask) -> bool:
+    """Whether the store holds other data, or none, where ``task`` was just written."""
+    return row is None or row.data != task.data
+
+
+def _all(futures: Iterable["Future[_T]"]) -> None:
+    for each in list(futures):
+        _answer(each)
+
+
+def _answer(future: "Future[_T]") -> _T:
+    try:
+        return future.result(_ANSWER_TIMEOUT_S)
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"store or log gave no answer within {_ANSWER_TIMEOUT_S:.0f} s: see whether they"
+            " run, then write once more, which is safe"
+        ) from None

@@ -1,0 +1,34 @@
+"""What is finished and old enough to be archived, and whether a copy is the original.
+
+Pure functions; the watermark alone says what is finished.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+REACH = "partition int, first timestamp, end timestamp"
+"""For each partition the hours [first, end) that a run archives."""
+
+
+def within_reach(rows: DataFrame, reach: DataFrame) -> DataFrame:
+    """Return the rows of hours to archive, with the date that files are sorted by."""
+    inside = (f.col("hour") >= f.col("first")) & (f.col("hour") < f.col("end"))
+    return (
+        rows.join(f.broadcast(reach), "partition")
+        .where(inside)
+        .drop("first", "end")
+        .withColumn("date", f.to_date("hour"))
+    )
+
+
+def fingerprint(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """Return one row: how many there are, and a sum over all values that no order changes."""
+    # Two hashes by different seeds: one alone would let two errors cancel out too easily.
+    sums = [
+        f.coalesce(f.sum(f.xxhash64(f.lit(seed), *columns).cast("decimal(38,0)")), f.lit(0))
+        for seed in (1, 2)
+    ]
+    return rows.agg(
+        f.count("*").alias("rows"),
+        f.concat_ws(":", *(each.cast("string") for each in sums)).alias("checksum"),
+    )

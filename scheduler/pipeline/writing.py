@@ -1,0 +1,175 @@
+"""Writes a DataFrame's rows as tasks: each Spark task through a sink of its own.
+
+Decides what a row must look like; how a task becomes durable is the sink's.  Rows of one bucket
+that arrive together become one batch, so a writer wants them sorted (``transform_load.by_bucket``).
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+from actors.model.display import shown
+from actors.model.errors import InvalidTask
+from actors.model.instant import INSTANT_MIN_MS
+from actors.model.task import StoredTask
+from scheduler import wiring
+from scheduler.pipeline.columns import WRITTEN
+from scheduler.pipeline.judging import Rules, judge
+from scheduler.pipeline.options import Options
+from scheduler.pipeline.reading import note_metrics
+from scheduler.pipeline.sink import (
+    SinkCounts,
+    SinkPorts,
+    TaskSink,
+    bulk_write_time,
+)
+from scheduler.settings import Settings
+
+_CHUNK_ROWS = 5_000
+
+
+class _Message(WriterCommitMessage):
+    """What one Spark task wrote."""
+
+    def __init__(self, counts: SinkCounts) -> None:
+        self.counts = tuple(counts)
+
+
+def require_columns(schema: StructType) -> None:
+    """Raise InvalidTask where columns are missing, or have a type that tasks cannot have."""
+    allowed = {
+        "scheduled_time": (TimestampType,),
+        "ordering_id": (StringType,),
+        "uniqueness_key": (StringType, IntegerType, LongType),
+        "data": (StringType,),
+    }
+    missing = [each.name for each in WRITTEN if each.name not in schema.names]
+    if missing:
+        raise InvalidTask(
+            f"columns missing: {', '.join(missing)}; the DataFrame has"
+            f" {', '.join(schema.names)}: rename them with withColumnRenamed"
+        )
+    for name, types in allowed.items():
+        if not isinstance(schema[name].dataType, types):
+            hint = (
+                ": a time without a zone must be given one first (to_utc_timestamp)"
+                if name == "scheduled_time"
+                else ""
+            )
+            raise InvalidTask(
+                f"column {name} is {schema[name].dataType.simpleString()},"
+                f" {types[0]().simpleString()} is needed{hint}"
+            )
+
+
+class HourhandWriter(DataSourceArrowWriter):
+    """One write; pickled to the workers."""
+
+    def __init__(self, options: Options, names: Sequence[str]) -> None:
+        self._options = options
+        self._names = list(names)
+        self._write_time = bulk_write_time(wiring.open_clock().now_ms())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one Spark task; repeating it changes nothing."""
+        settings = self._options.settings()
+        counts = SinkCounts()
+        rules = Rules(
+            # Which partition a task belongs to is the sink's to say.
+            partition_count=1,
+            oldest_ms=INSTANT_MIN_MS,
+            record_bytes_max=settings.client.record_bytes_max,
+        )
+        with opened_sink(settings, self._write_time) as sink:
+            for batch in iterator:
+                renamed = batch.rename_columns(self._names)
+                for start in range(0, renamed.num_rows, _CHUNK_ROWS):
+                    piece = renamed.slice(start, _CHUNK_ROWS)
+                    counts += sink.write(tasks_of(piece, rules))
+                    self._pause(piece.num_rows)
+        note_metrics(self._options, {"table": "tasks", **counts._asdict()})
+        return _Message(counts)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do: each task's rows are durable and told."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave what was written: it is right, and a repetition writes the same."""
+
+    def _pause(self, rows: int) -> None:
+        if self._options.rows_per_second is not None:
+            threading.Event().wait(rows / self._options.rows_per_second)
+
+
+class opened_sink:  # noqa: N801 - used like a function
+    """Opens what a sink needs, for as long as a ``with`` block lasts."""
+
+    def __init__(self, settings: Settings, write_time: int) -> None:
+        self._settings = settings
+        self._write_time = write_time
+        self._opened: list[Any] = []
+
+    def __enter__(self) -> TaskSink:
+        settings = self._settings
+        try:
+            writer = self._keep(wiring.open_writer(settings))
+            # The embedded store has one writer at a time, and that is the node.
+            direct = settings.store != "embedded"
+            stores = self._keep(wiring.open_stores(settings)) if direct else None
+            bulk = self._keep(wiring.open_bulk(settings)) if direct else None
+            ports = SinkPorts(
+                writer=writer,
+                stores=stores,
+                begin_partition=bulk.begin_partition if bulk else _never,
+                now_ms=wiring.open_clock().now_ms,
+            )
+            return TaskSink(
+                ports,
+                write_time=self._write_time,
+                record_bytes_max=settings.client.record_bytes_max,
+                in_flight_max=settings.client.bulk_in_flight_max,
+            )
+        except BaseException:
+            self._close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _keep(self, opened: Any) -> Any:
+        self._opened.append(opened)
+        return opened
+
+    def _close(self) -> None:
+        while self._opened:
+            self._opened.pop().close()
+
+
+def _never(*_: object) -> Any:
+    raise AssertionError("an embedded partition is begun by its node")
+
+
+def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
+    """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
+    times = batch.column("scheduled_time").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    columns = (
+        [None if micros is None else micros // 1000 for micros in times.to_pylist()],
+        batch.column("ordering_id").to_pylist(),
+        batch.column("uniqueness_key").cast(pa.string()).to_pylist(),
+        batch.column("data").to_pylist(),
+    )
+    return [_task(rules, *row) for row in zip(*columns, strict=True)]
+
+
+def _task(rules: Rules, *row: Any) -> StoredTask:
+    task, reason = judge(rules, *row)
+    if task is None:
+        raise InvalidTask(
+            f"row {shown(row)} is no task: {reason}; filter such rows out, or use"
+            " `hourhand pipeline load`, which puts them aside"
+        )
+    return task

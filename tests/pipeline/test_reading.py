@@ -1,0 +1,211 @@
+"""``spark.read.format("hourhand")``: what rows become, and which buckets are opened for a query."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from actors.model.instant import from_millis
+from actors.model.ownership import Straggler, initial_watermark
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from scheduler.pipeline.reading import read_metrics
+from tests.builders import NOW_MS, a_completion
+from tests.pipeline.installation import HOUR, Installation, key_at, settings_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    """An embedded installation of four partitions with nothing in it."""
+    opened = Installation(settings_of(tmp_path / "data"))
+    yield opened
+    opened.close()
+
+
+class Reading:
+    """Reads a table and tells how many buckets that took."""
+
+    def __init__(self, spark: SparkSession, options: dict[str, str], folder: Path) -> None:
+        self._spark = spark
+        self._options = options
+        self._folder = folder
+        self._reads = 0
+
+    def table(self, name: str) -> DataFrame:
+        """Return a table of the installation; each call counts anew."""
+        self._reads += 1
+        return (
+            self._spark.read.format("hourhand")
+            .options(table=name, metrics=str(self._metrics()), **self._options)
+            .load()
+        )
+
+    def buckets(self) -> int:
+        """Return how many buckets the last table took."""
+        return sum(each["buckets"] for each in read_metrics(self._metrics()))
+
+    def _metrics(self) -> Path:
+        return self._folder / f"metrics-{self._reads}"
+
+
+@pytest.fixture
+def reading(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> Reading:
+    """Reads the installation of the test's folder."""
+    return Reading(spark, options, tmp_path)
+
+
+def test_every_column_of_a_task_arrives(installation: Installation, reading: Reading) -> None:
+    """Times to the millisecond, data as it was written, in years Spark's own readers refuse."""
+    ancient = key_at(0)._replace(scheduled_ms=-62_000_000_000_001)
+    installation.add_tasks([key_at(0.5), ancient], data='{"ß":"\\u0000"}'.encode())
+
+    rows = {row.scheduled_time: row for row in reading.table("tasks").collect()}
+
+    row = max(rows.values(), key=lambda each: each.scheduled_time)
+    assert len(rows) == 2
+    assert row.partition == installation.partition(key_at(0.5))
+    assert row.data == '{"ß":"\\u0000"}'
+    assert (row.ordering_id, row.uniqueness_key) == ("customer-7", "invoice-42")
+    millis = reading.table("tasks").select(f.unix_millis("scheduled_time"), f.unix_millis("hour"))
+    assert sorted(map(tuple, millis.collect())) == [
+        (ancient.scheduled_ms, ancient.scheduled_ms - ancient.scheduled_ms % 3_600_000),
+        (key_at(0.5).scheduled_ms, HOUR),
+    ]
+
+
+def test_statuses_and_attempts_arrive(installation: Installation, reading: Reading) -> None:
+    """With what is missing as null."""
+    key = key_at(0)
+    installation.add_completions(
+        [a_completion(key=key, result=CompletionResult.MOVED, moved_to_ms=NOW_MS, for_good=True)]
+    )
+    installation.add_attempts(
+        [AttemptRecord(key, 3, AttemptResult.FAILURE, NOW_MS, error_class="ValueError", fence=9)]
+    )
+
+    (status,) = reading.table("statuses").collect()
+    (attempt,) = reading.table("attempts").collect()
+
+    assert (status.result, status.for_good, status.reason) == ("moved", True, None)
+    assert status.moved_to is not None
+    assert (attempt.attempt, attempt.result, attempt.finished) == (3, "failure", None)
+    assert (attempt.error_class, attempt.fence, attempt.suspect) == ("ValueError", 9, False)
+
+
+def test_a_time_range_opens_only_its_buckets(installation: Installation, reading: Reading) -> None:
+    """Ten hours are stored; a query over two of them opens two."""
+    installation.add_tasks([key_at(hour) for hour in range(10)])
+    start = from_millis(HOUR + 3 * 3_600_000)
+
+    table = reading.table("tasks")
+    rows = table.where(
+        (f.col("scheduled_time") >= start) & (f.col("scheduled_time") < start + timedelta(hours=2))
+    ).count()
+
+    assert rows == 2
+    assert reading.buckets() == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows", "buckets"),
+    [
+        ("ordering_id IN ('customer-8') AND hour >= timestamp_millis({hour})", 1, 1),
+        ("partition = 99", 0, 0),
+        ("scheduled_time < timestamp_millis({hour}) OR ordering_id = 'customer-8'", 1, 4),
+    ],
+)
+def test_filters_decide_which_buckets_are_opened(
+    installation: Installation, reading: Reading, condition: str, rows: int, buckets: int
+) -> None:
+    """What cannot be pushed down opens everything, and is still right."""
+    installation.add_tasks([key_at(hour) for hour in range(3)])
+    installation.add_tasks([key_at(1.5, "customer-8")])
+    assert installation.partition(key_at(0)) != installation.partition(key_at(0, "customer-8"))
+
+    count = reading.table("tasks").where(condition.format(hour=HOUR)).count()
+
+    assert count == rows
+    assert reading.buckets() == buckets
+
+
+def test_open_states_open_no_bucket_before_the_watermark(
+    installation: Installation, reading: Reading
+) -> None:
+    """Everything before it is closed, but for what stragglers hold up."""
+    keys = [key_at(hour) for hour in range(6)]
+    installation.add_tasks(keys)
+    installation.add_completions([a_completion(key=key, offset=9) for key in keys[:4]])
+    owner = installation.partition(keys[0])
+    ownership = installation.stores.ownership
+    claim = ownership.claim(owner, HOUR).result(30)
+    mark = initial_watermark(keys[4].scheduled_ms)
+    ownership.save_watermark(owner, claim.epoch, mark).result(30)
+
+    pending = reading.table("states").where("state = 'pending'")
+
+    assert [row.scheduled_time.hour for row in pending.collect()] == [
+        from_millis(key.scheduled_ms).hour for key in keys[4:]
+    ]
+    assert reading.buckets() == 2
+
+    stragglers = (Straggler("customer-7", keys[2].scheduled_ms),)
+    held = msgspec.structs.replace(mark, stragglers=stragglers)
+    ownership.save_watermark(owner, claim.epoch, held).result(30)
+    reading.table("states").where("state IN ('pending', 'blocked')").collect()
+    assert reading.buckets() == 4
+
+
+def test_states_tell_what_rows_say_together(installation: Installation, reading: Reading) -> None:
+    """One row a key, also for a key whose schedule row was swept."""
+    pending, done, retrying, swept = (key_at(0, uniqueness_key=name) for name in "abcd")
+    installation.add_tasks([pending, done, retrying])
+    installation.add_completions(
+        [
+            a_completion(key=done, offset=9),
+            Completion(
+                swept, CompletionResult.FAILURE, 9, attempts=5, finished_ms=NOW_MS, reason="gone"
+            ),
+        ]
+    )
+    installation.add_attempts(
+        [AttemptRecord(retrying, 2, AttemptResult.FAILURE, NOW_MS, NOW_MS, NOW_MS + 5)]
+    )
+
+    rows = {row.uniqueness_key: row for row in reading.table("states").collect()}
+
+    assert {name: row.state for name, row in rows.items()} == {
+        "a": "pending",
+        "b": "success",
+        "c": "retrying",
+        "d": "failure",
+    }
+    assert (rows["d"].attempts, rows["d"].reason, rows["d"].data) == (5, "gone", None)
+    assert rows["c"].attempts == 2
+
+
+def test_a_secret_is_no_option(spark: SparkSession, options: dict[str, str]) -> None:
+    """It would stand in plans and logs."""
+    read = spark.read.format("hourhand").options(**options).option("kafka.password", "hunter2")
+
+    with pytest.raises(Exception, match="is a secret, which would stand in Spark's plans") as error:
+        read.load()
+    assert "hunter2" not in str(error.value)
+
+
+def test_plans_hold_no_credentials(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    """A settings file is named, not copied."""
+    config = tmp_path / "hourhand.toml"
+    config.write_text('[kafka]\nusername = "reader"\npassword = "hunter2"\n')
+
+    table = spark.read.format("hourhand").options(config=str(config), **options).load()
+
+    query = table.where("partition = 1")
+    assert query.count() == 0
+    assert "hunter2" not in query._jdf.queryExecution().toString()
