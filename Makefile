@@ -68,6 +68,10 @@ demo: venv ## See a node run tasks on time, with no server
 demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
 	@$(BIN)/python -m examples.demo_cluster
 
+.PHONY: pipeline-demo
+pipeline-demo: need-java need-mvn venv-pipeline ## Load, report, audit and archive TASKS=2000000 on Spark, beside a node
+	@$(BIN)/python -m examples.pipeline_demo --tasks $(or $(TASKS),2000000)
+
 .PHONY: up
 up: need-java need-mvn venv ## Start Kafka and Cassandra on this machine and wait until they answer
 	@$(BIN)/python -m tests.servers up
@@ -77,7 +81,7 @@ down: venv ## Stop exactly the servers that `make up` started
 	@$(BIN)/python -m tests.servers down
 
 .PHONY: test
-test: need-java need-mvn venv ## All tests: style, types, contracts, unit, simulation, real servers
+test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, unit, simulation, real servers
 	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
 	@$(BIN)/python -m pytest -m "not cluster" $(if $(CI),--reruns 1)
 

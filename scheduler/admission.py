@@ -6,7 +6,7 @@ node need not dead-letter what its producer could have been told at once.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import ParamSpec
 
 from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
@@ -14,8 +14,7 @@ from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant,
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX, Task
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
+_P = ParamSpec("_P")
 
 
 def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:
@@ -37,10 +36,10 @@ def refuse_large(value: bytes, record_bytes_max: int) -> None:
         )
 
 
-def encoded(encode: Callable[[_T], _R], value: _T) -> _R:
-    """Return what ``encode`` makes of ``value``; InvalidTask where it cannot be encoded."""
+def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -> bytes:
+    """Return what ``encode`` makes of ``values``; InvalidTask where they cannot be encoded."""
     try:
-        return encode(value)
+        return encode(*values, **named)
     except InvalidTask:
         raise
     except Exception as error:
@@ -49,21 +48,25 @@ def encoded(encode: Callable[[_T], _R], value: _T) -> _R:
         raise InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}") from error
 
 
-def checked_task(task: object) -> Task:
-    """Return the task; raises InvalidTask for what is none, or was built around its checks."""
+def checked_task(task: object) -> TaskKey:
+    """Return a task's key; raises InvalidTask for no task, or one built around its checks."""
     if not isinstance(task, Task):
         raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {shown(task)}")
-    ids = (getattr(task, "ordering_id", None), getattr(task, "uniqueness_key", None))
-    if not all(isinstance(text, str) for text in ids) or not ids[0]:
-        raise InvalidTask(f"a task has two ids that are text, got {shown(ids)}")
-    for text in ids:
-        size_bytes = len(str(text).encode(errors="surrogatepass"))
-        if size_bytes > ID_BYTES_MAX:
-            raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+    ordering_id: object = getattr(task, "ordering_id", None)
+    uniqueness_key: object = getattr(task, "uniqueness_key", None)
+    if not (isinstance(ordering_id, str) and isinstance(uniqueness_key, str) and ordering_id):
+        got = shown((ordering_id, uniqueness_key))
+        raise InvalidTask(f"a task has two ids that are text, got {got}")
+    for text in (ordering_id, uniqueness_key):
+        # A character takes up to four bytes, so short ids need no count.
+        if len(text) * 4 > ID_BYTES_MAX:
+            size_bytes = len(text.encode(errors="surrogatepass"))
+            if size_bytes > ID_BYTES_MAX:
+                raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
     if not isinstance(getattr(task, "data", None), dict):
         raise InvalidTask("a task's data is a JSON object: make tasks by calling Task(...)")
-    target_ms("schedule", getattr(task, "scheduled_time", None))
-    return task
+    due_ms = target_ms("schedule", getattr(task, "scheduled_time", None))
+    return TaskKey(due_ms, ordering_id, uniqueness_key)
 
 
 def target_ms(what: str, instant: object) -> int:

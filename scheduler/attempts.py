@@ -5,6 +5,7 @@ Shared by the real runner and the virtual one.  Decides nothing about threads or
 
 import threading
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
@@ -52,30 +53,40 @@ class AttemptRegistry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[tuple[int, str], RunningAttempt] = {}
+        self._running: defaultdict[int, dict[str, RunningAttempt]] = defaultdict(dict)
+        """By partition, then by ordering id."""
 
     def add(
         self, attempt: Attempt, executor: Executable, listener: AttemptListener
     ) -> RunningAttempt:
         """Register an attempt; its ordering id must have no other one here (P3)."""
-        key = (attempt.partition, attempt.task.key.ordering_id)
         running = RunningAttempt(attempt, executor, listener)
+        ordering_id = attempt.task.key.ordering_id
         with self._lock:
-            known = self._running.get(key)
-            if known is not None:
-                raise AssertionError(f"an attempt of {key} is still running here")
-            self._running[key] = running
+            known = self._running[attempt.partition].setdefault(ordering_id, running)
+        if known is not running:
+            raise AssertionError(f"an attempt of {attempt.task.key} is still running here")
         return running
 
     def find(self, attempt: Attempt) -> RunningAttempt | None:
         """Return what is known of an attempt that is not settled yet."""
-        running = self._running.get((attempt.partition, attempt.task.key.ordering_id))
+        running = self._running[attempt.partition].get(attempt.task.key.ordering_id)
         return running if running is not None and running.attempt is attempt else None
 
     def of_partition(self, partition: int) -> Sequence[RunningAttempt]:
         """Return the attempts of a partition that run or are not settled."""
         with self._lock:
-            return [r for (p, _), r in self._running.items() if p == partition]
+            return list(self._running[partition].values())
+
+    def begun_before(self, partition: int, monotonic_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code was called before and still runs."""
+        return [
+            running.attempt
+            for running in self.of_partition(partition)
+            if running.started_monotonic_ms is not None
+            and running.started_monotonic_ms <= monotonic_ms
+            and running.ended is None
+        ]
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener``; at once where it ended already.
@@ -136,7 +147,7 @@ class AttemptRegistry:
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
         """Let nobody hear of these attempts' ends; return those that had begun."""
         with self._lock:
-            affected = [r for (p, _), r in self._running.items() if p in partitions]
+            affected = [r for p in partitions for r in self._running[p].values()]
             for running in affected:
                 running.abandoned = True
                 running.listener = None
@@ -145,9 +156,10 @@ class AttemptRegistry:
         return [r for r in affected if r.started_monotonic_ms is not None and r.ended is None]
 
     def _remove(self, attempt: Attempt) -> None:
-        running = self.find(attempt)
-        if running is not None:
-            del self._running[attempt.partition, attempt.task.key.ordering_id]
+        attempts, ordering_id = self._running[attempt.partition], attempt.task.key.ordering_id
+        running = attempts.get(ordering_id)
+        if running is not None and running.attempt is attempt:
+            del attempts[ordering_id]
 
 
 class RegisteredAttempts:

@@ -1,8 +1,8 @@
 """Appending a long stream of tasks with bounded memory.
 
 It decides how many records may be unacknowledged and what is remembered of those that failed.
-There is no callback for a record: the oldest future is awaited when the window is full, so
-the thread that feeds the log also hears its answers.
+There is no callback for a record: when the window is full its older half is awaited, so the
+thread that feeds the log also hears its answers.
 """
 
 from collections import deque
@@ -79,12 +79,13 @@ class BulkRun:
             for task in tasks:
                 self._append(task)
                 if len(self._in_flight) >= self.in_flight_max:
-                    self._settle_oldest()
+                    # Half of them at once: to wait for one after each append would be a change
+                    # of threads for each.
+                    self._settle_down_to(self.in_flight_max // 2)
                 if self._interrupted_by is not None:
                     break
         finally:
-            while self._in_flight:
-                self._settle_oldest()
+            self._settle_down_to(0)
             self._report()
         return BulkResult(self._accepted, self._rejected, tuple(self._kept), self._interrupted_by)
 
@@ -98,6 +99,13 @@ class BulkRun:
             self._in_flight.append((task, refused))
             if not isinstance(error, CallerError):
                 self._interrupted_by = error
+
+    def _settle_down_to(self, in_flight: int) -> None:
+        if len(self._in_flight) > in_flight:
+            # The last of them first: usually the one wait for all, as a log answers in order.
+            self._in_flight[len(self._in_flight) - in_flight - 1][1].exception()
+        while len(self._in_flight) > in_flight:
+            self._settle_oldest()
 
     def _settle_oldest(self) -> None:
         task, appended = self._in_flight.popleft()

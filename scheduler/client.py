@@ -14,9 +14,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from actors.model.codec import Command, CommandKind, encode_command, encode_task
+from actors.model.codec import Command, CommandKind, encode_command, encode_parts
 from actors.model.errors import HourhandError, InvalidKey, NodeStopped, StoreUnavailable
-from actors.model.events import TaskEnqueued
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
@@ -36,20 +35,15 @@ from scheduler.admission import (
     target_ms,
 )
 from scheduler.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
+from scheduler.collector import calm_collector
+from scheduler.definition_book import DefinitionBook
+from scheduler.later import LaterRequests
+from scheduler.receipt import Receipt, ReceiptFuture
 from scheduler.settings import ClientSettings, Settings
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
 
 _OUTCOME_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Proof that the log holds a task or command: where it stands, and whose it is."""
-
-    key: TaskKey
-    partition: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,7 @@ def _open_ports(settings: Settings) -> ClientPorts:
     )
 
 
-class SchedulerClient:
+class SchedulerClient(LaterRequests[Receipt]):
     """Appends tasks and commands to the log; safe to use from any number of threads.
 
     Opening asks the log once for its number of partitions and raises LogUnavailable or
@@ -81,8 +75,12 @@ class SchedulerClient:
     it in time (it may still have it), and with NodeStopped after ``close``.
     """
 
+    _calms_collector = False
+
     def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
         ports = ports or _open_ports(settings)
+        self._settings = settings
+        self._calms_collector = settings.calm_collector
         self._begin(
             writer=ports.writer,
             open_stores=ports.open_stores,
@@ -131,14 +129,13 @@ class SchedulerClient:
 
         It fails with TaskInThePast, TaskTooLarge or InvalidTask where nothing was sent.
         """
-        future: Future[Receipt] = Future()
-        started_ms = self._clock.monotonic_ms()
+        future = ReceiptFuture(self._clock, self._telemetry)
         try:
-            appended = self._append(task)
+            key, value = self._admitted(task)
+            future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
             future.set_exception(error)
-            return future
-        return self._receipt_of(appended, task.key, future, started_ms)
+        return future
 
     def schedule_tasks(
         self, tasks: Iterable[Task], on_rejected: OnRejected | None = None
@@ -152,6 +149,8 @@ class SchedulerClient:
         into an exception.  An exception of ``tasks`` itself is raised once what was appended
         before it is settled.
         """
+        if self._calms_collector:
+            calm_collector()
         run = BulkRun(
             append=self._append,
             in_flight_max=self._limits.bulk_in_flight_max,
@@ -226,15 +225,33 @@ class SchedulerClient:
 
     def _append(self, task: Task) -> "Future[Position]":
         """Check a task and hand it to the log; raises CallerError before anything is sent."""
+        key, value = self._admitted(task)
+        return self._append_value(key.ordering_id, value)
+
+    def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
         self._refuse_when_closed()
-        due_ms = target_ms("schedule", checked_task(task).scheduled_time)
-        self._refuse_the_past("the task", due_ms)
-        return self._append_value(task.ordering_id, encoded(encode_task, task))
+        key = checked_task(task)
+        self._refuse_the_past("the task", key.scheduled_ms)
+        return key, encoded(encode_parts, key, task.data)
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
         refuse_large(value, self._limits.record_bytes_max)
         partition = partition_of(ordering_id, self._partition_count)
         return self._writer.append(partition, ordering_id.encode(), value)
+
+    def _append_own(self, task: Task) -> "Future[Receipt]":
+        future = ReceiptFuture(self._clock, self._telemetry)
+        try:
+            self._refuse_when_closed()
+            value = encode_parts(task.key, task.data)
+            future.follow(self._append_value(task.ordering_id, value), task.key)
+        except HourhandError as error:
+            future.set_exception(error)
+        return future
+
+    def _opened_definitions(self) -> DefinitionBook:
+        store = self._opened_stores().definitions
+        return DefinitionBook(store, self._partition_count, self._clock)
 
     def _refuse_the_past(self, what: str, time_ms: int) -> None:
         refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
@@ -242,43 +259,17 @@ class SchedulerClient:
     def _send(
         self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
     ) -> "Future[Receipt]":
-        future: Future[Receipt] = Future()
-        started_ms = self._clock.monotonic_ms()
+        future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
             command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
             value = encoded(encode_command, command)
-            appended = self._append_value(key.ordering_id, value)
+            future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
             future.set_exception(error)
-            return future
-        return self._receipt_of(appended, key, future, started_ms)
+        return future
 
     def _target_ms(self, to: datetime) -> int:
         to_ms = target_ms("reschedule", to)
         self._refuse_the_past("the rescheduled task", to_ms)
         return to_ms
-
-    def _receipt_of(
-        self,
-        appended: "Future[Position]",
-        key: TaskKey,
-        future: "Future[Receipt]",
-        started_ms: float,
-    ) -> "Future[Receipt]":
-        # Once the record is handed over nothing can recall it, so a cancel of the future
-        # must not pretend to.
-        future.set_running_or_notify_cancel()
-
-        def acknowledged(done: "Future[Position]") -> None:
-            error = done.exception()
-            if error is not None:
-                future.set_exception(error)
-                return
-            partition, offset = done.result()
-            duration_ms = self._clock.monotonic_ms() - started_ms
-            self._telemetry.emit(TaskEnqueued(partition, duration_ms))
-            future.set_result(Receipt(key, partition, offset))
-
-        appended.add_done_callback(acknowledged)
-        return future

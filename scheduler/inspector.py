@@ -233,13 +233,14 @@ def _view(
     completion: Completion | None,
     attempts: Sequence[AttemptRecord],
 ) -> TaskView:
-    state = _state(task, completion, attempts)
+    state = state_of(task, completion, attempts)
     return TaskView(key, partition, state, task, completion, tuple(attempts))
 
 
-def _state(
+def state_of(
     task: StoredTask | None, completion: Completion | None, attempts: Sequence[AttemptRecord]
 ) -> TaskState:
+    """Return what a key's row, completion and attempts, by number, say together."""
     closed = completion is not None and completion.result is not CompletionResult.REOPENED
     if completion is not None and closed and (task is None or completion.closes(task.offset)):
         return TaskState(completion.result.value)

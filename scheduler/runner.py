@@ -10,9 +10,10 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import lru_cache
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.errors import HourhandError
@@ -50,27 +51,24 @@ class WorkerRunner(RegisteredAttempts):
         self._gate = gate
         self._telemetry = telemetry
         super().__init__()
-        self._workers = _Workers(settings.workers, "hourhand-worker")
+        self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
         # Suspects of a node run one at a time: if one kills the process, it is known which.
-        self._suspect_lane = _Workers(1, "hourhand-suspects")
+        self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = _LoopThread(settings.async_attempts_max)
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Run the attempt as soon as a worker is free."""
         running = self._registry.add(attempt, executor, listener)
         if attempt.suspect:
-            self._suspect_lane.submit(lambda: self._run(running))
-        elif inspect.iscoroutinefunction(type(executor).execute):
+            self._suspect_lane.submit(running)
+        elif _is_async(type(executor)):
             self._loop.submit(lambda: self._run_async(running))
         else:
-            self._workers.submit(lambda: self._run(running))
+            self._workers.submit(running)
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return for how long user code has been running; 0 before it was called."""
-        running = self._registry.find(attempt)
-        if running is None or running.started_monotonic_ms is None:
-            return 0.0
-        return self._clock.monotonic_ms() - running.started_monotonic_ms
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code has been running for so long."""
+        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
 
     def abandon(self, partitions: Collection[int]) -> None:
         """Cancel async attempts of these partitions, report blocking ones."""
@@ -201,29 +199,37 @@ def _tell_attempt(running: RunningAttempt) -> None:
     running.executor.fence = running.attempt.epoch
 
 
-class _Workers:
-    """Threads that take one job at a time; started as they are needed, up to a limit."""
+@lru_cache(maxsize=256)
+def _is_async(executor: type[Executable]) -> bool:
+    """Whether ``execute`` is a coroutine function; asked anew it would cost more than a task."""
+    return inspect.iscoroutinefunction(executor.execute)
 
-    def __init__(self, threads_max: int, name: str) -> None:
+
+class _Workers:
+    """Threads that take one attempt at a time; started as they are needed, up to a limit."""
+
+    def __init__(self, run: Callable[[RunningAttempt], None], threads_max: int, name: str) -> None:
+        self._run = run
         self._threads_max = threads_max
         self._name = name
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[RunningAttempt | None] = queue.SimpleQueue()
         self._outstanding = 0
-        """Jobs queued or running: each has a thread, up to the limit.  Counting idle threads
-        instead would take one that has just been woken for a free one."""
+        """Attempts queued or running, until there are as many threads as there may be: each has
+        a thread.  Counting idle threads instead would take one just woken for a free one."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
-    def submit(self, job: Callable[[], None]) -> None:
-        with self._lock:
-            self._outstanding += 1
-            if len(self._threads) < min(self._outstanding, self._threads_max):
-                self._add_thread()
-        self._jobs.put(job)
+    def submit(self, running: RunningAttempt) -> None:
+        if len(self._threads) < self._threads_max:
+            with self._lock:
+                self._outstanding += 1
+                if len(self._threads) < min(self._outstanding, self._threads_max):
+                    self._add_thread()
+        self._waiting.put(running)
 
     def close(self) -> None:
         for _ in self._threads:
-            self._jobs.put(None)
+            self._waiting.put(None)
 
     def _add_thread(self) -> None:
         name = f"{self._name}-{len(self._threads)}"
@@ -232,16 +238,14 @@ class _Workers:
         thread.start()
 
     def _work(self) -> None:
-        while True:
-            job = self._jobs.get()
-            if job is None:
-                return
+        while (running := self._waiting.get()) is not None:
             try:
-                job()
+                self._run(running)
             except Exception:
                 logger.exception("a worker failed outside user code; please report this")
-            with self._lock:
-                self._outstanding -= 1
+            if len(self._threads) < self._threads_max:
+                with self._lock:
+                    self._outstanding -= 1
 
 
 class _LoopThread:

@@ -24,8 +24,10 @@ from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
 from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.collector import calm_collector
 from scheduler.lease import Lease
 from scheduler.node import Node
+from scheduler.own_kinds import OwnKinds, open_caller
 from scheduler.runner import WorkerRunner
 from scheduler.settings import Settings
 
@@ -55,13 +57,11 @@ class Scheduler(SchedulerClient):
         executor: Callable[[], Executable],
         telemetry: Telemetry | None = None,
     ) -> None:
-        wiring.checked_factory("executor", executor)
+        executor = wiring.checked_factory("executor", executor)
         clock = wiring.open_clock()
         telemetry = telemetry or wiring.build_telemetry(settings)
         writer, stores, log, partition_count = _open_installation(settings, clock)
-        ports = ClientPorts(
-            writer=writer, open_stores=lambda: stores, clock=clock, telemetry=telemetry
-        )
+        ports = ClientPorts(writer, lambda: stores, clock, telemetry)
         super().__init__(settings, ports)
         self._close_stores = stores.close
         lease = Lease(clock, log.lease_ends_ms)
@@ -72,6 +72,7 @@ class Scheduler(SchedulerClient):
             settings=settings.tree.execution,
         )
         self._systems: list[ThreadedSystem] = []
+        self._own_kinds = _own_kinds(settings, ports, stores, partition_count)
         effects = Effects(
             settings=settings.tree,
             partition_count=partition_count,
@@ -79,7 +80,7 @@ class Scheduler(SchedulerClient):
             writer=writer,
             runner=self._runner,
             telemetry=telemetry,
-            make_executor=executor,
+            make_executor=self._own_kinds.beside(executor),
         )
         try:
             self._node = Node(
@@ -127,6 +128,8 @@ class Scheduler(SchedulerClient):
         """Begin to poll; NodeStopped where this scheduler was stopped before."""
         if self._stop_requested.is_set():
             raise NodeStopped("this scheduler was stopped; make another one to go on")
+        if self._calms_collector:
+            calm_collector()
         self._thread.start()
 
     def stop(self) -> None:
@@ -205,6 +208,7 @@ class Scheduler(SchedulerClient):
         for system in self._systems:
             system.close()
         super().close()
+        self._own_kinds.close()
         self._close_stores()
 
     def _round(self, timeout_ms: int) -> None:
@@ -218,6 +222,22 @@ class Scheduler(SchedulerClient):
             # the group would go on believing in this member until its poll interval ends.
             logger.exception("a round failed and is tried again; please report this")
             self._stop_requested.wait(FAILED_ROUND_PAUSE_S)
+
+
+def _own_kinds(
+    settings: Settings, ports: ClientPorts, stores: Stores, partition_count: int
+) -> OwnKinds:
+    """Return what runs Hourhand's own tasks beside the user's."""
+    return OwnKinds(
+        settings=settings,
+        stores=stores,
+        writer=ports.writer,
+        partition_count=partition_count,
+        clock=ports.clock,
+        telemetry=ports.telemetry,
+        open_messages=partial(wiring.open_messages, settings),
+        open_caller=partial(open_caller, settings.timers),
+    )
 
 
 def _open_installation(settings: Settings, clock: Clock) -> tuple[LogWriter, Stores, TaskLog, int]:

@@ -22,6 +22,7 @@ from pydantic_settings import (
 from actors.model.display import message_of, shown
 from actors.model.errors import SettingsInvalid
 from actors.model.settings import Group, TreeSettings
+from scheduler.door_settings import TOPIC_NAME, RelaySettings, TimerSettings
 from scheduler.kafka_properties import property_complaints
 from scheduler.security import LoginSettings, TlsSettings
 
@@ -31,15 +32,11 @@ CACHE_VARIABLE = "HOURHAND_CACHE"
 """No setting: where ``make up`` keeps the servers it fetched."""
 
 
-_TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
-"""What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
-
-
 class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
-    name: str = Field("hourhand", pattern=_TOPIC_NAME, max_length=240)
-    dead_letter: str = Field("hourhand-dead-letter", pattern=_TOPIC_NAME, max_length=249)
+    name: str = Field("hourhand", pattern=TOPIC_NAME, max_length=240)
+    dead_letter: str = Field("hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
     partitions: int = Field(16, ge=1, le=1_000)
     """Used when a topic is created and as the embedded log's number; fixed from then on."""
     replication: int = Field(1, ge=1, le=9)
@@ -186,7 +183,12 @@ class Settings(BaseSettings):
     cassandra: CassandraSettings = CassandraSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     client: ClientSettings = ClientSettings()
+    relay: RelaySettings = RelaySettings()
+    timers: TimerSettings = TimerSettings()
     tree: TreeSettings = TreeSettings()
+    calm_collector: bool = True
+    """A node that starts, and a client that schedules in bulk, has Python's cyclic collector look
+    at young objects less often, in the whole process; else it takes half of a busy one's time."""
 
     def __init__(self, **values: Any) -> None:
         try:

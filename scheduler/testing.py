@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Self, TypeVar
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.bucket import HOUR_MS
 from actors.model.codec import encode_data
 from actors.model.events import (
     AttemptFinished,
@@ -29,43 +28,30 @@ from actors.model.events import (
 )
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.key import TaskKey, first_key_at
-from actors.model.settings import (
-    ExecutionSettings,
-    TreeSettings,
-    WatermarkSettings,
-    WindowSettings,
-)
+from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.client import ClientPorts, Receipt, SchedulerClient
-from scheduler.settings import GroupSettings, Settings
-from scheduler.virtual import ROUNDS_MAX, VirtualNode, VirtualRunner
-
-VIRTUAL_TREE = TreeSettings(
-    # Background work once an hour at most: a test that lets a year pass should not wait for it.
-    window=WindowSettings(
-        look_ahead_ms=HOUR_MS,
-        prefetch_ms=60_000,
-        clock_check_ms=60_000,
-        slow_attempt_ms=HOUR_MS,
-    ),
-    watermark=WatermarkSettings(interval_ms=HOUR_MS),
-    execution=ExecutionSettings(),
+from scheduler.own_kinds import OwnKinds
+from scheduler.settings import Settings
+from scheduler.timers.recording import RecordingCaller
+from scheduler.virtual import (
+    ROUNDS_MAX,
+    VIRTUAL_GROUP,
+    VIRTUAL_TREE,
+    VirtualNode,
+    VirtualPorts,
+    VirtualRunner,
+    virtual_kinds,
 )
-"""Settings of the tree that suit a clock which jumps."""
 
-_FOR_EVER_MS = 10**15
-
-_VIRTUAL_GROUP = GroupSettings.model_construct(
-    # Not validated: a clock that jumps by a year must not cost the only node its membership.
-    session_timeout_ms=_FOR_EVER_MS,
-    max_poll_interval_ms=_FOR_EVER_MS,
-)
+Told = TypeVar("Told", bound=Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +76,10 @@ class RecordingTelemetry:
         """Keep the event."""
         self.events.append(event)
 
+    def of(self, kind: type[Told]) -> list[Told]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
 
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock you move.
@@ -107,10 +97,14 @@ class VirtualScheduler:
         now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
     ) -> None:
         self.clock = VirtualClock(to_millis(now))
-        self.settings = Settings(tree=tree, group=_VIRTUAL_GROUP)
+        self.settings = Settings(tree=tree, group=VIRTUAL_GROUP)
         self.telemetry = RecordingTelemetry()
         self.broker = MemoryBroker(partitions, self.clock)
         self.stores = open_memory_stores(MemoryStores())
+        self.messages = MemoryMessages(self.clock)
+        """What was sent to topics of others."""
+        self.callbacks = RecordingCaller(self.clock)
+        """What timers called back."""
         self._counted_events = 0
         self._open: int | None = None
         self._executor = executor
@@ -304,7 +298,7 @@ class VirtualScheduler:
                 writer=MemoryWriter(self.broker),
                 runner=runner,
                 telemetry=self.telemetry,
-                make_executor=self._executor,
+                make_executor=self._own_kinds().beside(self._executor),
             )
 
         return VirtualNode(
@@ -314,6 +308,10 @@ class VirtualScheduler:
             clock=self.clock,
             telemetry=self.telemetry,
         )
+
+    def _own_kinds(self) -> OwnKinds:
+        ports = VirtualPorts(self.broker, self.stores, self.telemetry)
+        return virtual_kinds(self.settings, ports, self.messages, self.callbacks)
 
     def _work(self) -> None:
         while self._node is not None and self._node.work():

@@ -9,19 +9,30 @@ import asyncio
 import inspect
 import random
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
 from actors.model.attempts import Attempt
+from actors.model.bucket import HOUR_MS
 from actors.model.events import AttemptAbandoned, AttemptStarted
+from actors.model.settings import (
+    ExecutionSettings,
+    TreeSettings,
+    WatermarkSettings,
+    WindowSettings,
+)
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
+from actors.ports.messages import MessageWriter
 from actors.ports.runner import AttemptListener, Executable
+from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
+from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.attempts import (
     RegisteredAttempts,
     RunningAttempt,
@@ -31,7 +42,30 @@ from scheduler.attempts import (
 )
 from scheduler.lease import Lease
 from scheduler.node import Node
-from scheduler.settings import Settings
+from scheduler.own_kinds import OwnKinds
+from scheduler.settings import GroupSettings, Settings
+from scheduler.timers.executor import Caller
+
+VIRTUAL_TREE = TreeSettings(
+    # Background work once an hour at most: a test that lets a year pass should not wait for it.
+    window=WindowSettings(
+        look_ahead_ms=HOUR_MS,
+        prefetch_ms=60_000,
+        clock_check_ms=60_000,
+        slow_attempt_ms=HOUR_MS,
+    ),
+    watermark=WatermarkSettings(interval_ms=HOUR_MS),
+    execution=ExecutionSettings(),
+)
+"""Settings of the tree that suit a clock which jumps."""
+
+_FOR_EVER_MS = 10**15
+
+VIRTUAL_GROUP = GroupSettings.model_construct(
+    # Not validated: a clock that jumps by a year must not cost the only node its membership.
+    session_timeout_ms=_FOR_EVER_MS,
+    max_poll_interval_ms=_FOR_EVER_MS,
+)
 
 ROUNDS_MAX = 1_000_000
 """A bound on the work between two moments, so that a task which reschedules itself for now
@@ -69,10 +103,10 @@ class VirtualRunner(RegisteredAttempts):
         recorded = attempt.record_start(attempt)
         recorded.add_done_callback(lambda done: self._take_start(running, done))
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return 0: no user code runs between two calls."""
-        del attempt
-        return 0.0
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return nothing: no user code runs between two calls."""
+        del partition, at_least_ms
+        return ()
 
     def abandon(self, partitions: Collection[int]) -> None:
         """Let nobody hear how the attempts of these partitions end."""
@@ -120,6 +154,31 @@ class VirtualRunner(RegisteredAttempts):
 
     def _refuse(self, running: RunningAttempt) -> None:
         self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
+
+
+class VirtualPorts(NamedTuple):
+    """What nodes on one virtual installation share."""
+
+    broker: MemoryBroker
+    stores: Stores
+    telemetry: Telemetry
+
+
+def virtual_kinds(
+    settings: Settings, ports: VirtualPorts, messages: MessageWriter, caller: Caller
+) -> OwnKinds:
+    """Return what runs Hourhand's own tasks on a virtual node; nothing there waits in real time."""
+    return OwnKinds(
+        settings=settings,
+        stores=ports.stores,
+        writer=MemoryWriter(ports.broker),
+        partition_count=len(ports.broker.partitions),
+        clock=ports.broker.clock,
+        telemetry=ports.telemetry,
+        open_messages=lambda: messages,
+        open_caller=lambda: caller,
+        looks_max=1,
+    )
 
 
 class VirtualNode:

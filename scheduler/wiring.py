@@ -11,11 +11,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from actors.model.backoff import attribute_complaint
 from actors.model.errors import InvalidExecutor
+from actors.ports.bulk import BulkStore
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, TaskLog
+from actors.ports.messages import MessageWriter
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from actors.task_executor import TaskExecutor
@@ -73,6 +76,55 @@ def open_stores(settings: Settings) -> Stores:
     return open_embedded(settings)
 
 
+def open_messages(settings: Settings) -> MessageWriter:
+    """Open a producer for topics of others; nothing is asked of the broker yet."""
+    from scheduler.adapters.kafka.messages import KafkaMessages
+
+    return KafkaMessages(settings)
+
+
+def relay_log_settings(settings: Settings) -> Settings:
+    """Return the settings under which the relay's in-topic is read as a log of its own."""
+    relay = settings.relay
+    topic = settings.topic.model_copy(update={"name": relay.in_topic})
+    group = settings.group.model_copy(update={"id": relay.group_id})
+    return settings.model_copy(update={"log": "kafka", "topic": topic, "group": group})
+
+
+def create_relay_topics(settings: Settings) -> list[str]:
+    """Create the relay's in-topic and out-topic where they are missing; return what was made."""
+    from scheduler.adapters.kafka.topics import create_topics
+
+    made: list[str] = []
+    for name in (settings.relay.in_topic, settings.relay.out_topic):
+        topic = settings.topic.model_copy(update={"name": name})
+        made += create_topics(settings.model_copy(update={"topic": topic}))
+    return made
+
+
+def open_bulk(settings: Settings) -> BulkStore:
+    """Open the stores for jobs over whole buckets; raises as ``open_stores``."""
+    if settings.store == "cassandra":
+        from scheduler.adapters.cassandra.bulk import open_bulk as open_cassandra
+
+        return open_cassandra(settings)
+    from scheduler.adapters.embedded.bulk import open_bulk as open_embedded
+
+    return open_embedded(settings)
+
+
+def keep_nodes_out(settings: Settings) -> Callable[[], None]:
+    """Hold the lock of an embedded folder, which has one writer at a time; return its release.
+
+    Raises FolderLocked where a node works there.  A store on servers needs nobody to stop.
+    """
+    if settings.store == "cassandra":
+        return lambda: None
+    from scheduler.adapters.embedded.folder import FolderLock
+
+    return FolderLock(settings.embedded.folder).release
+
+
 def migrate(settings: Settings) -> list[str]:
     """Create what is missing of tables and topics; return what was done, one line each.
 
@@ -122,6 +174,15 @@ def serve_metrics(settings: Settings, port: int) -> tuple[Telemetry, MetricsServ
     served_port, close = metrics.serve(port)
     telemetry = CompositeTelemetry(build_telemetry(settings), metrics)
     return telemetry, MetricsServer(served_port, close)
+
+
+def build_metrics(settings: Settings) -> tuple[Telemetry, Any]:
+    """Build telemetry that also counts, and return what the counts are read from."""
+    from scheduler.adapters.metrics import PrometheusTelemetry
+    from scheduler.adapters.telemetry import CompositeTelemetry
+
+    metrics = PrometheusTelemetry()
+    return CompositeTelemetry(build_telemetry(settings), metrics), metrics.registry
 
 
 def load_executor(path: str) -> ExecutorFactory:

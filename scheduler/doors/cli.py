@@ -5,7 +5,15 @@ Decides names and order only; each command lives with others of its kind.
 
 import typer
 
-from scheduler.doors import node_commands, reading_commands, task_commands
+from scheduler.doors import (
+    node_commands,
+    pipeline_commands,
+    reading_commands,
+    recurring_commands,
+    relay_commands,
+    task_commands,
+    timers_commands,
+)
 
 app = typer.Typer(
     name="hourhand",
@@ -37,6 +45,10 @@ app.command()(task_commands.retry)
 app.command()(reading_commands.show)
 app.command("list")(reading_commands.list_tasks)
 app.command()(reading_commands.outcome)
+app.add_typer(recurring_commands.app, name="recurring")
+app.add_typer(relay_commands.app, name="relay")
+app.command()(timers_commands.timers)
+app.add_typer(pipeline_commands.app, name="pipeline")
 app.command()(node_commands.migrate)
 app.command()(node_commands.demo)
 app.command("settings")(reading_commands.show_settings)

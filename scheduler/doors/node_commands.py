@@ -58,30 +58,24 @@ def run(
       hourhand run --executor invoices:SendInvoice --metrics-port 9464 --set log=kafka
     """
     with command_session(config, assignments, debug=debug) as settings, ExitStack() as closing:
-        _log_to_stderr(log_level)
+        log_to_stderr(log_level)
         factory = wiring.load_executor(executor)
-        telemetry = _telemetry(settings, metrics_port, closing)
+        telemetry = open_telemetry(settings, metrics_port, closing)
         scheduler = Scheduler(settings, executor=factory, telemetry=telemetry)
         try:
-            _calm_the_collector()
+            # What is there by now stays: the collector need not walk it again.
+            gc.freeze()
             with scheduler.stopped_by_signals():
                 scheduler.start()
                 say("the node runs; Ctrl-C lets running attempts finish and stops it")
                 scheduler.wait()
         except KeyboardInterrupt:
-            _leave_at_once()
+            leave_at_once()
         say("the node has stopped")
 
 
-def _calm_the_collector() -> None:
-    """Collect less often: this process is a node and nothing else, and its tree frees its
-    actors without the collector, which would otherwise run all the time.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
-def _log_to_stderr(level: str) -> None:
+def log_to_stderr(level: str) -> None:
+    """Show the node's log from a level on; SettingsInvalid where there is no such level."""
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
@@ -90,7 +84,8 @@ def _log_to_stderr(level: str) -> None:
     logging.getLogger("hourhand").setLevel(number)
 
 
-def _telemetry(settings: Settings, metrics_port: int | None, closing: ExitStack) -> Telemetry:
+def open_telemetry(settings: Settings, metrics_port: int | None, closing: ExitStack) -> Telemetry:
+    """Build telemetry, with metrics served on a port where one is given."""
     if metrics_port is None:
         return wiring.build_telemetry(settings)
     try:
@@ -105,7 +100,7 @@ def _telemetry(settings: Settings, metrics_port: int | None, closing: ExitStack)
     return telemetry
 
 
-def _leave_at_once() -> None:
+def leave_at_once() -> None:
     """End the process without waiting for user code, which may never end."""
     say("left at once; what was running runs again")
     logging.shutdown()

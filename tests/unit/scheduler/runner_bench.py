@@ -12,8 +12,8 @@ from actors.model.task import StoredTask, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
 from scheduler.runner import WorkerRunner
+from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
-from tests.unit.fakes import RecordingTelemetry
 
 TIMEOUT_S = 30
 """Generous: a busy machine stops a thread for seconds, and only a failing test waits for it."""

@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.attempts import Attempt, Ending
 from actors.model.errors import StoreUnavailable

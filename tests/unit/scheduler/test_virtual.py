@@ -1,9 +1,9 @@
 """VirtualRunner: the same promises as the real one, one attempt at a time in the test's thread."""
 
 from concurrent.futures import Future
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, AttemptEnded, Ending
@@ -12,9 +12,9 @@ from actors.model.events import AttemptAbandoned, AttemptStarted
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.ports.runner import Executable
+from scheduler.testing import RecordingTelemetry
 from scheduler.virtual import VirtualRunner
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
-from tests.unit.fakes import RecordingTelemetry
 
 
 class Async:
@@ -161,7 +161,7 @@ def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:
     bench.runner.settle(attempt)
     bench.start(attempt=an_attempt(number=2))
 
-    assert bench.runner.running_ms(attempt) == 0
+    assert not bench.runner.long_running(attempt.partition, 0)
 
 
 def test_p16_an_outcome_that_nobody_settled_is_told_to_the_adopter() -> None:
