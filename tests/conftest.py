@@ -6,32 +6,16 @@ import pytest
 
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 
 @pytest.fixture(scope="session")
 def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """One Kafka broker for the session; the tests are skipped, saying why, without Java."""
-    try:
-        server = KafkaServer(tmp_path_factory.mktemp("kafka"))
-        server.start()
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Kafka: {error}")
-    try:
-        yield server
-    finally:
-        server.stop()
+    yield from running(lambda: KafkaServer(tmp_path_factory.mktemp("kafka")))
 
 
 @pytest.fixture(scope="session")
 def cassandra_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
     """One Cassandra node for the session; the tests are skipped, saying why, without Java."""
-    try:
-        server = CassandraServer(tmp_path_factory.mktemp("cassandra"))
-        server.start()
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Cassandra: {error}")
-    try:
-        yield server
-    finally:
-        server.stop()
+    yield from running(lambda: CassandraServer(tmp_path_factory.mktemp("cassandra")))

@@ -18,7 +18,7 @@ from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import done
 from tests.integration.test_cassandra_migration import PROGRAM, REPOSITORY
 from tests.servers.cassandra import DATACENTER, CassandraServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.cluster]
 
@@ -45,12 +45,7 @@ def migrate_through(server: CassandraServer, address: str) -> "subprocess.Popen[
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
     """Three nodes, started one after another."""
-    try:
-        server = CassandraServer(tmp_path_factory.mktemp("cluster"), nodes=3)
-        with server:
-            yield server
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Cassandra: {error}")
+    yield from running(lambda: CassandraServer(tmp_path_factory.mktemp("cluster"), nodes=3))
 
 
 def claim_within(stores: Stores, *, tries: int) -> None:

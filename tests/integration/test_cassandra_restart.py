@@ -18,7 +18,7 @@ from scheduler.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 from tests.conformance.writers_suite import delete_hour, versions, write_all
 from tests.servers.cassandra import CassandraServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -31,13 +31,7 @@ LIVING, SWEPT, SWEPT_LATE = 1, 2, 3
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
     """A server that only this test uses, as it stops it."""
-    try:
-        server = CassandraServer(tmp_path_factory.mktemp("restarted"))
-        server.start()
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Cassandra: {error}")
-    yield server
-    server.stop()
+    yield from running(lambda: CassandraServer(tmp_path_factory.mktemp("restarted")))
 
 
 def wait_until_found(stores: Stores) -> None:

@@ -18,7 +18,7 @@ from scheduler.settings import KafkaSettings, Settings, TopicSettings
 from tests.conformance.kafka_world import MachineClock
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.cluster]
 
@@ -30,12 +30,7 @@ PAUSE = threading.Event()
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """Three brokers of this file alone, as two of them will die."""
-    try:
-        server = KafkaServer(tmp_path_factory.mktemp("brokers"), brokers=3)
-        with server:
-            yield server
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Kafka: {error}")
+    yield from running(lambda: KafkaServer(tmp_path_factory.mktemp("brokers"), brokers=3))
 
 
 def settings_of(cluster: KafkaServer, name: str) -> Settings:

@@ -12,7 +12,7 @@ from scheduler.adapters.kafka.writer import KafkaWriter
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S, Bench, append_all, poll_for, poll_until
 from tests.servers.kafka import KafkaServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -22,15 +22,7 @@ COMMIT_QUIET_S = 3.0
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[KafkaServer]:
     """A broker of this test alone, as it will be hurt."""
-    server = KafkaServer(tmp_path)
-    try:
-        server.start()
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real Kafka: {error}")
-    try:
-        yield server
-    finally:
-        server.stop()
+    yield from running(lambda: KafkaServer(tmp_path))
 
 
 def test_a_broker_that_restarts_ends_the_lease_and_loses_nothing(broker: KafkaServer) -> None:

@@ -118,7 +118,7 @@ class Member:
             writer=MemoryWriter(group.broker),
             runner=self.runner if self._held else runner,
             telemetry=self.telemetry,
-            make_executor=group.journal.make_executor,
+            make_executor=lambda _ordering_id: group.journal.make_executor(),
         )
 
     def count(self, kind: type) -> int:

@@ -4,7 +4,7 @@ It keeps the contract of ``actors.ports.runner.Runner`` with the registry of the
 ``begin`` and ``end`` play the worker.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from actors.model.attempts import Attempt
 from actors.model.events import AttemptAbandoned
@@ -66,12 +66,9 @@ class HeldRunner(RegisteredAttempts):
                 ended = ended_well(each.attempt, outcome, now_ms, now_ms)
             self._registry.end(each, ended)
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return for how long user code has been running."""
-        found = self._registry.find(attempt)
-        if found is None or found.started_monotonic_ms is None:
-            return 0.0
-        return self._clock.monotonic_ms() - found.started_monotonic_ms
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code has been running for so long."""
+        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
 
     def abandon(self, partitions: Collection[int]) -> None:
         """Let nobody hear of these."""

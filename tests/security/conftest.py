@@ -1,7 +1,6 @@
 """Servers that let in only who proves it, one of each for all tests of this folder."""
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 import pytest
 
@@ -9,7 +8,7 @@ from tests.security.authority import CLIENT, SECRET, Authority
 from tests.security.cassandra_rights import locked_server, make_users
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.running import running
 
 _JAAS = "org.apache.kafka.common.security"
 _KAFKA_PROPERTIES = {
@@ -26,20 +25,6 @@ _KAFKA_PROPERTIES = {
         f"{_JAAS}.scram.ScramLoginModule required;"
     ),
 }
-
-AnyServer = TypeVar("AnyServer", KafkaServer, CassandraServer)
-
-
-def running(server: AnyServer) -> Iterator[AnyServer]:
-    """Start a server for a fixture and stop it; the tests are skipped, saying why, without Java."""
-    try:
-        server.start()
-    except (ToolMissing, FetchFailed) as error:
-        pytest.skip(f"no real server: {error}")
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="package")
@@ -59,18 +44,19 @@ def secure_kafka(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority
 ) -> Iterator[KafkaServer]:
     """A broker with three locked doors, and an authorizer behind all of them."""
-    server = KafkaServer(
-        tmp_path_factory.mktemp("secure-kafka"),
-        listeners={"TLS": "SSL", "MUTUAL": "SSL", "SASL": "SASL_SSL"},
-        properties={
-            **_KAFKA_PROPERTIES,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(authority.server_pem),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(authority.ca_file),
-        },
+    yield from running(
+        lambda: KafkaServer(
+            tmp_path_factory.mktemp("secure-kafka"),
+            listeners={"TLS": "SSL", "MUTUAL": "SSL", "SASL": "SASL_SSL"},
+            properties={
+                **_KAFKA_PROPERTIES,
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(authority.server_pem),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(authority.ca_file),
+            },
+        )
     )
-    yield from running(server)
 
 
 @pytest.fixture(scope="package")
@@ -78,7 +64,7 @@ def locked_cassandra(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority
 ) -> Iterator[CassandraServer]:
     """A node with TLS, logins and rights, its users and a keyspace made by one of them."""
-    server = locked_server(tmp_path_factory.mktemp("locked-cassandra"), authority)
-    for started in running(server):
+    folder = tmp_path_factory.mktemp("locked-cassandra")
+    for started in running(lambda: locked_server(folder, authority)):
         make_users(started, authority)
         yield started

@@ -15,10 +15,10 @@ from tests.conformance.store_values import done
 from tests.security.authority import SECRET, Authority
 from tests.security.cassandra_rights import a_context, cassandra_settings, encrypted
 from tests.security.clients import login, trusting, with_certificate
-from tests.security.conftest import running
 from tests.security.one_task import a_task, run_one_task
 from tests.security.test_injection import assert_held
 from tests.servers.cassandra import CassandraServer
+from tests.servers.running import running
 
 pytestmark = pytest.mark.integration
 
@@ -139,7 +139,7 @@ def mutual(
 ) -> Iterator[CassandraServer]:
     """A node that asks for a certificate."""
     yield from running(
-        CassandraServer(
+        lambda: CassandraServer(
             tmp_path_factory.mktemp("mutual-cassandra"),
             client={"ssl_context": a_context(authority)},
             configuration=encrypted(authority, mutual=True),

@@ -4,6 +4,7 @@ Each yields one sentence for each violation, as those of ``invariants`` do.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from actors.model.codec import Command, CommandKind
 from actors.model.events import (
@@ -32,6 +33,8 @@ REACTION_MS = 500.0
 """How long a durable record may take to reach the attempt it concerns."""
 LATENESS_MAX_MS = 1_200.0
 """How late a healthy task may be while nothing disturbs the installation."""
+FAST_ANSWER_MS = 10.0
+"""How long an answer of the store is under way in good weather, at most."""
 _CLOSING = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
 """Outcomes of a cancel or drop after which no further attempt starts."""
 RECOVERY_MS = 8_000.0
@@ -56,14 +59,13 @@ def p3_one_at_a_time(run: Run) -> Complaints:
 def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)
-    # Stored means that the owner knows: a slow store's answer may be under way for so long.
-    slack_ms = 2 * run.clocks_apart_ms + SLOW_ANSWER_MS * run.pace
+    known_ms, fell_due_ms = _known_since(run), _fell_due(run)
     outside: set[TaskKey] = set()
     stored: dict[TaskKey, float] = {}
     for row in run.history.of(RowStored):
         # A row from outside counts from when the owner was told of it, where it was.
         if row.key not in stored or row.key in outside:
-            stored[row.key] = row.at_ms
+            stored[row.key] = known_ms(row.at_ms)
         if row.offset < 0:
             outside.add(row.key)
     first_start: dict[TaskKey, Started] = {}
@@ -75,19 +77,65 @@ def p4_in_order(run: Run) -> Complaints:
         keys[key.ordering_id].append(key)
     for siblings in keys.values():
         for index, earlier in enumerate(siblings):
-            due_ms = earlier.scheduled_ms - run.wall_at_start_ms - slack_ms
-            if stored[earlier] >= due_ms or earlier not in first_start:
+            if earlier not in first_start:
                 # What never ran was withdrawn, so nothing can have overtaken it.
                 continue
             closed_ms = min((each.at_ms for each in run.completed[earlier]), default=float("inf"))
             for later in siblings[index + 1 :]:
                 begun = first_start.get(later)
-                if begun is None or stored[later] >= due_ms:
+                if begun is None or begun.at_ms >= closed_ms:
                     continue
-                # While a command is decided, its task is out of the queue.
-                out = any(first <= begun.at_ms <= last for first, last in decided[earlier])
-                if begun.at_ms < closed_ms and not out:
+                if max(stored[earlier], stored[later]) >= fell_due_ms(earlier, begun):
+                    continue
+                # While a command is decided, its task is out of the queue, and the next one gets
+                # its turn; a worker may become free for that one long after.
+                out = any(first <= begun.queued_ms <= last for first, last in decided[earlier])
+                if not out:
                     yield f"{later} started before {earlier} was closed"
+
+
+def _known_since(run: Run) -> Callable[[float], float]:
+    """Return a function from when a row was stored to when its owner knows: a slow store's
+    answer may be under way for long, and a node that is frozen hears it when it goes on.
+
+    How slow a write is, is settled when it is sent: one sent in a storm may take effect and be
+    answered after it.
+    """
+    slow_ms = SLOW_ANSWER_MS * run.pace
+    happened = list(run.history.of(Happened))
+    storms = [h for h in happened if h.what.startswith("store:")]
+    pauses = [h for h in happened if h.what == "pause"]
+
+    def since(at_ms: float) -> float:
+        sent_ms = [min(at_ms, h.until_ms) for h in storms if h.at_ms <= at_ms]
+        answered_ms = max(at_ms + FAST_ANSWER_MS, *(sent + slow_ms for sent in sent_ms), at_ms)
+        woken = (h.until_ms for h in pauses if h.at_ms <= answered_ms and at_ms <= h.until_ms)
+        return max(answered_ms, *woken, at_ms)
+
+    return since
+
+
+def _fell_due(run: Run) -> Callable[[TaskKey, Started], float]:
+    """Return a function from a key to when it fell due for whoever started a later one.
+
+    A node that had the partition by then goes by its own clock; otherwise any node may have
+    handed it on, by the clock that was furthest ahead.
+    """
+    since: dict[tuple[str, int, int], float] = {}
+    for entry in run.noted():
+        if isinstance(entry.event, PartitionAssigned):
+            place = (entry.node, entry.event.partition, entry.event.epoch)
+            since.setdefault(place, entry.at_ms)
+
+    def fell_due_ms(key: TaskKey, begun: Started) -> float:
+        due_ms = key.scheduled_ms - run.wall_at_start_ms
+        own_ms = key.scheduled_ms - begun.wall_ms + begun.at_ms
+        had_it = since[begun.node, begun.partition, begun.epoch] < own_ms
+        if had_it and not run.clock_stepped(begun.node, begun.at_ms):
+            return own_ms
+        return due_ms - run.clocks_apart_ms
+
+    return fell_due_ms
 
 
 def _decided(run: Run) -> dict[TaskKey, list[tuple[float, float]]]:
@@ -107,26 +155,21 @@ def _unread_starts(run: Run) -> Complaints:
 
     What a failed tree had handed to the runner already goes on under its successor at once.
     """
-    epochs: dict[tuple[str, int], int] = {}
+    assigned_ms: dict[tuple[str, int], float] = {}
     ready: set[tuple[str, int]] = set()
-    begun: set[tuple[str, int, TaskKey]] = set()
     for entry in run.history.entries:
         match entry:
-            case Noted(node=node, event=PartitionAssigned(partition=partition, epoch=epoch)):
+            case Noted(node=node, event=PartitionAssigned(partition=partition)):
                 ready.discard((node, partition))
-                if epochs.get((node, partition)) != epoch:
-                    epochs[node, partition] = epoch
-                    begun = {each for each in begun if each[:2] != (node, partition)}
+                assigned_ms[node, partition] = entry.at_ms
             case Noted(node=node, event=CatchUpEnded(partition=partition)):
                 ready.add((node, partition))
-            case Noted(node=node, event=AttemptRefused(partition=partition, key=key)):
-                begun.add((node, partition, key))
             case CaughtUp(undurable=undurable) if undurable:
                 yield f"{entry.node} caught up on {entry.partition} without {undurable}"
-            case Started(node=node, partition=partition, key=key):
-                if (node, partition) not in ready and (node, partition, key) not in begun:
+            case Started(node=node, partition=partition, key=key, queued_ms=queued_ms):
+                early = (node, partition) not in ready
+                if early and queued_ms >= assigned_ms[node, partition]:
                     yield f"{key} started on {node} before it had caught up"
-                begun.add((node, partition, key))
             case _:
                 pass
 
@@ -173,11 +216,12 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
             if since(start.partition, record.offset) < start.queued_ms - REACTION_MS * run.pace
         ]
         newest = max((r.offset for r in known if isinstance(r, StoredTask)), default=-1)
-        # Where clocks are set back, or the owner before was ahead, a key that was due waits once
-        # more, for the same moment as the record, and either may come first.
-        waited_again = start.wall_ms < start.key.scheduled_ms + REACTION_MS * run.pace and (
-            (start.number > 1 and run.clock_stepped(start.node, start.at_ms))
-            or (start.node, start.key) in refused
+        # Where its clock was set back, a key that was due waits once more, for the same moment as
+        # the record, and either may come first.
+        waited_again = (
+            start.wall_ms < start.key.scheduled_ms + REACTION_MS * run.pace
+            and run.clock_stepped(start.node, start.at_ms)
+            and (start.number > 1 or (start.node, start.key) in refused)
         )
         if newest > start.offset and not waited_again:
             yield f"{start.key} ran the data of {start.offset}, {newest} was durable before"
@@ -210,19 +254,23 @@ def p7_isolation(run: Run) -> Complaints:
     ]
     base_ms, slack_ms = run.wall_at_start_ms, 2 * run.clocks_apart_ms
     stored = {row.key: row.at_ms for row in run.history.of(RowStored)}
-    # A healthy task starts twice only as a suspect, and those wait for each other by design.
-    suspected = {s.key.ordering_id: s.at_ms + recovery_ms for s in run.started if s.number > 1}
+    # A healthy task starts twice only as a suspect, and those wait for each other by design: so
+    # does what is due behind one, from when it queued until it was run.
+    suspected: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for each in run.started:
+        if each.number > 1:
+            last_ms = each.at_ms + REACTION_MS * run.pace
+            suspected[each.key.ordering_id].append((each.queued_ms, last_ms))
     seen: set[TaskKey] = set()
     for start in run.started:
         ordering_id = start.key.ordering_id
         if start.key in seen or not ordering_id.startswith(HEALTHY):
             continue
         seen.add(start.key)
-        if start.at_ms <= suspected.get(ordering_id, -1.0):
-            continue
         expected_ms = max(start.key.scheduled_ms - base_ms, stored.get(start.key, 0.0))
         late_ms = start.at_ms - expected_ms
-        calm = not any(first <= start.at_ms and expected_ms <= end for first, end in disturbed)
+        excused = (*disturbed, *suspected[ordering_id])
+        calm = not any(first <= start.at_ms and expected_ms <= end for first, end in excused)
         if (
             calm
             and late_ms > LATENESS_MAX_MS * run.pace + slack_ms

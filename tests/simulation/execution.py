@@ -6,7 +6,7 @@ keeps attempts in the engine's own registry and asks the engine's own gate.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
@@ -134,12 +134,9 @@ class SimulatedRunner(RegisteredAttempts):
         lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
         self._queues[lane].append(_Slot(running, self._clock.monotonic_ms()))
 
-    def running_ms(self, attempt: Attempt) -> float:
-        """Return for how long user code has been running."""
-        running = self._registry.find(attempt)
-        if running is None or running.started_monotonic_ms is None:
-            return 0.0
-        return self._clock.monotonic_ms() - running.started_monotonic_ms
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code has been running for so long."""
+        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
 
     def abandon(self, partitions: Collection[int]) -> None:
         """Cancel what can be cancelled, report the rest, tell nobody how it ends."""

@@ -8,7 +8,8 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 
-from tests.simulation.fault_kinds import FAULTS, FaultyWorld
+from tests.simulation.fault_kinds import FAULTS
+from tests.simulation.faulty_world import FaultyWorld
 
 OFF_SHARE = 0.35
 """How often a seed switches a kind of fault off."""

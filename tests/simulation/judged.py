@@ -4,7 +4,7 @@ It sorts the history and answers questions about it; it judges nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,9 +42,8 @@ class Run:
     tree: TreeSettings
     attempts_max: int
     """Attempts that the executors' policy allows."""
-    queued_beyond_max: int
-    """Tasks that may pass through memory beside the window before it is shrunk: two polls, the
-    second of which was under way."""
+    polled_most: Mapping[int, int]
+    """Records that the largest poll brought, by partition."""
     pace: float
     """How many times longer than usual everything took."""
     wall_at_start_ms: float

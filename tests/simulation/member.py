@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.kernel.context import ActorContext, Failure
+from actors.kernel.context import ActorContext, Failure, context_of
 from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy, default_wait
@@ -116,7 +116,7 @@ class Member:
                 writer=MemoryWriter(site.broker),
                 runner=self.runner,
                 telemetry=self,
-                make_executor=lambda: SimulatedExecutor(site.policy),
+                make_executor=lambda _ordering_id: SimulatedExecutor(site.policy),
             ),
             make_system=make_system,
             commit_interval_ms=group.commit_interval_ms,
@@ -183,7 +183,7 @@ class Member:
     def contexts(self) -> Iterator[ActorContext]:
         """Yield the actors of the tree that lives now, parents first."""
         root = self.node._root
-        waiting = [] if root is None else [root._context]
+        waiting = [] if root is None else [context_of(root)]
         while waiting:
             context = waiting.pop()
             if context.alive:

@@ -43,6 +43,8 @@ class Network:
     store: Weather = field(default_factory=Weather)
     log: Weather = field(default_factory=Weather)
     commits: Weather = field(default_factory=Weather)
+    next_save: Weather | None = None
+    """How the next save of a watermark fares, where that is another matter."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many requests fared how badly."""
     _actions: list[tuple[float, int, str, bool, Callable[[], None]]] = field(default_factory=list)
@@ -52,11 +54,19 @@ class Network:
 
     def clear(self) -> None:
         """Let every new request be served soon."""
-        self.store, self.log, self.commits = Weather(), Weather(), Weather()
+        self.store, self.log = Weather(), Weather()
+        self.commits, self.next_save = Weather(), None
 
     def to_store(self, sender: str) -> Deliver:
         """Return one node's way to the store."""
-        return lambda request: self._carry(sender, request, self.store, in_order=False)
+
+        def carry(request: Request[Any]) -> None:
+            weather = self.store
+            if request.kind == "save_watermark" and self.next_save is not None:
+                weather, self.next_save = self.next_save, None
+            self._carry(sender, request, weather, in_order=False)
+
+        return carry
 
     def to_log(self, request: Request[Any]) -> None:
         """Carry an append, a dead letter or a commit; they keep their order."""

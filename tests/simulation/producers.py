@@ -24,7 +24,6 @@ _POISON: tuple[bytes, ...] = (
     b'{"orderingId":"h0","scheduledTime":"soon","uniquenessKey":"x","taskData":{},"version":1}',
     b"x" * 3_000,
 )
-_LATE_MS = (3_000, 60_000, 600_000, 7_200_000, 30 * 3_600_000, 2 * 86_400_000)
 
 
 class Producers:
@@ -63,14 +62,14 @@ class Producers:
             )
             return self._send_task(due_ms, self._maker.healthy_id(), misplaced=True)
         else:
-            due_ms = self._maker.clock.now_ms() - self._rng.choice(_LATE_MS)
+            due_ms = self._maker.clock.now_ms() - self._rng.choice(self._workload.late_ms)
             return self._send_task(due_ms, self._maker.healthy_id())
         return None
 
     def send_late(self) -> int:
         """Append overdue tasks of one id, the first of which lasts; return their partition."""
         ordering_id = self._maker.sick_id()
-        first_ms = self._maker.clock.now_ms() - self._rng.choice(_LATE_MS)
+        first_ms = self._maker.clock.now_ms() - self._rng.choice(self._workload.late_ms)
         plans = [[self._maker.hang()], ["ok:5"], ["ok:5"]][self._rng.randrange(2) :]
         for number, runs in enumerate(plans):
             key = TaskKey(first_ms + 500 * number, ordering_id, self._maker.next_name())

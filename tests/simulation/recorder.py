@@ -56,6 +56,8 @@ class Recorder(StoreRecorder):
         """By process: what ended well there and is not known to be durable."""
         self._ends: dict[tuple[str, int], int] = {}
         self._delivered: dict[int, int] = {}
+        self.polled_most: Counter[int] = Counter()
+        """By partition: the records of the largest poll."""
         self._peaks: dict[tuple[str, int], tuple[int, int, int]] = {}
         self.counts: Counter[str] = Counter()
         self.exhausted: dict[TaskKey, None] = {}
@@ -184,7 +186,9 @@ class Recorder(StoreRecorder):
     # What nodes report.
 
     def delivered(self, records: Sequence[LogRecord]) -> None:
-        """Count what comes again."""
+        """Count what comes again, and how much at once."""
+        polled = Counter(record.partition for record in records)
+        self.polled_most |= polled
         for record in records:
             if record.offset < self._delivered.get(record.partition, 0):
                 self.counts["record delivered again"] += 1

@@ -9,6 +9,7 @@ from actors.model.settings import TreeSettings
 from scheduler.settings import GroupSettings, Settings
 
 FOLDER = Path(__file__).parent / "scenarios"
+LATE_MS = (3_000, 60_000, 600_000, 7_200_000, 30 * 3_600_000, 2 * 86_400_000)
 
 
 class _Part(BaseModel):
@@ -22,6 +23,8 @@ class Workload(_Part):
     """Ids whose tasks are short and succeed; promise P7 is judged by them."""
     sick_ordering_ids: int = 3
     """Ids whose tasks fail, hang, retry and block."""
+    sick: float = 0.35
+    """Share of tasks that are of those."""
     tasks_per_s: float = 3.0
     commands_per_s: float = 0.5
     strange_per_s: float = 0.2
@@ -34,6 +37,12 @@ class Workload(_Part):
     """Share of tasks that get a command at about the moment they fall due."""
     again: float = 0.0
     """Share of tasks that are scheduled once more, with new data, after they fell due."""
+    volleys_per_s: float = 0.0
+    """Times at which many tasks are sent at one moment."""
+    volley_tasks: int = 0
+    """Tasks of one volley, of many ids, due within the next few seconds."""
+    late_ms: tuple[int, ...] = LATE_MS
+    """How far in the past the late records of foreign producers are due, one of these."""
     backlog_tasks: int = 0
     """Tasks of foreign producers, overdue and far ahead, all sent in the first seconds."""
     backlog_ahead_ms: int = 40_000

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from scheduler.in_flight import POLL_RECORDS_MAX
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
 from tests.simulation.scenario import Scenario
@@ -72,7 +71,7 @@ def judge(world: World) -> Iterator[str]:
         pace=world.pace,
         wall_at_start_ms=world.wall_at_start_ms,
         attempts_max=world.scenario.workload.attempts_max,
-        queued_beyond_max=2 * min(POLL_RECORDS_MAX, world.settings.tree.window.tasks_max),
+        polled_most=world.recorder.polled_most,
     )
     for invariant in INVARIANTS:
         for sentence in islice(invariant(run), COMPLAINTS_MAX):

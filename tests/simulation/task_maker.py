@@ -38,7 +38,7 @@ class TaskMaker:
     def ordering_id(self) -> str:
         """Return the ordering id of the next task."""
         load = self._workload
-        sick = self._rng.random() < 0.35 and load.sick_ordering_ids
+        sick = self._rng.random() < load.sick and load.sick_ordering_ids
         return self.sick_id() if sick else f"{HEALTHY}{self._rng.randrange(load.ordering_ids)}"
 
     def sick_id(self) -> str:

@@ -77,6 +77,7 @@ class WorkloadDriver:
         self._repeat(load.commands_per_s, self._send_command, until_ms)
         self._repeat(load.strange_per_s, self._send_strange, until_ms)
         self._repeat(load.outside_per_s, self.outside.write_batch, until_ms)
+        self._repeat(load.volleys_per_s, self._send_volley, until_ms)
 
     def drop(self, keys: Iterable[TaskKey]) -> None:
         """Drop what an operator would find blocked."""
@@ -123,6 +124,13 @@ class WorkloadDriver:
         due_ms = self._clock.now_ms() // 1000 * 1000 + self._maker.paced(3_000)
         key = TaskKey(due_ms, f"{SICK}0", self._maker.next_name())
         self._schedule(key, self._maker.plan(["ok:30"], blocking=True))
+
+    def _send_volley(self) -> None:
+        """Send what is due soon and more than memory may hold, so that one poll brings it all."""
+        for _ in range(self._workload.volley_tasks):
+            due_ms = self._clock.now_ms() + self._rng.randrange(self._maker.paced(4_000))
+            key = TaskKey(due_ms, self._maker.healthy_id(), self._maker.next_name())
+            self._schedule(key, self._maker.data(key.ordering_id))
 
     def _schedule(self, key: TaskKey, data: dict[str, JsonValue]) -> None:
         future = self._client.schedule_task(self._maker.task(key, data))

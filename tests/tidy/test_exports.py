@@ -56,6 +56,18 @@ def test_importing_the_library_loads_no_driver() -> None:
     assert not _loaded_after("from scheduler import *") & DRIVERS
 
 
+def test_importing_the_library_loads_no_settings_before_they_are_named() -> None:
+    """Half of the time of an import, for who only defines an executor or a task."""
+    assert "pydantic_settings" not in _loaded_after("import scheduler")
+    assert "pydantic_settings" in _loaded_after("from scheduler import Settings")
+
+
+def test_a_name_that_does_not_exist_is_refused_as_any_module_does() -> None:
+    """What is loaded late is listed all the same."""
+    assert not hasattr(scheduler, "Shceduler")
+    assert set(scheduler.__all__) <= set(dir(scheduler))
+
+
 def test_the_two_packages_can_be_imported_in_either_order() -> None:
     """No import works only because another one came before."""
     both = {"actors", "scheduler"}

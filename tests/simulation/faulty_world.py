@@ -1,0 +1,68 @@
+"""What faults see of a world, and how one lasts.
+
+It decides nothing; the kinds of fault are for the modules beside it.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.group import Coordinator
+from scheduler.adapters.memory.stores import MemoryStores
+from tests.simulation.history import Happened
+from tests.simulation.member import Member
+from tests.simulation.network import Network
+
+Fault = Callable[["FaultyWorld", random.Random], None]
+
+
+class FaultyWorld(Protocol):
+    """What faults are done to."""
+
+    network: Network
+    broker: MemoryBroker
+    data: MemoryStores
+    pace: float
+    """How many times longer everything lasts than what is said here."""
+
+    @property
+    def members(self) -> list[Member]:
+        """The nodes that live, in the order of their names."""
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The group's coordinator."""
+
+    def now_ms(self) -> float:
+        """Return the virtual time passed."""
+
+    def after(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+
+    def note(self, entry: Happened) -> None:
+        """Keep what happened."""
+
+    def start_member(self, name: str | None = None) -> None:
+        """Start a node, a new one where no name is given."""
+
+    def stop_member(self, member: Member) -> None:
+        """Ask a node to stop gracefully."""
+
+    def rejoin_after(self, member: Member, delay_ms: float) -> None:
+        """Start a node of that name again when this one is gone."""
+
+    def send_late_tasks(self) -> int:
+        """Have a foreign producer send overdue tasks of one partition; return which."""
+
+    def owner_of(self, partition: int) -> Member | None:
+        """Return the node that the group names a partition's owner."""
+
+
+def last(
+    world: FaultyWorld, rng: random.Random, longest_ms: float, heal: Callable[[], None]
+) -> float:
+    """Let something last for a while; return when it ends."""
+    duration_ms = rng.uniform(200.0, longest_ms) * world.pace
+    world.after(duration_ms, heal)
+    return world.now_ms() + duration_ms
