@@ -98,13 +98,16 @@ class Bench:
         It is due at once, or all of it ``ahead_s`` after the node was ready.  Counted from the
         first produce, or from the due time where that is later, to the last durable completion.
         """
-        with self.node(settings, load.count) as (node, records):
+        with (
+            Completions(settings) as completions,
+            self.node(settings, load.count) as (node, records),
+        ):
             if self.profiler is not None:
                 self.profiler(node.pid)
             if ahead_s:
                 load = replace(load, due_s=float(round(wall_s() + ahead_s)))
-            load, began_s, _ = self.drained(settings, load, records)
-            ended_s = self.completed(settings, load, list(records))
+            load, began_s, executions = self.drained(settings, load, records)
+            ended_s = completions.wait_for(load, executions)
             return load.count / (ended_s - max(began_s, load.due_s))
 
     def drained(
@@ -116,11 +119,3 @@ class Bench:
         executions = list(records)
         exactly_once(executions, load.count)
         return load, began_s, executions
-
-    def completed(self, settings: Settings, load: Load, executions: list[Execution]) -> float:
-        """Return when the last completion of a load was durable."""
-        completions = Completions(settings)
-        try:
-            return completions.wait_for(load, executions)
-        finally:
-            completions.close()

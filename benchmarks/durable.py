@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Self
 
 from actors.model.key import TaskKey, first_key_at
 from actors.model.partition import partition_of
@@ -20,15 +21,20 @@ _TIMEOUT_S = 120.0
 
 
 class Completions:
-    """A reader of one installation's completions, on connections of its own."""
+    """A reader of one installation's completions, on connections of its own.
+
+    Entered before a measure begins: opening connections is no part of it.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stores: Stores = wiring.open_stores(settings)
         self._partitions = settings.topic.partitions
 
-    def close(self) -> None:
-        """Let go of the connections."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         self._stores.close()
 
     def wait_for(self, load: Load, executions: Sequence[Execution]) -> float:

@@ -1,6 +1,7 @@
 """isolation: what ordering ids that fail for ever cost the others, in rate and in lateness (P7)."""
 
 from benchmarks.bench import RUN_S, Bench
+from benchmarks.durable import Completions
 from benchmarks.families.lateness import latenesses_ms, load_due_later
 from benchmarks.figures import Figure, Goal, Line, quantile
 from benchmarks.loads import Load
@@ -53,6 +54,7 @@ def _one(bench: Bench, *, failing: bool) -> tuple[float, float]:
     slots = drained.count + int(_RATE * sizes.lateness_s)
     with (
         bench.servers.installation("isolation") as settings,
+        Completions(settings) as completions,
         bench.node(settings, slots, "failing") as (_, records),
     ):
         if failing:
@@ -62,7 +64,7 @@ def _one(bench: Bench, *, failing: bool) -> tuple[float, float]:
         records.wait_for(drained.count, RUN_S)
         executions = list(records)
         exactly_once(executions, drained.count)
-        rate = drained.count / (bench.completed(settings, drained, executions) - began_s)
+        rate = drained.count / (completions.wait_for(drained, executions) - began_s)
         steady = load_due_later(bench, _RATE, "steady")
         bench.schedule(settings, steady)
         records.wait_for(slots, RUN_S)

@@ -104,17 +104,16 @@ def _drains(bench: Bench, settings: Settings) -> list[float]:
     """Return the seconds of a task in several drains by one node over what is pending."""
     count = bench.sizes.curve_tasks
     seconds = []
-    with bench.node(settings, count * (_CURVE_ROUNDS + 1)) as (_, records):
-        completions = Completions(settings)
-        try:
-            # The first drain warms up code, caches and connections.
-            for number in range(_CURVE_ROUNDS + 1):
-                load = Load(count, bench.sizes.drain_ids, first=number * count)
-                load, began_s = bench.schedule(settings, load)
-                records.wait_for(count * (number + 1), RUN_S)
-                mine = list(records)[number * count : (number + 1) * count]
-                exactly_once(mine, count)
-                seconds.append((completions.wait_for(load, mine) - began_s) / count)
-        finally:
-            completions.close()
+    with (
+        Completions(settings) as completions,
+        bench.node(settings, count * (_CURVE_ROUNDS + 1)) as (_, records),
+    ):
+        # The first drain warms up code, caches and connections.
+        for number in range(_CURVE_ROUNDS + 1):
+            load = Load(count, bench.sizes.drain_ids, first=number * count)
+            load, began_s = bench.schedule(settings, load)
+            records.wait_for(count * (number + 1), RUN_S)
+            mine = list(records)[number * count : (number + 1) * count]
+            exactly_once(mine, count)
+            seconds.append((completions.wait_for(load, mine) - began_s) / count)
     return seconds[1:]

@@ -110,16 +110,13 @@ def embedded(bench: Bench) -> float:
     load = _load(bench)
     with (
         bench.servers.embedded("embedded") as settings,
+        Completions(settings) as completions,
         bench.node(settings, load.count) as (node, records),
     ):
         if bench.profiler is not None:
             bench.profiler(node.pid)
         load, began_s, executions = bench.drained(settings, load, records)
-        completions = Completions(settings)
-        try:
-            completed_s = completions.wait_for(load, executions)
-            ended_s = max(completed_s, completions.wait_for_offsets(load.count))
-        finally:
-            completions.close()
+        completed_s = completions.wait_for(load, executions)
+        ended_s = max(completed_s, completions.wait_for_offsets(load.count))
     bench.say(f"embedded, completions alone: {load.count / (completed_s - began_s):,.0f} {UNIT}")
     return load.count / (ended_s - began_s)
