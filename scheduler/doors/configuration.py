@@ -5,19 +5,16 @@ judges every value, and which values are never shown.
 """
 
 import difflib
-import json
-import os
 import re
-import types
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 from pydantic import BaseModel, SecretStr
 
 from actors.model.errors import SettingsInvalid
-from scheduler.settings import CONFIG_VARIABLE, Settings
+from scheduler.assignments import config_file, read_value
+from scheduler.settings import Settings
 
 _MASK = "**********"
 _SECRET_WORDS = ("password", "secret", "token", "credential", "jaas", "security_properties")
@@ -37,25 +34,8 @@ def load_settings(config: Path | None = None, assignments: Sequence[str] = ()) -
             shown = named[0] if named else ""
             raise SettingsInvalid(f"--set {shown!r}…: expected name=value, as group.id=blue")
         _assign(values, name.strip(), text)
-    with _config_file(config):
+    with config_file(config):
         return Settings(**values)
-
-
-@contextmanager
-def _config_file(config: Path | None) -> Iterator[None]:
-    """Name the file in the environment, where ``Settings`` looks, for as long as it looks."""
-    if config is None:
-        yield
-        return
-    before = os.environ.get(CONFIG_VARIABLE)
-    os.environ[CONFIG_VARIABLE] = str(config)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[CONFIG_VARIABLE]
-        else:
-            os.environ[CONFIG_VARIABLE] = before
 
 
 def _assign(values: dict[str, Any], name: str, text: str) -> None:
@@ -73,7 +53,7 @@ def _assign(values: dict[str, Any], name: str, text: str) -> None:
             model, values = annotation, values.setdefault(part, {})
             continue
         if not dot:
-            values[part] = _value(name, annotation, text)
+            values[part] = read_value(f"--set {name}", annotation, text)
         elif get_origin(annotation) is dict:
             mapping = values.setdefault(part, {})
             if not isinstance(mapping, dict):
@@ -82,20 +62,6 @@ def _assign(values: dict[str, Any], name: str, text: str) -> None:
         else:
             raise SettingsInvalid(f"--set {name}: {name.removesuffix('.' + rest)} is no group")
         return
-
-
-def _value(name: str, annotation: object, text: str) -> Any:
-    """Read a list or mapping as JSON and ``null`` as none; the rest is left to pydantic."""
-    if text == "null" and types.NoneType in get_args(annotation):
-        return None
-    if get_origin(annotation) is tuple and not text.startswith("["):
-        return [part.strip() for part in text.split(",")]
-    if get_origin(annotation) in (dict, tuple):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SettingsInvalid(f"--set {name}: this is no JSON: {error}") from None
-    return text
 
 
 def _suggestion(name: str) -> str:

@@ -4,19 +4,17 @@ Options travel through Spark's plans and logs, so no secret is taken here: a set
 named instead, which every worker reads for itself, or a password file inside it.
 """
 
-import json
 import os
-import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
 from actors.ports.bulk import BulkTable
+from scheduler.assignments import config_file, read_value
 from scheduler.settings import CONFIG_VARIABLE, Settings
 
 STATES = "states"
@@ -46,7 +44,7 @@ class Options(NamedTuple):
         values: dict[str, Any] = {}
         for name, text in self.assignments:
             _assign(values, name, text)
-        with _config_file(self.config):
+        with config_file(self.config):
             return Settings(**values)
 
     def as_mapping(self) -> dict[str, str]:
@@ -133,34 +131,4 @@ def _assign(values: dict[str, Any], name: str, text: str) -> None:
     if rest:
         values.setdefault(path[-1], {})[rest] = text
     else:
-        values[path[-1]] = _value(name, annotation, text)
-
-
-def _value(name: str, annotation: Any, text: str) -> Any:
-    if text == "null" and types.NoneType in get_args(annotation):
-        return None
-    if get_origin(annotation) is tuple and not text.startswith("["):
-        return [part.strip() for part in text.split(",")]
-    if get_origin(annotation) in (dict, tuple):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SettingsInvalid(f"option {name}: this is no JSON: {error}") from None
-    return text
-
-
-@contextmanager
-def _config_file(config: str | None) -> Iterator[None]:
-    """Name the file in the environment, where ``Settings`` looks, for as long as it looks."""
-    if config is None:
-        yield
-        return
-    before = os.environ.get(CONFIG_VARIABLE)
-    os.environ[CONFIG_VARIABLE] = config
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[CONFIG_VARIABLE]
-        else:
-            os.environ[CONFIG_VARIABLE] = before
+        values[path[-1]] = read_value(f"option {name}", annotation, text)
