@@ -288,11 +288,11 @@ class OrderingExecutor(Actor):
         """
         role = (self._effects, self._ownership, self.actor_ref, self._siblings)
         try:
-            executor = _made_executor(self._effects, self._ordering_id)
+            executor = _constructed(self._effects, self._ordering_id)
             # Setting an attribute may be user code too.
             executor.bind_role(*role)
         except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
-            executor = _BrokenExecutor(partial(_made_executor, self._effects, self._ordering_id))
+            executor = _BrokenExecutor(partial(_constructed, self._effects, self._ordering_id))
             executor.bind_role(*role)
         return executor
 
@@ -371,7 +371,7 @@ class _BrokenExecutor(TaskExecutor):
         return executor.execute(task)
 
 
-def _made_executor(effects: Effects, ordering_id: str) -> TaskExecutor:
+def _constructed(effects: Effects, ordering_id: str) -> TaskExecutor:
     """Call the user's factory; TypeError where what it returns cannot play the role."""
     executor = effects.make_executor(ordering_id)
     if not isinstance(executor, TaskExecutor):
