@@ -17,6 +17,7 @@ from actors.model.commands import Holding, Withdrawal
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Assignment, Straggler
+from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
 
@@ -62,8 +63,7 @@ class PersistTasks(msgspec.Struct, frozen=True):
     entries: tuple[StoredTask | Command, ...]
     next_offset: int
     pending_offset: int | None = None
-    """The first record that another partition or the dead-letter topic has not acknowledged
-    yet: the watermark may not say that reading got further (P9)."""
+    """The first record that is not acknowledged elsewhere yet: the watermark stays there (P9)."""
 
 
 class TasksPersisted(msgspec.Struct, frozen=True):
@@ -273,9 +273,7 @@ class CompletionRecorded(msgspec.Struct, frozen=True):
 
 
 class TaskPostponed(msgspec.Struct, frozen=True):
-    """TaskExecutor to OrderingExecutor: the task waits for a retry or an operator; what is
-    behind it belongs in the store, not in memory.
-    """
+    """TaskExecutor to OrderingExecutor: it waits, so what is behind it belongs in the store."""
 
     key: TaskKey
 
@@ -311,9 +309,7 @@ class SlotsReleased(msgspec.Struct, frozen=True):
 
 
 class SpillQueue(msgspec.Struct, frozen=True):
-    """PartitionExecutor to OrderingExecutor: user code has been at this task for long; what is
-    behind it belongs in the store.
-    """
+    """PartitionExecutor to OrderingExecutor: this runs long; what is behind it leaves memory."""
 
     key: TaskKey
 
@@ -334,9 +330,7 @@ class TaskWithdrawn(msgspec.Struct, frozen=True):
 
 
 class MeasureProgress(msgspec.Struct, frozen=True):
-    """TaskPersistence through PartitionScheduler and PartitionExecutor, each adding what it
-    holds, so that a task on its way between the two is counted by one of them.
-    """
+    """TaskPersistence through PartitionScheduler and PartitionExecutor; each adds what it holds."""
 
     earliest_ms: int | None
     held: tuple[Straggler, ...]
@@ -354,6 +348,16 @@ class ProgressMeasured(msgspec.Struct, frozen=True):
     """Held orderings, earliest first."""
     draining: bool = False
     """Tasks are being let go, open or not, so nothing follows from what is left."""
+
+
+class PauseTasks(msgspec.Struct, frozen=True):
+    """Node down to PartitionExecutor: this is all that operators have paused."""
+
+    sheet: PauseSheet
+
+
+class PauseOrdering(msgspec.Struct, frozen=True):
+    """PartitionExecutor to OrderingExecutor: let what runs end, leave the rest to the store."""
 
 
 class RevokePartitions(msgspec.Struct, frozen=True):

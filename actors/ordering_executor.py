@@ -25,6 +25,7 @@ from actors.messages import (
     LoadOrdering,
     OrderingDrained,
     OrderingLoaded,
+    PauseOrdering,
     Siblings,
     SpillQueue,
     StartTasks,
@@ -62,6 +63,7 @@ Message = (
     | UpdateTask
     | WithdrawTask
     | DrainTasks
+    | PauseOrdering
     | _SpilledDue
 )
 """All that this role is told."""
@@ -103,7 +105,7 @@ class OrderingExecutor(Actor):
         """Set while none of what was left to the store is due."""
         self._catching_up = False
         """Set with an old attempt: nothing follows it before the partition may start (P4)."""
-        self._draining = False
+        self._draining = self._leaving = False
         self._received = 0
 
     def on_receive(self, message: Message) -> None:
@@ -134,6 +136,8 @@ class OrderingExecutor(Actor):
                 self._withdraw(message)
             case DrainTasks():
                 self._drain()
+            case PauseOrdering():
+                self._leave()
             case _SpilledDue():
                 self._check_spilled()
             case _:
@@ -202,6 +206,9 @@ class OrderingExecutor(Actor):
         if self._draining:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
             return
+        if self._leaving:
+            self._spilled = None
+            return
         while self._order:
             task = self._tasks.pop(heapq.heappop(self._order), None)
             if task is not None:
@@ -217,7 +224,7 @@ class OrderingExecutor(Actor):
             self._siblings.task_persistence.tell(request)
 
     def _take_loaded(self, message: OrderingLoaded) -> None:
-        if self._draining:
+        if self._draining or self._leaving:
             return
         assert self._loading is not None, "nobody asked for these tasks"
         up_to, self._loading = self._loading[1], None
@@ -262,7 +269,7 @@ class OrderingExecutor(Actor):
         update, retried = self._update, self._retried
         self._update = self._retried = self._current = self._busy_since_ms = None
         self._held = False
-        missed = update is not None and update.offset > message.offset
+        missed = update is not None and update.offset > message.offset and not self._leaving
         if update is not None and missed:
             # The task ended before it heard of this record, which may open the key again.
             self._enqueue(update)
@@ -343,6 +350,17 @@ class OrderingExecutor(Actor):
         if self._busy_since_ms is not None:
             self._tell_executor(DrainTasks())
         self._go_on()
+
+    def _leave(self) -> None:
+        """Whoever told it so remembers from where on all this is read when the pause is over."""
+        self._end_wait()
+        self._received += 1
+        self._leaving, self._catching_up = True, False
+        released = self._spill_queue()
+        self._spilled = self._loading = None
+        if self._busy_since_ms is not None:
+            self._tell_executor(DrainTasks())
+        self._report(released)
 
     def _report(self, released: int) -> None:
         self._partition_executor.tell(

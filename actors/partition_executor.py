@@ -5,6 +5,7 @@ tasks occupy.  Never looks inside a task, and never makes one ordering id wait f
 (P7).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -22,6 +23,8 @@ from actors.messages import (
     MeasureProgress,
     MeetSiblings,
     OrderingDrained,
+    PauseOrdering,
+    PauseTasks,
     ProgressMeasured,
     Siblings,
     SlotsReleased,
@@ -35,7 +38,10 @@ from actors.messages import (
 )
 from actors.model.commands import Holding
 from actors.model.key import first_key_at
+from actors.model.observed import orderings_measured
 from actors.model.ownership import Ownership, Straggler
+from actors.model.pauses import NOT_PAUSED, PartitionPause
+from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
 from actors.ports.effects import Effects
 
@@ -72,6 +78,7 @@ Message = (
     | OrderingDrained
     | DrainTasks
     | MeetSiblings
+    | PauseTasks
 )
 """All that this role is told."""
 
@@ -87,12 +94,17 @@ class PartitionExecutor(Actor):
         self._released = 0
         self._release_pending = False
         self._draining = False
+        self._pause = NOT_PAUSED
+        self._parked: dict[str, int] = {}
+        """Paused ids, and those whose last attempt is still ending, to the time from which on
+        their open tasks are left to the store; no task of them is handed on."""
+        self._reached_ms = 0
+        """Nothing scheduled after this was handed to an id."""
 
     def on_receive(self, message: Message) -> None:
         match message:
             case ExecuteTasks(tasks=tasks):
-                for task in tasks:
-                    self._send(task.key.ordering_id, task.key.scheduled_ms, ExecuteTask(task))
+                self._execute(tasks)
             case TasksReleased():
                 self._release(message)
             case _ReleaseSlots():
@@ -120,6 +132,8 @@ class PartitionExecutor(Actor):
                 self._end_ordering(ordering_id)
             case DrainTasks():
                 self._drain()
+            case PauseTasks(sheet=sheet):
+                self._take_pause(sheet.of_partition(self._ownership.partition))
             case MeetSiblings(siblings=siblings):
                 self._meet(siblings)
             case _:
@@ -132,6 +146,19 @@ class PartitionExecutor(Actor):
             key = attempt.task.key
             self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
         self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
+
+    def _execute(self, tasks: Sequence[StoredTask]) -> None:
+        self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
+        any_held_back = self._parked or self._pause is not NOT_PAUSED
+        parked = 0
+        for task in tasks:
+            key = task.key
+            if any_held_back and self._is_held_back(key.ordering_id):
+                self._park(key.ordering_id, key.scheduled_ms)
+                parked += 1
+            else:
+                self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
+        self._give_back(parked)
 
     def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
         ordering = self._orderings.get(ordering_id)
@@ -158,6 +185,10 @@ class PartitionExecutor(Actor):
         if straggler.first_ms >= watermark_ms:
             # The watermark was lowered below it since; the ordinary load comes by.
             return
+        self._reached_ms = max(self._reached_ms, watermark_ms)
+        if self._is_held_back(straggler.ordering_id):
+            self._park(straggler.ordering_id, straggler.first_ms)
+            return
         hold = HoldOrdering(first_key_at(straggler.first_ms), first_key_at(watermark_ms))
         self._send(straggler.ordering_id, straggler.first_ms, hold)
 
@@ -165,8 +196,11 @@ class PartitionExecutor(Actor):
         ordering = self._orderings.get(message.ordering_id)
         if ordering is not None:
             self._note_progress(ordering, message)
-        self._released += message.released
-        if message.released and not self._release_pending:
+        self._give_back(message.released)
+
+    def _give_back(self, slots: int) -> None:
+        self._released += slots
+        if slots and not self._release_pending:
             # One message to the scheduler for all that is released until it is handled.
             self._release_pending = True
             self._context.tell_self(_ReleaseSlots())
@@ -200,15 +234,49 @@ class PartitionExecutor(Actor):
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
         held = list(message.held)
+        held += [Straggler(ordering_id, first_ms) for ordering_id, first_ms in self._parked.items()]
         for ordering_id, ordering in self._orderings.items():
-            if ordering.first_ms is None:
+            if ordering.first_ms is None or ordering_id in self._parked:
                 continue
             if ordering.held or ordering.first_ms < message.watermark_ms:
                 held.append(Straggler(ordering_id, ordering.first_ms))
             elif earliest_ms is None or ordering.first_ms < earliest_ms:
                 earliest_ms = ordering.first_ms
         held.sort(key=lambda straggler: straggler.first_ms)
+        place, now_ms = self._ownership.partition, self._context.clock.now_ms()
+        measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
+        self._effects.telemetry.emit(measured)
         message.reply_to.tell(ProgressMeasured(earliest_ms, tuple(held), self._draining))
+
+    # What an operator pauses is left to the store, and read there when it may run again.
+
+    def _is_held_back(self, ordering_id: str) -> bool:
+        pause = self._pause
+        return pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._parked
+
+    def _take_pause(self, pause: PartitionPause) -> None:
+        self._pause = pause
+        for ordering_id, ordering in self._orderings.items():
+            held_back = pause.whole or ordering_id in pause.ordering_ids
+            if held_back and ordering_id not in self._parked and ordering.first_ms is not None:
+                self._park(ordering_id, ordering.first_ms)
+                ordering.sent += 1
+                ordering.ref.tell(PauseOrdering())
+        for ordering_id in tuple(self._parked):
+            self._resume(ordering_id)
+
+    def _park(self, ordering_id: str, first_ms: int) -> None:
+        known_ms = self._parked.get(ordering_id, first_ms)
+        self._parked[ordering_id] = min(known_ms, first_ms)
+
+    def _resume(self, ordering_id: str) -> None:
+        """Have an id read what was left to the store, unless its last attempt still runs."""
+        pause = self._pause
+        if pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._orderings:
+            return
+        first_ms = self._parked.pop(ordering_id)
+        hold = HoldOrdering(first_key_at(first_ms), first_key_at(self._reached_ms + 1))
+        self._send(ordering_id, first_ms, hold)
 
     def _drain(self) -> None:
         self._draining = True
@@ -221,7 +289,10 @@ class PartitionExecutor(Actor):
         ordering = self._orderings.pop(ordering_id, None)
         if ordering is not None:
             self.stop_child(ordering.ref)
-            self._report_drained()
+            if self._draining:
+                self._report_drained()
+            elif ordering_id in self._parked:
+                self._resume(ordering_id)
 
     def _report_drained(self) -> None:
         if self._draining and not self._orderings:

@@ -22,6 +22,7 @@ from actors.messages import (
     MeasureLoad,
     MeasureProgress,
     MeetSiblings,
+    PauseTasks,
     ScheduleTasks,
     ShrinkWindow,
     Siblings,
@@ -59,12 +60,13 @@ Message = (
     | StartTasks
     | DrainTasks
     | MeetSiblings
+    | PauseTasks
 )
 """All that this role is told."""
 
 
 class PartitionScheduler(Actor):
-    """States: catching up (nothing starts), running, draining (nothing starts any more)."""
+    """States: catching up or paused (nothing starts), running, draining (nothing starts again)."""
 
     def __init__(self, effects: Effects, partition: int) -> None:
         self._partition = partition
@@ -79,6 +81,7 @@ class PartitionScheduler(Actor):
         self._executing = 0
         self._running = False
         self._draining = False
+        self._is_paused = False
         self._held: list[HoldOrderings] = []
         """What must reach the executor before the first task does."""
         self._timer: Timer | None = None
@@ -109,6 +112,8 @@ class PartitionScheduler(Actor):
                 self._start()
             case DrainTasks():
                 self._drain()
+            case PauseTasks():
+                self._pause(message)
             case MeetSiblings(siblings=siblings):
                 self._siblings = siblings
             case _:
@@ -128,7 +133,7 @@ class PartitionScheduler(Actor):
 
     def _execute_due(self) -> None:
         """Hand on what is due and has a slot, then sleep until the next is."""
-        if not self._running or self._draining:
+        if not self._running or self._draining or self._is_paused:
             return
         now_ms = self._context.clock.now_ms()
         free = self._slots - self._executing
@@ -225,6 +230,14 @@ class PartitionScheduler(Actor):
         self._execute_due()
         # Last: an id that adopted an attempt goes on with the earliest of what it was handed.
         self._siblings.partition_executor.tell(StartTasks())
+
+    def _pause(self, message: PauseTasks) -> None:
+        """Hand on nothing while all is paused; what is due for a paused id goes on, and its
+        executor leaves it to the store.
+        """
+        self._is_paused = message.sheet.of_partition(self._partition).whole
+        self._siblings.partition_executor.tell(message)
+        self._execute_due()
 
     def _drain(self) -> None:
         self._draining = True

@@ -17,6 +17,7 @@ from actors.messages import (
     LogCaughtUp,
     MeetSiblings,
     PartitionDrained,
+    PauseTasks,
     PersistTasks,
     RevokePartitions,
     Siblings,
@@ -45,6 +46,7 @@ Message = (
     | _CatchUpDeadlinePassed
     | RevokePartitions
     | TasksDrained
+    | PauseTasks
 )
 """All that this role is told."""
 
@@ -98,6 +100,8 @@ class PartitionSupervisor(Actor):
                 self._end_catch_up(complete=True)
             case _CatchUpDeadlinePassed():
                 self._end_catch_up(complete=False)
+            case PauseTasks():
+                self._siblings.partition_scheduler.tell(message)
             case RevokePartitions():
                 self._siblings.partition_scheduler.tell(DrainTasks())
             case TasksDrained():

@@ -44,13 +44,21 @@ from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
 from actors.model.bucket import hour_of
 from actors.model.checkpoint import Checkpoint
 from actors.model.codec import Command
-from actors.model.commands import Decision, Holding, KnownTask, Withdrawal, decide, split_runs
+from actors.model.commands import (
+    Decision,
+    Withdrawal,
+    decide,
+    known_task,
+    restored_move,
+    split_runs,
+)
 from actors.model.events import (
     BatchPersisted,
     CommandDecided,
     WatermarkAdvanced,
     WatermarkHeld,
     WindowLoaded,
+    stored_event,
 )
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Assignment, Watermark, sweep_end
@@ -94,13 +102,14 @@ class TaskPersistence(Actor):
         self._watermark = assignment.watermark
         """As last requested; what is stored is never ahead of it."""
         self._resumed = assignment.resumed
-        self._saved_watermark_ms = assignment.watermark.watermark_ms
-        self._saved_due_at_ms = assignment.watermark.statuses_due_at_ms
+        self._saved = assignment.watermark
         self._next_offset = assignment.next_offset
         self._durable_offset = assignment.next_offset
         """Every record below it had its effect, here or wherever it belongs."""
         self._catch_up_offset: int | None = assignment.catch_up_offset
         self._checkpoint = Checkpoint(first_key_at(assignment.watermark.watermark_ms))
+        self._gathering: list[PersistTasks] | None = None
+        """Shares of batches that the next write takes, while none has begun it."""
         self._asked_orderings: list[LoadOrdering] = []
         self._operations: Operations
         self._siblings: Siblings
@@ -108,7 +117,7 @@ class TaskPersistence(Actor):
     def on_receive(self, message: Message) -> None:
         match message:
             case PersistTasks():
-                self._operations.begin(self._persist(message))
+                self._gather(message)
             case LoadTasks():
                 self._operations.begin(self._load(message))
             case LoadOrdering():
@@ -147,27 +156,42 @@ class TaskPersistence(Actor):
         self._report_catch_up()
         self._set_advance_timer()
 
-    # A batch becomes durable.
+    # Batches become durable.
 
-    def _persist(self, message: PersistTasks) -> Operation:
+    def _gather(self, share: PersistTasks) -> None:
+        """Let shares that wait for a slow write go with one: a slow store gets larger requests,
+        not more.  Commands take several answers each, so a share with one keeps none waiting.
+        """
+        if any(isinstance(entry, Command) for entry in share.entries):
+            self._gathering = None
+            self._operations.begin(self._persist([share]))
+        elif self._gathering is not None:
+            self._gathering.append(share)
+        else:
+            self._gathering = [share]
+            self._operations.begin(self._persist(self._gathering))
+
+    def _persist(self, shares: list[PersistTasks]) -> Operation:
+        if shares is self._gathering:
+            self._gathering = None
         started_ms = self._context.clock.monotonic_ms()
         tasks = commands = 0
-        for run in split_runs(message.entries):
+        for run in split_runs([entry for share in shares for entry in share.entries]):
             if isinstance(run, Command):
                 commands += 1
                 yield from self._execute_command(run)
             else:
                 tasks += len(run)
                 yield from self._insert(run)
-        self._next_offset = max(self._next_offset, message.next_offset)
-        pending = message.pending_offset
+        self._next_offset = max(self._next_offset, shares[-1].next_offset)
+        pending = shares[-1].pending_offset
         self._durable_offset = self._next_offset if pending is None else pending
-        self._siblings.supervisor.tell(TasksPersisted(message.batch, self._partition))
+        for share in shares:
+            self._siblings.supervisor.tell(TasksPersisted(share.batch, self._partition))
         self._report_catch_up()
         if tasks or commands:
-            duration_ms = self._context.clock.monotonic_ms() - started_ms
-            event = BatchPersisted(self._partition, tasks, commands, duration_ms)
-            self._effects.telemetry.emit(event)
+            took_ms = self._context.clock.monotonic_ms() - started_ms
+            self._effects.telemetry.emit(BatchPersisted(self._partition, tasks, commands, took_ms))
 
     def _insert(self, tasks: Sequence[StoredTask]) -> Operation:
         yield from self._write(tasks)
@@ -178,6 +202,7 @@ class TaskPersistence(Actor):
         yield from self._lower_watermark(tasks)
         write_time = self._ownership.next_write_time()
         yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
+        self._effects.telemetry.emit(stored_event(self._partition, tasks))
 
     def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
         """Lower it durably before anybody is told that an older task is durable, or a restart
@@ -200,9 +225,7 @@ class TaskPersistence(Actor):
 
     def _save(self, watermark: Watermark) -> Operation:
         watermark = replace(watermark, write_time=self._ownership.next_write_time())
-        self._watermark = watermark
-        self._saved_watermark_ms = watermark.watermark_ms
-        self._saved_due_at_ms = watermark.statuses_due_at_ms
+        self._watermark = self._saved = watermark
         yield self._stores.ownership.save_watermark(
             self._partition, self._ownership.epoch, watermark
         )
@@ -218,7 +241,7 @@ class TaskPersistence(Actor):
         """Completion, then row, then outcome: a crash in between is finished by the replay."""
         recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
         if recorded is not None:
-            return
+            return (yield from self._restore_move(command, recorded))
         yield from self._confirm_ownership()
         withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
@@ -226,12 +249,7 @@ class TaskPersistence(Actor):
         keys = (command.key, command.new_key) if command.new_key else (command.key,)
         found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
         status = found.statuses.get(command.key, NO_STATUS)
-        known = KnownTask(
-            row=rows.get(command.key),
-            completion=status.completion,
-            attempts=status.attempts,
-            running=withdrawn.holding is Holding.RUNNING,
-        )
+        known = known_task(rows.get(command.key), status, withdrawn.holding)
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._context.clock.now_ms())
         if decision.leaves_open(known):
@@ -239,6 +257,12 @@ class TaskPersistence(Actor):
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
         yield from self._apply(command, decision)
+
+    def _restore_move(self, command: Command, recorded: RecordedOutcome) -> Operation:
+        keys = (command.key, recorded.new_key or command.key)
+        rows = yield self._stores.schedule.find_tasks(self._partition, keys)
+        if moved := restored_move(command, recorded, rows):
+            yield from self._insert((moved,))
 
     def _apply(self, command: Command, decision: Decision) -> Operation:
         if decision.completion is not None:
@@ -251,9 +275,8 @@ class TaskPersistence(Actor):
             yield from self._lower_watermark((decision.resumed,))
         yield from self._confirm_ownership()
         outcome = RecordedOutcome(decision.outcome, command.key, decision.new_key)
-        yield self._stores.ownership.insert_outcome(
-            self._partition, command.offset, outcome, self._ownership.next_write_time()
-        )
+        store, write_time = self._stores.ownership, self._ownership.next_write_time()
+        yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
         # Last: a task that ran before the outcome was durable would be opened again by a replay.
         self._pass_on((waiting,) if waiting else ())
         event = CommandDecided(self._partition, command.key, command.kind, decision.outcome)
@@ -291,10 +314,9 @@ class TaskPersistence(Actor):
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
         self._answer_load(complete=page.complete and self._checkpoint.key == reached)
-        duration_ms = self._context.clock.monotonic_ms() - started_ms
+        took_ms = self._context.clock.monotonic_ms() - started_ms
         reached_ms = self._checkpoint.key.scheduled_ms
-        event = WindowLoaded(self._partition, len(tasks), reached_ms, duration_ms)
-        self._effects.telemetry.emit(event)
+        self._effects.telemetry.emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
 
     def _answer_load(self, *, complete: bool) -> None:
         answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
@@ -333,12 +355,11 @@ class TaskPersistence(Actor):
             # What was drained is open and in nobody's memory: the next owner must load it.
             return
         advanced = self._advanced(progress)
-        if self._is_worth_saving(advanced):
+        if advanced.is_worth_saving(self._saved, self._effects.settings.watermark.lag_ms):
             yield from self._save(advanced)
-            stragglers = len(advanced.stragglers)
-            self._effects.telemetry.emit(
-                WatermarkAdvanced(self._partition, advanced.watermark_ms, stragglers)
-            )
+            passed = len(advanced.stragglers)
+            event = WatermarkAdvanced(self._partition, advanced.watermark_ms, passed)
+            self._effects.telemetry.emit(event)
         yield from self._sweep()
         self._set_advance_timer()
 
@@ -346,28 +367,13 @@ class TaskPersistence(Actor):
         """Return how far everything is closed, but for a bounded list of stragglers."""
         settings = self._effects.settings.watermark
         mark, now_ms = self._watermark, self._context.clock.now_ms()
-        floor_ms = min(
-            max(mark.watermark_ms, now_ms - settings.lag_ms), self._checkpoint.key.scheduled_ms
-        )
-        if progress.earliest_ms is not None:
-            floor_ms = min(floor_ms, progress.earliest_ms)
+        loaded_ms, open_ms = self._checkpoint.key.scheduled_ms, progress.earliest_ms
+        floor_ms = mark.floor_ms(now_ms, settings.lag_ms, loaded_ms, open_ms)
         advanced = mark.advanced_to(floor_ms, progress.held, settings.stragglers_max)
         if advanced.watermark_ms < floor_ms:
-            blocked = len(progress.held)
-            event = WatermarkHeld(self._partition, advanced.watermark_ms, blocked)
+            event = WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held))
             self._effects.telemetry.emit(event)
         return replace(advanced, next_offset=self._durable_offset)
-
-    def _is_worth_saving(self, advanced: Watermark) -> bool:
-        """An idle partition's watermark follows the clock in steps of its lag."""
-        lag_ms = self._effects.settings.watermark.lag_ms
-        return (
-            advanced.watermark_ms < self._saved_watermark_ms
-            or advanced.watermark_ms >= self._saved_watermark_ms + max(1, lag_ms)
-            or advanced.stragglers != self._watermark.stragglers
-            or advanced.next_offset != self._watermark.next_offset
-            or advanced.statuses_due_at_ms != self._saved_due_at_ms
-        )
 
     def _sweep(self) -> Operation:
         """Delete whole hours that are done; completions only when their retention is over,

@@ -19,6 +19,7 @@ from actors.messages import (
     ForgetPartitions,
     PartitionDrained,
     PartitionsRevoked,
+    PauseTasks,
     PersistRecords,
     PersistTasks,
     RecordsPersisted,
@@ -30,6 +31,7 @@ from actors.model.errors import PoisonRecord
 from actors.model.events import RecordMisplaced, RecordPoisoned
 from actors.model.ownership import Assignment
 from actors.model.partition import partition_of
+from actors.model.pauses import PauseSheet
 from actors.model.task import StoredTask
 from actors.partition_supervisor import PartitionSupervisor
 from actors.ports.effects import Effects
@@ -79,6 +81,7 @@ Message = (
     | PartitionDrained
     | _DrainDeadlinePassed
     | ForgetPartitions
+    | PauseTasks
 )
 """All that this role is told."""
 
@@ -94,6 +97,7 @@ class TopicSupervisor(Actor):
         self._appending: set[Position] = set()
         """Where poison and misplaced records stand that are not durable elsewhere yet."""
         self._revocations: list[_Revocation] = []
+        self._sheet = PauseSheet()
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -116,6 +120,8 @@ class TopicSupervisor(Actor):
                 self._end_drain_late(revocation)
             case ForgetPartitions(partitions=partitions):
                 self._forget(partitions)
+            case PauseTasks():
+                self._pause(message)
             case _:
                 assert_never(message)
 
@@ -194,7 +200,13 @@ class TopicSupervisor(Actor):
         partition = assignment.ownership.partition
         assert partition not in self._supervisors, f"partition {partition} is assigned twice"
         supervisor = PartitionSupervisor(self._effects, assignment, self.actor_ref)
-        self._supervisors[partition] = self.spawn(supervisor)
+        # The first it hears: nothing starts before what is paused is known.
+        self._supervisors[partition] = self.spawn(supervisor, PauseTasks(self._sheet))
+
+    def _pause(self, message: PauseTasks) -> None:
+        self._sheet = message.sheet
+        for supervisor in self._supervisors.values():
+            supervisor.tell(message)
 
     def _revoke(self, partitions: tuple[int, ...], deadline_ms: int) -> None:
         owned = tuple(p for p in partitions if p in self._supervisors)

@@ -30,6 +30,9 @@ class ThreadedSystem:
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
         self._timers = Timers()
+        self.rounds = 0
+        """Grows with every round of work; odd while one is under way.  Read by whoever asks
+        whether the dispatcher hangs."""
         self._thread = threading.Thread(target=self._run, name=f"{name}-dispatcher", daemon=True)
         self._thread.start()
 
@@ -54,6 +57,11 @@ class ThreadedSystem:
         """Put a message in an actor's mailbox, from any thread."""
         self._queue.put((context, message))
 
+    @property
+    def waiting_messages(self) -> int:
+        """How many messages wait in the mailboxes, which are one queue."""
+        return self._queue.qsize()
+
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay; called by actors only."""
         return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
@@ -68,6 +76,7 @@ class ThreadedSystem:
         while True:
             try:
                 item = self._queue.get(timeout=self._sleep_s())
+                self.rounds |= 1
                 for _ in range(MESSAGES_BETWEEN_TIMERS):
                     if item is None:
                         return
@@ -78,7 +87,9 @@ class ThreadedSystem:
                 deliver(item[0], item[1], on_failure)
             except queue.Empty:
                 pass
+            self.rounds |= 1
             self._fire_due()
+            self.rounds += 1
 
     def _sleep_s(self) -> float | None:
         due_ms = self._timers.next_due_ms()

@@ -22,6 +22,13 @@ from actors.model.instant import (
 )
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
+from actors.model.trace import (
+    TRACEPARENT,
+    carried_context,
+    context_of,
+    with_context,
+    without_context,
+)
 
 RECORD_VERSION = 1
 
@@ -152,14 +159,17 @@ def encode_command(command: Command) -> bytes:
     return record + b"}"
 
 
+def encode_json(key: TaskKey, data: bytes) -> bytes:
+    """Return the log record's value for a task whose data is written as JSON already."""
+    return b'{%b,"taskData":%b,"version":%d}' % (_encoded_key(key), data, RECORD_VERSION)
+
+
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    value = b'{%b,"taskData":%b,"version":%d}' % (
-        _encoded_key(task.key),
-        task.data,
-        RECORD_VERSION,
-    )
-    return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value)
+    value = encode_json(task.key, without_context(task.data))
+    context = carried_context(task.data)
+    headers = () if context is None else ((TRACEPARENT, context),)
+    return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)
 
 
 def _encoded_key(key: TaskKey) -> bytes:
@@ -178,7 +188,7 @@ def decode_record(record: LogRecord) -> StoredTask | Command:
         fields = _decoder.decode(record.value)
         key = _checked_key(fields)
         if fields.command is None:
-            return StoredTask(key, _checked_data(fields.task_data), record.offset)
+            return StoredTask(key, _row_data(fields.task_data, record), record.offset)
         return _command(fields.command, fields.to, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
         # The reason travels in a header beside the record; it may quote the record, and
@@ -199,6 +209,13 @@ def _checked_key(fields: _Record) -> TaskKey:
         if len(text) * 4 > ID_BYTES_MAX and len(text.encode()) > ID_BYTES_MAX:
             raise ValueError(f"{name} is longer than the {ID_BYTES_MAX} bytes a row can hold")
     return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
+
+
+def _row_data(raw: msgspec.Raw, record: LogRecord) -> bytes:
+    """Return what the row holds: the data, and the trace that the record belongs to."""
+    data = _checked_data(raw)
+    context = context_of(record.headers) if record.headers else None
+    return data if context is None else with_context(data, context)
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:

@@ -4,17 +4,23 @@ One rule holds for all: a record never undoes what a later record of the key mad
 a command again changes nothing (P12).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
 
+from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
 from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, Completion, CompletionResult
-from actors.model.task import AttemptState, StoredTask
+from actors.model.status import (
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
+from actors.model.task import BEFORE_EVERY_RECORD, AttemptState, StoredTask
 
 
 class Holding(StrEnum):
@@ -66,8 +72,13 @@ class KnownTask(msgspec.Struct, frozen=True):
         """The completion that closes the key; None where it is open or unknown."""
         if self.completion is None:
             return None
-        offset = self.row.offset if self.row else -1
+        offset = self.row.offset if self.row else BEFORE_EVERY_RECORD
         return self.completion if self.completion.closes(offset) else None
+
+
+def known_task(row: StoredTask | None, status: KeyStatus, holding: Holding) -> KnownTask:
+    """Return what row, status and memory together say of a key."""
+    return KnownTask(row, status.completion, status.attempts, holding is Holding.RUNNING)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -195,6 +206,22 @@ def _finish_move(command: Command, known: KnownTask) -> Decision:
     if row is not None and row.offset < command.offset:
         moved = StoredTask(new_key, row.data, command.offset)
     return Decision(CommandOutcome.APPLIED, row=moved, new_key=new_key)
+
+
+def restored_move(
+    command: Command, recorded: RecordedOutcome, rows: Mapping[TaskKey, StoredTask]
+) -> StoredTask | None:
+    """Return the row that a move made, where a record before it, read again, took its place.
+
+    None where that stands, or where the old key's row holds a later task by now.
+    """
+    new_key = recorded.new_key
+    if recorded.outcome is not CommandOutcome.APPLIED or new_key in (None, command.key):
+        return None
+    source, target = rows.get(command.key), rows.get(new_key)
+    if source is None or target is None or max(source.offset, target.offset) >= command.offset:
+        return None
+    return StoredTask(new_key, source.data, command.offset)
 
 
 def split_runs(

@@ -18,6 +18,8 @@
     │   ├── SchemaMissing             keyspace or tables are missing or too old
     │   ├── PartitionCountChanged     the topic has another number of partitions
     │   ├── FolderLocked              another node holds the embedded folder
+    │   ├── InstallationBusy          nodes run, or records arrive, where both must rest
+    │   ├── NodeUnhealthy             a node that cannot do its work, asked for its health
     │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
     │   ├── NodeStopped               the node or client was closed meanwhile
     │   └── SparkFailed               a job of the pipeline that Spark could not run
@@ -126,6 +128,18 @@ class FolderLocked(OperatorError):
     """Another node holds the lock of the embedded folder."""
 
     code = "folder-locked"
+
+
+class InstallationBusy(OperatorError):
+    """Nodes of the group run, or records still arrive, while a job needs both to rest."""
+
+    code = "installation-busy"
+
+
+class NodeUnhealthy(OperatorError):
+    """A node that was asked for its health cannot do its work, or does not answer."""
+
+    code = "node-unhealthy"
 
 
 class FolderDamaged(OperatorError):

@@ -4,11 +4,25 @@ One class, one log name, one metric.  Times are milliseconds; ``partition`` is -
 event concerns the node.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from actors.model.codec import CommandKind
 from actors.model.key import TaskKey
+from actors.model.observed import (
+    AssignmentReceived,
+    BucketSplit,
+    LogCalled,
+    OrderingsMeasured,
+    OwnerBegan,
+    PromiseDoubted,
+    SelfChecked,
+    StoreCalled,
+    TransactionCommitted,
+)
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
+from actors.model.task import StoredTask
 
 
 class PartitionAssigned(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +71,20 @@ class BatchPersisted(msgspec.Struct, frozen=True, gc=False):
     tasks: int
     commands: int
     duration_ms: float
+
+
+class TasksStored(msgspec.Struct, frozen=True, gc=False):
+    """Rows were written, each replacing what its key had; ``scheduled_ms`` has each one's time."""
+
+    partition: int
+    scheduled_ms: tuple[int, ...]
+    last_offset: int
+
+
+def stored_event(partition: int, tasks: Sequence[StoredTask]) -> TasksStored:
+    """Return what tells that these rows were written."""
+    times = tuple([task.key.scheduled_ms for task in tasks])
+    return TasksStored(partition, times, max([task.offset for task in tasks]))
 
 
 class RecordPoisoned(msgspec.Struct, frozen=True, gc=False):
@@ -225,6 +253,7 @@ Event = (
     | CatchUpEnded
     | TreeRebuilt
     | BatchPersisted
+    | TasksStored
     | RecordPoisoned
     | RecordMisplaced
     | WindowLoaded
@@ -245,4 +274,13 @@ Event = (
     | TimerPopped
     | TaskEnqueued
     | BulkEnqueued
+    | AssignmentReceived
+    | OrderingsMeasured
+    | StoreCalled
+    | LogCalled
+    | SelfChecked
+    | PromiseDoubted
+    | OwnerBegan
+    | TransactionCommitted
+    | BucketSplit
 )

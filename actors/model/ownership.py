@@ -90,6 +90,23 @@ class Watermark(msgspec.Struct, frozen=True):
         stragglers = tuple(s for s in passed[:stragglers_max] if s.first_ms < floor_ms)
         return replace(self, watermark_ms=floor_ms, stragglers=stragglers)
 
+    def floor_ms(self, now_ms: int, lag_ms: int, loaded_ms: int, earliest_ms: int | None) -> int:
+        """Return up to where the mark may move: nothing behind it is open, or was never loaded."""
+        floor_ms = min(max(self.watermark_ms, now_ms - lag_ms), loaded_ms)
+        return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
+
+    def is_worth_saving(self, saved: "Watermark", lag_ms: int) -> bool:
+        """Whether it tells more than the saved one: an idle partition's watermark follows the
+        clock in steps of its lag.
+        """
+        return (
+            self.watermark_ms < saved.watermark_ms
+            or self.watermark_ms >= saved.watermark_ms + max(1, lag_ms)
+            or self.stragglers != saved.stragglers
+            or self.next_offset != saved.next_offset
+            or self.statuses_due_at_ms != saved.statuses_due_at_ms
+        )
+
 
 class Claim(msgspec.Struct, frozen=True):
     """What a new owner finds: its epoch, and the partition's durable state."""

@@ -43,8 +43,9 @@ class WatermarkSettings(Group):
 
     interval_ms: int = Field(5_000, ge=1, le=3_600_000)
     """Pause between two advances."""
-    lag_ms: int = Field(60_000, ge=0, le=86_400_000)
-    """The watermark stays this far behind the wall clock, so tasks for now need not lower it."""
+    lag_ms: int = Field(15_000, ge=0, le=86_400_000)
+    """The watermark stays this far behind the wall clock, so tasks for now, and within the grace
+    window, need not lower it; a new owner reads as much again."""
     stragglers_max: int = Field(100, ge=0, le=10_000)
     """Blocked ordering ids the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(14 * 86_400_000, ge=0)

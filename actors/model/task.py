@@ -22,10 +22,14 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
+from actors.model.trace import without_context
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
 clustering columns in all, and besides both ids they are a time and an attempt's number."""
+
+BEFORE_EVERY_RECORD = -(1 << 63)
+"""Lower than every offset: rows of another log's records have negative ones."""
 
 _PROBLEMS_MAX = 5
 
@@ -137,7 +141,7 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
             "ordering_id": self.key.ordering_id,
             "scheduled_time": from_millis(self.key.scheduled_ms),
             "uniqueness_key": self.key.uniqueness_key,
-            "data": _decode_data(self.data),
+            "data": _decode_data(without_context(self.data)),
         }
         _set_attribute(task, "__dict__", fields)
         _set_attribute(task, "__pydantic_fields_set__", set(fields))

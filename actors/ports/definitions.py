@@ -45,7 +45,8 @@ class DefinitionStore(Protocol):
     ) -> "Future[DefinitionPage]":
         """Read rows of one kind that have not ended, about ``limit`` of them.
 
-        A page may hold fewer, even none, while there are more.  A row that stays as it is
+        A page may hold fewer, even none, while there are more.  ValueError where a store can
+        tell that no page ended at ``after``.  A row that stays as it is
         during a walk through all pages is in exactly one of them.
         """
 

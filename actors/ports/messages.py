@@ -1,9 +1,10 @@
-"""Writing to topics that are not Hourhand's own."""
+"""Writing to topics that are not Hourhand's own, and reading any topic by its offsets."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from actors.model.codec import Headers
+from actors.model.codec import Headers, LogRecord
 
 
 class MessageWriter(Protocol):
@@ -22,3 +23,19 @@ class MessageWriter(Protocol):
 
     def close(self) -> None:
         """Wait (bounded) for what is unacknowledged and let go of connections."""
+
+
+class TopicReader(Protocol):
+    """Reads records of one topic by offset, outside every group; used from one thread.
+
+    Errors: LogUnavailable within a bounded time, and where what is asked for is gone.
+    """
+
+    def bounds(self) -> Mapping[int, tuple[int, int]]:
+        """Return, by partition, the first offset there is and the one that comes next."""
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
+
+    def close(self) -> None:
+        """Let go of connections."""

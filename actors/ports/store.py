@@ -24,6 +24,7 @@ from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.definitions import DefinitionStore
+from actors.ports.oversight import OversightStore, TallyStore
 
 
 class TaskPage(msgspec.Struct, frozen=True):
@@ -146,5 +147,7 @@ class Stores(msgspec.Struct, frozen=True):
     status: StatusStore
     ownership: OwnershipStore
     definitions: DefinitionStore
+    oversight: OversightStore
+    tallies: TallyStore
     close: Callable[[], None]
     """Wait (bounded) for writes in flight, then let go of connections or files."""

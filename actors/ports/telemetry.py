@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from actors.model.events import Event
+from actors.ports.store import Stores
 
 
 class Telemetry(Protocol):
@@ -10,3 +11,13 @@ class Telemetry(Protocol):
 
     def emit(self, event: Event) -> None:
         """Take note of something that happened."""
+
+
+class Feed(Telemetry, Protocol):
+    """Tells a topic what happens to tasks, before it is stored."""
+
+    def around(self, stores: Stores) -> Stores:
+        """Return stores whose writes are told first; closing them closes the feed."""
+
+    def close(self) -> None:
+        """Wait, bounded, for what the topic has not acknowledged."""

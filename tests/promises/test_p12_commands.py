@@ -193,6 +193,24 @@ def test_p12_a_move_read_again_after_a_later_record_keeps_the_moved_data() -> No
     assert [ran.data for ran in group.journal.ran] == [{"version": 2}, {"version": 1}]
 
 
+def test_p12_a_move_onto_a_waiting_key_survives_the_replay_of_that_keys_record() -> None:
+    """The record before it is written once more, but its time is over."""
+    group = Group()
+    member = group.join()
+    group.append(a_task(due_in_ms=120_000, data={"version": 1}))
+    group.append(a_task(due_in_ms=60_000, data={"version": 2}))
+    COMMANDS["reschedule"](group)
+    group.settle()
+    group.kill(member)
+    group.replay()
+    group.join()
+    group.advance(200_000)
+
+    assert [(ran.at_ms - NOW_MS, ran.data) for ran in group.journal.ran] == [
+        (120_000, {"version": 2}),
+    ]
+
+
 def test_p12_commands_take_effect_in_the_order_they_were_sent() -> None:
     """Schedule, move, cancel the new key, schedule it again."""
     group = Group()

@@ -204,3 +204,11 @@ def test_p6_a_later_record_opens_what_a_cancel_closed_and_commands_work_again() 
 
     assert known.closing is None
     assert _decide(CommandKind.DROP, known).outcome is CommandOutcome.APPLIED
+
+
+def test_p12_a_key_that_was_moved_here_closed_stays_closed_without_its_row() -> None:
+    """Its offset is below every record's of this log, the bulk loads' -1 too."""
+    completion = a_completion(result=CompletionResult.CANCELLED, offset=-(2**48) + 3)
+    known = KnownTask(row=None, completion=completion, attempts=FRESH, running=False)
+
+    assert _decide(CommandKind.CANCEL, known) == Decision(CommandOutcome.ALREADY_CLOSED)

@@ -6,18 +6,19 @@ import typing
 
 import msgspec
 
-from actors.model import events
+from actors.model import events, observed
 from actors.model.events import Event
 
-_PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held)$")
+_PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")
 """The regular participles, and the irregular ones in use."""
 
 
 def _classes() -> list[type]:
     return [
         member
-        for _, member in inspect.getmembers(events, inspect.isclass)
-        if member.__module__ == events.__name__
+        for module in (events, observed)
+        for _, member in inspect.getmembers(module, inspect.isclass)
+        if member.__module__ == module.__name__
     ]
 
 

@@ -1,0 +1,89 @@
+"""How many tasks of a partition are due when, and how they ended, counted as it happens.
+
+Counting goes by hours, and by minutes inside of them.  What is counted is added to what the
+store holds, so a node keeps only what changed since it last wrote.  It decides what counts as
+what, and never looks at a row to find out.
+"""
+
+from collections.abc import Iterable
+from typing import Self
+
+import msgspec
+
+from actors.model.bucket import hour_of
+from actors.model.status import CompletionResult
+
+MINUTE_MS = 60_000
+MINUTES = 60
+SECONDS = 60
+
+
+class HourTally(msgspec.Struct, array_like=True):
+    """The counts of one hour of one partition, or a change of them."""
+
+    open: dict[int, int] = {}
+    """Minute of the hour to tasks scheduled in it that are not closed."""
+    stored: int = 0
+    """Rows written, those that replaced an earlier record of their key included."""
+    closed: dict[str, int] = {}
+    """Result to keys closed so."""
+    seconds: dict[int, int] = {}
+    """Second of the minute to tasks of the hour that are not closed: where herds show."""
+
+    def add(self, other: Self) -> None:
+        """Add a change."""
+        for minute, count in other.open.items():
+            self.open[minute] = self.open.get(minute, 0) + count
+        self.stored += other.stored
+        for result, count in other.closed.items():
+            self.closed[result] = self.closed.get(result, 0) + count
+        for second, count in other.seconds.items():
+            self.seconds[second] = self.seconds.get(second, 0) + count
+
+
+class TallyChange:
+    """What changed in one partition since it was last written."""
+
+    def __init__(self) -> None:
+        self.hours: dict[int, HourTally] = {}
+        self.counted_offset = 0
+        """Every record below this is counted, here or in the store."""
+
+    def store(self, scheduled_ms: Iterable[int]) -> None:
+        """Count rows that were written."""
+        for time_ms in scheduled_ms:
+            hour = self._hour(time_ms)
+            hour.stored += 1
+            _count(hour, time_ms, 1)
+
+    def close(self, scheduled_ms: int, result: CompletionResult) -> None:
+        """Count a key that was closed, or opened again."""
+        hour = self._hour(scheduled_ms)
+        _count(hour, scheduled_ms, 1 if result is CompletionResult.REOPENED else -1)
+        hour.closed[result.value] = hour.closed.get(result.value, 0) + 1
+
+    def _hour(self, time_ms: int) -> HourTally:
+        hour_ms = hour_of(time_ms)
+        tally = self.hours.get(hour_ms)
+        if tally is None:
+            tally = self.hours[hour_ms] = HourTally()
+        return tally
+
+
+def _count(hour: HourTally, time_ms: int, step: int) -> None:
+    minute, second = time_ms // MINUTE_MS % MINUTES, time_ms // 1_000 % SECONDS
+    hour.open[minute] = hour.open.get(minute, 0) + step
+    hour.seconds[second] = hour.seconds.get(second, 0) + step
+
+
+_decoder = msgspec.msgpack.Decoder(HourTally)
+
+
+def encode_tally(tally: HourTally) -> bytes:
+    """Return a tally as the store keeps it."""
+    return msgspec.msgpack.encode(tally)
+
+
+def decode_tally(body: bytes) -> HourTally:
+    """Return what ``encode_tally`` wrote; raises msgspec.DecodeError for anything else."""
+    return _decoder.decode(body)

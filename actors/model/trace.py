@@ -1,0 +1,55 @@
+"""The trace a task belongs to: a header of its record, and carried with the data of its row.
+
+A row holds the context as the last member of the data, in one fixed form, so that it follows the
+task wherever its data goes: to another time, another topic, an archive.  User code never sees
+it.  Only a context that is sampled is kept.  Decides nothing about spans.
+"""
+
+import re
+from collections.abc import Sequence
+
+TRACEPARENT = "traceparent"
+"""The header's name, in W3C's Trace Context."""
+MEMBER = "hourhand.traceparent"
+"""The member's name; reserved, as the last one of a task's data."""
+
+_OPENS = b'"%b":"' % MEMBER.encode()
+_SAMPLED = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
+_CONTEXT_BYTES = 55
+_CLOSES = b'"}'
+_TAIL_BYTES = len(_OPENS) + _CONTEXT_BYTES + len(_CLOSES)
+_TRACED_BYTES_MAX = 1_000_000
+"""Longer data is not added to: what a row can hold was judged without it."""
+
+
+def context_of(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
+    """Return the sampled context among a record's headers; None where there is none."""
+    for name, value in headers:
+        if name == TRACEPARENT and value is not None and _SAMPLED.fullmatch(value):
+            return value
+    return None
+
+
+def with_context(data: bytes, context: bytes) -> bytes:
+    """Return a JSON object with the context as its last member."""
+    if len(data) > _TRACED_BYTES_MAX:
+        return data
+    body = without_context(data).rstrip()[:-1].rstrip()
+    comma = b"" if body.endswith(b"{") else b","
+    return b"".join((body, comma, _OPENS, context, _CLOSES))
+
+
+def carried_context(data: bytes) -> bytes | None:
+    """Return the context that a row's data carries."""
+    tail = data[-_TAIL_BYTES:]
+    if tail.startswith(_OPENS) and tail.endswith(_CLOSES):
+        context = tail[len(_OPENS) : -len(_CLOSES)]
+        return context if _SAMPLED.fullmatch(context) else None
+    return None
+
+
+def without_context(data: bytes) -> bytes:
+    """Return a row's data as its producer wrote it."""
+    if not data.startswith(_OPENS, -_TAIL_BYTES) or carried_context(data) is None:
+        return data
+    return data[:-_TAIL_BYTES].removesuffix(b",") + b"}"

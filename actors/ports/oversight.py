@@ -1,0 +1,82 @@
+"""What operators see and decide: reports of nodes, pauses, the audit log, counts.
+
+The contract of ``actors.ports.store`` holds here too: every method returns at once with a
+future, and one that resolves means durable (a write) or complete (a read); one that fails with
+StoreUnavailable leaves open whether the write happened.  Nothing here decides what runs but
+the pauses.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Protocol
+
+import msgspec
+
+from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from actors.model.pauses import PauseSheet
+from actors.model.tally import HourTally
+
+REPORT_KEPT_MS = 600_000
+"""A node that reports no more is listed for so long."""
+
+
+class OversightStore(Protocol):
+    """Rows of ``node_report``, ``pause_sheet`` and ``audit_log``."""
+
+    def save_report(self, report: NodeReport) -> "Future[None]":
+        """Replace the node's report where it has a lower beat; forget those long silent."""
+
+    def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
+        """Read the report of every node that reported within ``REPORT_KEPT_MS``, and maybe of
+        others.
+        """
+
+    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+        """Read the sheet; ``known`` itself where it is still the one."""
+
+    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+        """Replace the sheet where the stored version is one less; return whether it was.
+
+        Compare-and-set: of two that know the same sheet one wins.
+        """
+
+    def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
+        """Write an entry, in place of one at its place; it is kept at least so long."""
+
+    def page_audit(self, before: AuditPlace | None, limit: int) -> "Future[AuditPage]":
+        """Read up to ``limit`` entries before a place, newest first.
+
+        A page may hold fewer, even none, while there are more.
+        """
+
+
+class PartitionTally(msgspec.Struct, frozen=True):
+    """What is counted of one partition."""
+
+    counted_offset: int
+    """Every record below this is counted."""
+    hours: Mapping[int, HourTally]
+
+
+class TallyStore(Protocol):
+    """Rows of ``hour_tally``: counts by partition and hour, written by the partition's owner."""
+
+    def load(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int
+    ) -> "Future[PartitionTally]":
+        """Read the counts of hours in [first, end), and how far the log is counted."""
+
+    def save(
+        self,
+        partition: int,
+        hours: Mapping[int, HourTally],
+        counted_offset: int,
+        write_time: int,
+    ) -> "Future[None]":
+        """Replace the counts of these hours and the offset that stand below a write time.
+
+        Very many hours may be written in several pieces, the offset with the last.
+        """
+
+    def forget(self, partition: int, before_hour_ms: int, write_time: int) -> "Future[None]":
+        """Remove the counts of hours before one, up to a write time."""

@@ -1,0 +1,79 @@
+"""What moves a whole installation: the rows no other port shows, notes, and the log's tail.
+
+No node ever calls these.  Every method waits; errors are StoreUnavailable and LogUnavailable.
+A store that is being filled keeps a note of how far that is, and a number of partitions that no
+topic has, so that no node begins on half of it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from actors.model.codec import LogRecord
+from actors.model.definition import Definition
+from actors.model.status import RecordedOutcome
+
+UNFINISHED = 0
+"""The number of partitions of a store that is still being filled."""
+
+
+class OutcomeRow(NamedTuple):
+    """What a command achieved, and where it stood in the log."""
+
+    partition: int
+    offset: int
+    outcome: RecordedOutcome
+
+
+class Span(NamedTuple):
+    """What the log holds of one partition."""
+
+    first: int
+    """The first offset that is still there."""
+    next: int
+    """The next one to read: every record before it has had its effect."""
+    end: int
+    """The one that comes next."""
+
+
+class TransferStore(Protocol):
+    """One installation's store, as a job that moves all of it needs it."""
+
+    def is_empty(self) -> bool:
+        """Whether no row of a task, completion, definition, outcome or owner is stored."""
+
+    def read_note(self) -> str | None:
+        """Return the note of whoever fills this store; None where nobody does."""
+
+    def write_note(self, note: str) -> bool:
+        """Keep a note, and nodes out; False where a node has begun with the store."""
+
+    def finish(self, partition_count: int) -> None:
+        """Store the number of partitions and forget the note: nodes may begin."""
+
+    def scan_definitions(self, partition: int) -> Iterator[Sequence[Definition]]:
+        """Yield a partition's definitions in pieces, ended and parked ones too."""
+
+    def scan_outcomes(self, share: int, shares: int) -> Iterator[Sequence[OutcomeRow]]:
+        """Yield one of ``shares`` parts of all outcomes, in pieces, in no order."""
+
+    def close(self) -> None:
+        """Let go of connections or files."""
+
+
+class LogTail(Protocol):
+    """The log as whoever moves it reads it: outside the group, which must be at rest."""
+
+    def spans(self, stored: Mapping[int, int | None]) -> Mapping[int, Span]:
+        """Return what the log holds of every partition it has.
+
+        ``stored`` has the next offsets that the store knows.
+        """
+
+    def members(self) -> int:
+        """Return how many nodes are in the group just now; 0 where a lock tells."""
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
+
+    def close(self) -> None:
+        """Let go of connections or files."""
