@@ -34,6 +34,7 @@ from actors.model.events import (
     RetriesExhausted,
     TaskClosed,
     TaskEnqueued,
+    TasksStored,
     TimerPopped,
     TreeRebuilt,
     WatermarkAdvanced,
@@ -41,8 +42,22 @@ from actors.model.events import (
     WindowLoaded,
     WindowShrunk,
 )
+from actors.model.observed import (
+    AssignmentReceived,
+    BucketSplit,
+    LogCalled,
+    OrderingsMeasured,
+    OwnerBegan,
+    PromiseDoubted,
+    SelfChecked,
+    StoreCalled,
+    TransactionCommitted,
+)
 from actors.model.status import AttemptResult
 from actors.ports.telemetry import Telemetry
+
+_NEVER = 1
+"""Below every level: what only counts, and would be a line of numbers for each batch."""
 
 _DESTINATIONS: dict[type, tuple[str, int]] = {
     PartitionAssigned: ("Node", INFO),
@@ -51,6 +66,7 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     CatchUpEnded: ("PartitionSupervisor", INFO),
     TreeRebuilt: ("TopicSupervisor", WARNING),
     BatchPersisted: ("TaskPersistence", DEBUG),
+    TasksStored: ("TaskPersistence", _NEVER),
     RecordPoisoned: ("PartitionSupervisor", WARNING),
     RecordMisplaced: ("PartitionSupervisor", WARNING),
     WindowLoaded: ("TaskPersistence", DEBUG),
@@ -71,17 +87,29 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     TimerPopped: ("Timers", DEBUG),
     TaskEnqueued: ("Client", DEBUG),
     BulkEnqueued: ("Client", INFO),
+    AssignmentReceived: ("Node", INFO),
+    OrderingsMeasured: ("PartitionExecutor", DEBUG),
+    StoreCalled: ("Store", DEBUG),
+    LogCalled: ("Log", DEBUG),
+    SelfChecked: ("SelfCheck", DEBUG),
+    PromiseDoubted: ("SelfCheck", ERROR),
+    OwnerBegan: ("Buckets", INFO),
+    TransactionCommitted: ("Buckets", DEBUG),
+    BucketSplit: ("Buckets", INFO),
 }
 """Class of an event to the role whose logger tells it, and its usual level."""
 
-_EXPECTED_RESULTS = frozenset({AttemptResult.SUCCESS, AttemptResult.STARTED, AttemptResult.DROPPED})
+_EXPECTED_RESULTS = frozenset(
+    each.value for each in (AttemptResult.SUCCESS, AttemptResult.STARTED, AttemptResult.DROPPED)
+)
+"""As text: the hash of a member is a call of Python code."""
 
 
 def _raised_level(event: Event) -> int:
     """Return the level of the few events that are routine or not by what they say."""
     match event:
-        case AttemptFinished(result=result) if result not in _EXPECTED_RESULTS:
-            return WARNING
+        case AttemptFinished():
+            return 0 if event.result._value_ in _EXPECTED_RESULTS else WARNING
         case PartitionRevoked(drained=False) | CatchUpEnded(complete=False):
             return WARNING
         case _:
@@ -94,8 +122,8 @@ _DEPENDS = frozenset({AttemptFinished, PartitionRevoked, CatchUpEnded})
 class LoggingTelemetry:
     """Writes each event as one line: its name, then ``field=value`` pairs.
 
-    The record also carries ``event`` (the name) and ``event_fields`` (a dict of plain values)
-    for handlers that write JSON.
+    The record also carries ``event`` (the name), ``event_fields`` (a dict of plain values) and
+    ``event_key`` (the task's, or None) for handlers that write JSON.
     """
 
     def __init__(self) -> None:
@@ -125,7 +153,11 @@ class LoggingTelemetry:
                 "%s %s",
                 kind.__name__,
                 shown,
-                extra={"event": kind.__name__, "event_fields": values},
+                extra={
+                    "event": kind.__name__,
+                    "event_fields": values,
+                    "event_key": getattr(event, "key", None),
+                },
             )
         except Exception:
             # The contract of the port: whoever emits is in the middle of something that a

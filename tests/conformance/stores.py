@@ -8,6 +8,8 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     class TestMemoryPaging(PagingSuite): ...
     class TestMemoryStatus(StatusSuite): ...
     class TestMemoryDefinitions(DefinitionSuite): ...
+    class TestMemoryOversight(OversightSuite): ...
+    class TestMemoryTallies(TallySuite): ...
     class TestMemoryOwnership(OwnershipSuite): ...
     class TestMemoryWriters(WritersSuite): ...
 
@@ -35,6 +37,7 @@ from collections.abc import Callable
 
 from actors.ports.store import Stores
 from tests.conformance.definition_suite import DefinitionSuite
+from tests.conformance.oversight_suite import OversightSuite, TallySuite
 from tests.conformance.ownership_suite import OwnershipSuite
 from tests.conformance.paging_suite import PagingSuite
 from tests.conformance.schedule_suite import ScheduleSuite
@@ -46,10 +49,12 @@ Reopen = Callable[[], Stores]
 __all__ = [
     "Beside",
     "DefinitionSuite",
+    "OversightSuite",
     "OwnershipSuite",
     "PagingSuite",
     "Reopen",
     "ScheduleSuite",
     "StatusSuite",
+    "TallySuite",
     "WritersSuite",
 ]

@@ -14,6 +14,7 @@ from actors.ports.telemetry import Telemetry
 
 _SAMPLES: dict[object, object] = {
     int: 3,
+    tuple[int, ...]: (1, 2),
     float: 1.5,
     str: "text with\nlines and {braces} %s",
     bool: True,

@@ -10,21 +10,25 @@ from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate
+from scheduler.adapters.cassandra.oversight import CassandraOversightStore
 from scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
 from scheduler.adapters.cassandra.stores import open_stores
+from scheduler.adapters.cassandra.tallies import CassandraTallyStore
 from scheduler.adapters.clock import SystemClock
 from scheduler.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time
 from tests.conformance.stores import (
     Beside,
     DefinitionSuite,
+    OversightSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
     StatusSuite,
+    TallySuite,
     WritersSuite,
 )
 from tests.conformance.writers_suite import delete_hour, write_all
@@ -115,6 +119,8 @@ def _open_skewed(settings: Settings, skew_minutes: int) -> Stores:
         status=CassandraStatusStore(session),
         ownership=CassandraOwnershipStore(session, retention_ms=86_400_000),
         definitions=CassandraDefinitionStore(session),
+        oversight=CassandraOversightStore(session),
+        tallies=CassandraTallyStore(session),
         close=session.close,
     )
 
@@ -137,6 +143,14 @@ class TestCassandraStatus(StatusSuite):
 
 class TestCassandraDefinitions(DefinitionSuite):
     """``definition``."""
+
+
+class TestCassandraOversight(OversightSuite):
+    """``node_report``, ``pause_sheet``, ``audit_log``."""
+
+
+class TestCassandraTallies(TallySuite):
+    """``hour_tally``."""
 
 
 class TestCassandraOwnership(OwnershipSuite):

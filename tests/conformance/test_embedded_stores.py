@@ -11,10 +11,12 @@ from scheduler.settings import EmbeddedSettings, Settings
 from tests.conformance.stores import (
     Beside,
     DefinitionSuite,
+    OversightSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
     StatusSuite,
+    TallySuite,
     WritersSuite,
 )
 
@@ -88,6 +90,14 @@ class TestEmbeddedStatus(StatusSuite):
 
 class TestEmbeddedDefinitions(DefinitionSuite):
     """``definition``."""
+
+
+class TestEmbeddedOversight(OversightSuite):
+    """``node_report``, ``pause_sheet``, ``audit_log``."""
+
+
+class TestEmbeddedTallies(TallySuite):
+    """``hour_tally``."""
 
 
 class TestEmbeddedOwnership(OwnershipSuite):

@@ -9,10 +9,12 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from tests.conformance.stores import (
     Beside,
     DefinitionSuite,
+    OversightSuite,
     OwnershipSuite,
     PagingSuite,
     ScheduleSuite,
     StatusSuite,
+    TallySuite,
     WritersSuite,
 )
 
@@ -66,6 +68,14 @@ class TestMemoryStatus(StatusSuite):
 
 class TestMemoryDefinitions(DefinitionSuite):
     """``definition``."""
+
+
+class TestMemoryOversight(OversightSuite):
+    """``node_report``, ``pause_sheet``, ``audit_log``."""
+
+
+class TestMemoryTallies(TallySuite):
+    """``hour_tally``."""
 
 
 class TestMemoryOwnership(OwnershipSuite):

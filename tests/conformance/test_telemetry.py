@@ -4,17 +4,29 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.kernel.simulated import VirtualClock
 from actors.ports.telemetry import Telemetry
-from scheduler.adapters.metrics import PrometheusTelemetry
+from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.lifecycle import LifecycleFeed
+from scheduler.adapters.memory.messages import MemoryMessages
+from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.telemetry import CompositeTelemetry, LoggingTelemetry
 from scheduler.testing import RecordingTelemetry
+from tests.builders import NOW_MS
 from tests.conformance.telemetry import TelemetryContract
+
+
+def _a_feed() -> Telemetry:
+    clock = VirtualClock(NOW_MS)
+    return LifecycleFeed(MemoryMessages(clock), "events", clock)
+
 
 MAKERS: dict[str, Callable[[], Telemetry]] = {
     "logging": LoggingTelemetry,
-    "prometheus": PrometheusTelemetry,
+    "counting": lambda: CountingTelemetry(SystemClock()),
     "recording": RecordingTelemetry,
-    "composite": lambda: CompositeTelemetry(LoggingTelemetry(), PrometheusTelemetry()),
+    "lifecycle": _a_feed,
+    "composite": lambda: CompositeTelemetry(LoggingTelemetry(), RecordingTelemetry()),
 }
 
 

@@ -5,13 +5,14 @@ and never opens one that was not asked for.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 from cassandra.query import BatchStatement, BatchType
 
-from actors.model.bucket import hours_between
+from actors.model.bucket import hour_of, hours_between
 from actors.model.ownership import Claim
 from actors.ports.bulk import Bucket, BulkRow, BulkTable
 from scheduler.adapters.cassandra.keys import KEY_COLUMNS
@@ -48,6 +49,11 @@ _PAGE_ROWS = 1_000
 _PROBED_HOURS_MAX = 256
 """Hours of one probe; longer stretches are found by listing the keys of the whole table."""
 _DELETED_ROWS = 200
+_RUN_BUCKETS_FIRST = 8
+_RUN_BUCKETS_MAX = 64
+"""Buckets of one statement; the server holds the list, and reads them one after the other."""
+_RUN_PAGES = 2
+"""Pages that a statement should bring."""
 
 
 def open_bulk(settings: Settings) -> "CassandraBulk":
@@ -69,7 +75,7 @@ class CassandraBulk:
         self._scans = {
             table: session.prepare(
                 f"SELECT {KEY_COLUMNS}, {_SELECTED[table]} FROM {{keyspace}}.{name}"
-                " WHERE partition_id = ? AND hour = ? AND scheduled_time >= ?"
+                " WHERE partition_id = ? AND hour IN ? AND scheduled_time >= ?"
                 " AND scheduled_time < ?"
             )
             for table, name in _NAMES.items()
@@ -114,10 +120,24 @@ class CassandraBulk:
         self, table: BulkTable, buckets: Sequence[Bucket], first_ms: int, end_ms: int
     ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
         prepared = self._scans[table]
-        reads = (prepared.bind((*bucket, first_ms, end_ms)) for bucket in buckets)
-        for position, page in self._session.stream(reads):
+        runs = Runs(buckets)
+        asked: list[Sequence[Bucket]] = []
+
+        def reads() -> Iterator[Any]:
+            for run in runs:
+                asked.append(run)
+                hours = [bucket.hour_ms for bucket in run]
+                yield prepared.bind((run[0].partition, hours, first_ms, end_ms))
+
+        for position, page in self._session.stream(reads()):
+            partition = asked[position][0].partition
             rows = page if table is not BulkTable.STATUSES else list(map(_status_row, page))
-            yield buckets[position], rows
+            found = [
+                (Bucket(partition, hour_ms), list(of_hour))
+                for hour_ms, of_hour in groupby(rows, lambda row: hour_of(row[0]))
+            ]
+            runs.learn(len(found), len(rows))
+            yield from found
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         names = ["scheduled_time", "ordering_id", "uniqueness_key"]
@@ -152,6 +172,38 @@ class CassandraBulk:
 
     def close(self) -> None:
         self._session.close()
+
+
+class Runs:
+    """Buckets dealt out to statements: a stretch of one partition, in order, each.
+
+    Small buckets are read many at a time, as asking costs more than a few rows do; large ones
+    alone, each where it is stored.  How large they are, the pages tell.
+    """
+
+    def __init__(self, buckets: Sequence[Bucket]) -> None:
+        self._buckets = buckets
+        self._size = _RUN_BUCKETS_FIRST
+
+    def __iter__(self) -> Iterator[Sequence[Bucket]]:
+        start = 0
+        while start < len(self._buckets):
+            end = start + 1
+            while end < min(start + self._size, len(self._buckets)) and _follows(
+                self._buckets[end - 1], self._buckets[end]
+            ):
+                end += 1
+            yield self._buckets[start:end]
+            start = end
+
+    def learn(self, buckets: int, rows: int) -> None:
+        """Take note of a page: rows of so many buckets."""
+        fitting = _RUN_PAGES * _PAGE_ROWS * buckets // max(rows, 1)
+        self._size = max(1, min(_RUN_BUCKETS_MAX, fitting, 2 * self._size))
+
+
+def _follows(first: Bucket, second: Bucket) -> bool:
+    return first.partition == second.partition and first.hour_ms < second.hour_ms
 
 
 def _status_row(row: tuple[Any, ...]) -> BulkRow:

@@ -19,11 +19,12 @@ from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 SHARDS = 4
 """Few, so that what is asked for together lies together."""
+_SHARD_NUMBERS = frozenset(map(str, range(SHARDS)))
 _BATCH_ROWS_MAX = 500
 _TTL_S_MAX = 20 * 365 * 86_400
 """The longest one Cassandra takes; what is to be kept longer is kept for ever."""
-_COLUMNS = "id, log_offset, rule, toUnixTimestamp(next_time), toUnixTimestamp(expires)"
-_PLACE = "partition_id = ? AND kind = ? AND shard = ?"
+DEFINITION_COLUMNS = "id, log_offset, rule, toUnixTimestamp(next_time), toUnixTimestamp(expires)"
+DEFINITION_PLACE = "partition_id = ? AND kind = ? AND shard = ?"
 
 
 class CassandraDefinitionStore:
@@ -31,7 +32,9 @@ class CassandraDefinitionStore:
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session
-        select = f"SELECT {_COLUMNS} FROM {{keyspace}}.definition WHERE {_PLACE}"
+        select = (
+            f"SELECT {DEFINITION_COLUMNS} FROM {{keyspace}}.definition WHERE {DEFINITION_PLACE}"
+        )
         self._find = session.prepare(f"{select} AND id IN ?")
         self._page = session.prepare(f"{select} AND id > ? LIMIT ?")
         self._insert = session.prepare(
@@ -73,7 +76,7 @@ class CassandraDefinitionStore:
                 ]
             )
             found = (
-                _definition(kind, row)
+                definition_of(kind, row)
                 for (kind, _), rows in zip(places, answers, strict=True)
                 for row in rows
             )
@@ -86,6 +89,8 @@ class CassandraDefinitionStore:
     ) -> "Future[DefinitionPage]":
         """Read on in one shard; ``after`` is the shard's number and the last id read there."""
         number, _, last = (after or "0:").partition(":")
+        if number not in _SHARD_NUMBERS:
+            raise ValueError(f"{after!r} is where no page of definitions ended")
         shard = int(number)
 
         def work() -> DefinitionPage:
@@ -95,7 +100,7 @@ class CassandraDefinitionStore:
                 following: str | None = f"{shard}:{rows[-1][0]}"
             else:
                 following = f"{shard + 1}:" if shard + 1 < SHARDS else None
-            found = [_definition(kind, row) for row in rows]
+            found = [definition_of(kind, row) for row in rows]
             return DefinitionPage([each for each in found if not each.ended], following)
 
         return self._session.submit(work)
@@ -158,6 +163,7 @@ def _bound(partition: int, each: Definition, now_ms: int) -> tuple[Any, ...]:
     )
 
 
-def _definition(kind: DefinitionKind, row: Row) -> Definition:
+def definition_of(kind: DefinitionKind, row: Row) -> Definition:
+    """Return a row of ``DEFINITION_COLUMNS`` as a definition."""
     name, offset, rule, next_ms, expires_ms = row
     return Definition(DefinitionName(kind, name), offset, rule, next_ms, expires_ms)

@@ -22,6 +22,10 @@ _OUTCOME_TTL_MAX_S = 20 * 365 * 86_400
 _CLAIM_ROUNDS_MAX = 100
 """Each round lost means that another node's claim succeeded meanwhile."""
 
+OUTCOME_COLUMNS = (
+    "outcome, toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key,"
+    " toUnixTimestamp(new_scheduled_time), new_ordering_id, new_uniqueness_key"
+)
 _WATERMARK = "{keyspace}.partition_watermark"
 WATERMARK_COLUMNS = (
     "watermark",
@@ -34,6 +38,12 @@ WATERMARK_COLUMNS = (
     "statuses_due_at",
     "write_time",
 )
+_READ_WATERMARK = (
+    "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark), toUnixTimestamp(loaded_until),"
+    " next_offset, stragglers, toUnixTimestamp(tasks_swept_until),"
+    " toUnixTimestamp(statuses_swept_until), toUnixTimestamp(statuses_due_until),"
+    f" toUnixTimestamp(statuses_due_at), write_time FROM {_WATERMARK} WHERE partition_id = ?"
+)
 
 
 class CassandraOwnershipStore:
@@ -43,14 +53,10 @@ class CassandraOwnershipStore:
         self._session = session
         self._ttl_s = min(max(retention_ms // 1000, OUTCOME_TTL_MIN_S), _OUTCOME_TTL_MAX_S)
         columns = ", ".join(WATERMARK_COLUMNS)
-        self._read = session.prepare(
-            "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark),"
-            " toUnixTimestamp(loaded_until), next_offset, stragglers,"
-            " toUnixTimestamp(tasks_swept_until), toUnixTimestamp(statuses_swept_until),"
-            " toUnixTimestamp(statuses_due_until), toUnixTimestamp(statuses_due_at), write_time"
-            f" FROM {_WATERMARK} WHERE partition_id = ?",
-            serial=True,
-        )
+        self._read = session.prepare(_READ_WATERMARK, serial=True)
+        # A level of one replica may miss what was committed to another.
+        weak = session.settings.consistency.endswith("ONE")
+        self._read_committed = session.prepare(_READ_WATERMARK, serial=weak)
         self._begin = session.prepare(
             f"INSERT INTO {_WATERMARK} (partition_id, owner_epoch, claim_token, {columns})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
@@ -71,9 +77,8 @@ class CassandraOwnershipStore:
             " USING TIMESTAMP ? AND TTL ?"
         )
         self._find_outcome = session.prepare(
-            "SELECT outcome, toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key,"
-            " toUnixTimestamp(new_scheduled_time), new_ordering_id, new_uniqueness_key"
-            " FROM {keyspace}.command_outcome WHERE partition_id = ? AND log_offset = ?"
+            f"SELECT {OUTCOME_COLUMNS} FROM {{keyspace}}.command_outcome"
+            " WHERE partition_id = ? AND log_offset = ?"
         )
         self._agree = session.prepare(
             "INSERT INTO {keyspace}.schedule_meta (name, value) VALUES (?, ?) IF NOT EXISTS"
@@ -133,7 +138,7 @@ class CassandraOwnershipStore:
 
         def work() -> RecordedOutcome | None:
             rows = self._session.execute(self._find_outcome.bind((partition, offset)))
-            return _outcome(rows[0]) if rows else None
+            return outcome_of(rows[0]) if rows else None
 
         return self._session.submit(work)
 
@@ -149,11 +154,15 @@ class CassandraOwnershipStore:
 
     def _claim(self, partition: int, initial_watermark_ms: int) -> Claim:
         token = uuid4()
-        row = self._row(partition)
+        # A guess, which the transaction checks: a serial read takes three times as long, and the
+        # partition waits.
+        row = self._row(partition, self._read_committed)
         for _ in range(_CLAIM_ROUNDS_MAX):
             epoch = 1 if row is None else row[0] + 1
             applied = self._applied(self._claiming(partition, epoch, token, initial_watermark_ms))
-            row = self._row(partition)
+            # Whatever was saved before an applied claim is committed to as many replicas as are
+            # read; only where it is not known whether ours was applied is there more to settle.
+            row = self._row(partition, self._read_committed if applied else self._read)
             # The token tells an answer that was lost from a round that was.
             if row is not None and (applied or row[1] == token):
                 return Claim(epoch if applied else row[0], _watermark(row))
@@ -171,8 +180,8 @@ class CassandraOwnershipStore:
     def _applied(self, statement: Any) -> bool:
         return bool(self._session.execute(statement)[0][0])
 
-    def _row(self, partition: int) -> Row | None:
-        rows = self._session.execute(self._read.bind((partition,)))
+    def _row(self, partition: int, read: Any = None) -> Row | None:
+        rows = self._session.execute((read or self._read).bind((partition,)))
         return rows[0] if rows else None
 
 
@@ -205,6 +214,7 @@ def _watermark(row: Row) -> Watermark:
     )
 
 
-def _outcome(row: Row) -> RecordedOutcome:
+def outcome_of(row: Row) -> RecordedOutcome:
+    """Return a row of ``OUTCOME_COLUMNS`` as an outcome."""
     new_key = None if row[4] is None else TaskKey(row[4], row[5], row[6])
     return RecordedOutcome(CommandOutcome(row[0]), TaskKey(row[1], row[2], row[3]), new_key)

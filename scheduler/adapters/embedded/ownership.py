@@ -16,8 +16,8 @@ from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import Table, read_rows
 from scheduler.adapters.embedded.seal import Row, opened, sealed
 
-_PARTITION_COUNT = "partition_count"
-_OUTCOME = Table(
+PARTITION_COUNT = "partition_count"
+OUTCOME = Table(
     "command_outcome",
     ("partition", "record_offset"),
     (
@@ -42,7 +42,7 @@ class EmbeddedOwnership:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._upsert_outcome = _OUTCOME.upsert
+        self._upsert_outcome = OUTCOME.upsert
 
     def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
         """Raise the owner epoch by one and return it with the row as it was."""
@@ -92,7 +92,7 @@ class EmbeddedOwnership:
         def work(connection: sqlite3.Connection) -> RecordedOutcome | None:
             rows = read_rows(
                 connection,
-                f"SELECT {_OUTCOME.selected} FROM command_outcome"
+                f"SELECT {OUTCOME.selected} FROM command_outcome"
                 " WHERE partition = ? AND record_offset = ?",
                 (partition, offset),
             )
@@ -109,10 +109,10 @@ class EmbeddedOwnership:
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(
-                "INSERT OR IGNORE INTO schedule_meta VALUES (?, ?)", (_PARTITION_COUNT, count)
+                "INSERT OR IGNORE INTO schedule_meta VALUES (?, ?)", (PARTITION_COUNT, count)
             )
             (stored,) = connection.execute(
-                "SELECT value FROM schedule_meta WHERE name = ?", (_PARTITION_COUNT,)
+                "SELECT value FROM schedule_meta WHERE name = ?", (PARTITION_COUNT,)
             ).fetchone()
             return int(stored)
 

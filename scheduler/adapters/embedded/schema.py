@@ -123,6 +123,25 @@ STORE = Schema(
             """CREATE INDEX definition_by_expiry ON definition (partition, expires_ms)
                 WHERE expires_ms IS NOT NULL""",
         ),
+        (
+            """CREATE TABLE node_report (
+                node TEXT PRIMARY KEY, reported_ms INTEGER NOT NULL, body BLOB NOT NULL,
+                write_time INTEGER NOT NULL, checksum INTEGER) WITHOUT ROWID""",
+            """CREATE TABLE pause_sheet (
+                name TEXT PRIMARY KEY, body BLOB NOT NULL,
+                write_time INTEGER NOT NULL, checksum INTEGER) WITHOUT ROWID""",
+            """CREATE TABLE audit_log (
+                at_ms INTEGER NOT NULL, id TEXT NOT NULL, who TEXT NOT NULL,
+                action TEXT NOT NULL, target TEXT NOT NULL, detail BLOB NOT NULL,
+                result TEXT NOT NULL, kept_until_ms INTEGER NOT NULL,
+                write_time INTEGER NOT NULL, checksum INTEGER,
+                PRIMARY KEY (at_ms, id)) WITHOUT ROWID""",
+            """CREATE TABLE hour_tally (
+                partition INTEGER NOT NULL, hour_ms INTEGER NOT NULL,
+                body BLOB NOT NULL, counted_offset INTEGER NOT NULL,
+                write_time INTEGER NOT NULL, checksum INTEGER,
+                PRIMARY KEY (partition, hour_ms)) WITHOUT ROWID""",
+        ),
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

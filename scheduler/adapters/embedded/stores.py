@@ -8,10 +8,12 @@ from actors.ports.store import Stores
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
 from scheduler.adapters.embedded.folder import store_file
+from scheduler.adapters.embedded.oversight import EmbeddedOversight
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
 from scheduler.adapters.embedded.status import EmbeddedStatus
+from scheduler.adapters.embedded.tallies import EmbeddedTallies
 from scheduler.settings import Settings
 
 _READERS = 2
@@ -31,5 +33,7 @@ def open_stores(settings: Settings) -> Stores:
         status=EmbeddedStatus(database),
         ownership=EmbeddedOwnership(database),
         definitions=EmbeddedDefinitions(database),
+        oversight=EmbeddedOversight(database),
+        tallies=EmbeddedTallies(database),
         close=database.close,
     )

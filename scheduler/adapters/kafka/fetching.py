@@ -115,7 +115,7 @@ class Fetching:
                 again.add(partition)
             elif partition in self._begun:
                 if error is None:
-                    self._keep(_record(message))
+                    self._keep(record_of(message))
                 else:
                     self._keep((partition, message.offset()))
         for partition in again:
@@ -160,7 +160,8 @@ def _partition_of(each: LogRecord | tuple[int, int]) -> int:
     return each.partition if isinstance(each, LogRecord) else each[0]
 
 
-def _record(message: Any) -> LogRecord:
+def record_of(message: Any) -> LogRecord:
+    """Return what the driver read as a record of the log."""
     headers: Headers = ()
     # A header whose name is no UTF-8 makes the driver refuse all of them; nothing of a task
     # depends on headers, so the record is read without.

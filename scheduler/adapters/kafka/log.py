@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
+from scheduler.adapters.kafka.closing import close_within
 from scheduler.adapters.kafka.commits import OffsetCommits
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -25,13 +26,15 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.lease import Lease
-from scheduler.adapters.kafka.position import starting_position
+from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _SHORT_BATCH_S = 0.002
 """How long a poll waits for more once it has a record."""
+_LEAVE_S = 30.0
+"""Above what the driver takes to give up on a broker that is connected and silent."""
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
 
@@ -58,9 +61,9 @@ class KafkaLog:
         self._assigned: set[int] = set()
         self._consumer: Any = opened(Consumer, self._properties())
         self._fetching = Fetching(self._consumer, self._topic)
-        # Fetches nothing and never joins: on the member's own connection every answer would
-        # wait behind a fetch that waits for records, half a second for each partition.
-        self._asking: Any = opened(Consumer, self._asking_properties())
+        self._positions = StartingPositions(
+            self._asking_properties(), settings, self._last_error, clock
+        )
 
     def subscribe(self, listener: AssignmentListener) -> None:
         """Check that broker and topics are there, then join the group."""
@@ -80,9 +83,7 @@ class KafkaLog:
         if partition not in self._assigned:
             # It would be committed from then on, whoever owns it.
             raise ValueError(f"partition {partition} is not assigned")
-        position = starting_position(
-            self._asking, self._settings, self._last_error, partition, stored_next_offset
-        )
+        position = self._positions.take(partition, stored_next_offset)
         self._commits.begin(partition, position.next_offset)
         self._fetching.begin(partition, position.next_offset)
         return position
@@ -119,15 +120,18 @@ class KafkaLog:
         if self._closed:
             return
         self._closed = True
+        deadline_s = self._settings.tree.recovery.drain_deadline_ms / 1000
         try:
-            self._consumer.close()
+            # A last revocation may have to be drained, and then the broker is told.
+            close_within(self._consumer.close, deadline_s + _REVOKE_MARGIN_S + _LEAVE_S)
         finally:
-            self._asking.close()
+            self._positions.close()
             self._lease.end()
 
     def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:
         partitions = [each.partition for each in assigned]
         self._assigned.update(partitions)
+        self._positions.ask(partitions)
         # Paused, and at an offset of no meaning: with a logical one (end, beginning, committed)
         # the driver asks the broker, and the answer may overrun the seek of ``start``.
         held = [TopicPartition(self._topic, each, 0) for each in partitions]
@@ -174,6 +178,7 @@ class KafkaLog:
     def _let_go(self, consumer: Any, held: list[TopicPartition], partitions: Sequence[int]) -> None:
         self._assigned.difference_update(partitions)
         self._commits.forget(partitions)
+        self._positions.forget(partitions)
         self._fetching.forget(partitions)
         if self._incremental:
             consumer.incremental_unassign(held)

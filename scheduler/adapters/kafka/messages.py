@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from actors.model.codec import Headers
 from actors.ports.log import Position
 from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.light_future import LightFuture
 
 
 class KafkaMessages(KafkaWriter):
@@ -14,8 +15,7 @@ class KafkaMessages(KafkaWriter):
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
     ) -> "Future[None]":
         """Produce a message; an empty list of headers is the same as none to Kafka."""
-        produced: Future[None] = Future()
-        produced.set_running_or_notify_cancel()
+        produced = LightFuture[None]()
 
         def acknowledged(done: "Future[Position]") -> None:
             error = done.exception()

@@ -1,13 +1,19 @@
 """Where reading of a partition begins, from what group, store and broker know of it."""
 
 import logging
+import math
 import threading
-from typing import Any
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from actors.model.errors import LogUnavailable
+from actors.ports.clock import Clock
 from actors.ports.log import StartPosition
-from scheduler.adapters.kafka.connection import LastError, translated
+from scheduler.adapters.kafka.connection import LastError, opened, translated
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -15,50 +21,102 @@ logger = logging.getLogger(__name__)
 _ANSWER_S_MAX = 1.0
 """Longest wait for one answer: the polling thread waits too, and is needed for the lease of what
 is read already.  Who gets none asks again."""
+_ANSWER_MS_OLD = 2_000
+"""An answer so old is not taken: the store took its time, or the tree had to be built."""
+_ASKED_AT_ONCE = 8
 _SECOND_LOOKS = 3
 _SECOND_LOOK_PAUSE_S = 0.2
 
 
-def starting_position(
-    consumer: Any,
-    settings: Settings,
-    last_error: LastError,
-    partition: int,
-    stored: int | None,
-) -> StartPosition:
-    """Ask the broker and choose; LogUnavailable where it does not answer."""
-    timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
-    asked = TopicPartition(settings.topic.name, partition)
-    try:
+class Found(NamedTuple):
+    """What group and broker say of a partition."""
+
+    committed: int | None
+    first: int
+    end: int
+
+
+class StartingPositions:
+    """Asks for partitions from the moment they are assigned, side by side, on threads of its own.
+
+    Meanwhile the store is asked to claim them, so that a partition that changes hands waits for
+    the slower of the two.  Fetches nothing and never joins the group: on the member's own
+    connection every answer would wait behind a fetch that waits for records.
+    """
+
+    def __init__(
+        self, properties: dict[str, Any], settings: Settings, last_error: LastError, clock: Clock
+    ) -> None:
+        self._consumer: Any = opened(Consumer, properties)
+        self._settings = settings
+        self._last_error = last_error
+        self._clock = clock
+        self._timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
+        self._pool = ThreadPoolExecutor(_ASKED_AT_ONCE, "hourhand-positions")
+        self._asked: dict[int, tuple[float, Future[Found]]] = {}
+        """By partition: when it was asked for (monotonic time), and the answer."""
+
+    def ask(self, partitions: Iterable[int]) -> None:
+        """Begin to ask for partitions that are about to be started."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in partitions:
+            self._asked[partition] = (now_ms, self._pool.submit(self._look, partition))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Drop what was asked for partitions that are gone."""
+        for partition in partitions:
+            self._asked.pop(partition, None)
+
+    def take(self, partition: int, stored: int | None) -> StartPosition:
+        """Choose where to begin; LogUnavailable where the broker does not answer."""
+        asked_ms, asked = self._asked.pop(partition, (-math.inf, None))
+        try:
+            if asked is None or self._clock.monotonic_ms() - asked_ms > _ANSWER_MS_OLD:
+                # What came to the log since would not be waited for (P4).
+                found = self._look(partition)
+            else:
+                found = asked.result(_ANSWER_S_MAX)
+            # Just after a change of leader a partition may look shorter than it is; believing
+            # that would mean to read all of it again.
+            for _ in range(_SECOND_LOOKS):
+                if max(found.committed or 0, stored or 0) <= found.end:
+                    break
+                threading.Event().wait(_SECOND_LOOK_PAUSE_S)
+                found = self._look(partition)
+        except KafkaException as error:
+            what = f"asking where partition {partition} begins"
+            raise translated(error.args[0], self._settings, self._last_error, what) from error
+        except FutureTimeoutError as error:
+            raise LogUnavailable(
+                f"Kafka did not say within {_ANSWER_S_MAX:g} s where partition {partition} begins"
+            ) from error
+        return StartPosition(chosen_position(partition, stored, found), found.end)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._pool.shutdown(cancel_futures=True)
+        self._consumer.close()
+
+    def _look(self, partition: int) -> Found:
+        topic, timeout_s = self._settings.topic.name, self._timeout_s
+        asked = TopicPartition(topic, partition)
         # The driver asks the leader it remembers, and a client that reads nothing remembers
         # one that is gone for five minutes: it is told to look first.
-        consumer.list_topics(settings.topic.name, timeout=timeout_s)
-        answer = consumer.committed([asked], timeout=timeout_s)[0]
+        self._consumer.list_topics(topic, timeout=timeout_s)
+        answer = self._consumer.committed([asked], timeout=timeout_s)[0]
         if answer.error is not None:
             raise KafkaException(answer.error)
-        committed = answer.offset if answer.offset >= 0 else None
-        first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)
-        # Just after a change of leader a partition may look shorter than it is; believing
-        # that would mean to read all of it again.
-        for _ in range(_SECOND_LOOKS):
-            if max(committed or 0, stored or 0) <= end:
-                break
-            threading.Event().wait(_SECOND_LOOK_PAUSE_S)
-            first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)
-    except KafkaException as error:
-        what = f"asking where partition {partition} begins"
-        raise translated(error.args[0], settings, last_error, what) from error
-    return StartPosition(chosen_position(partition, committed, stored, first, end), end)
+        first, end = self._consumer.get_watermark_offsets(asked, timeout=timeout_s)
+        return Found(answer.offset if answer.offset >= 0 else None, first, end)
 
 
-def chosen_position(
-    partition: int, committed: int | None, stored: int | None, first: int, end: int
-) -> int:
+def chosen_position(partition: int, stored: int | None, found: Found) -> int:
     """Return the next offset to read: the highest known one that the log can hold.
 
-    ``first`` and ``end`` are the log's own bounds.  An offset beyond the end was noted for
-    another topic of this name; one before the first means that records expired unread.
+    An offset beyond the log's end was noted for another topic of this name; one before its
+    first means that records expired unread.
     """
+    committed, first, end = found
     known = [each for each in (committed, stored) if each is not None]
     for each in known:
         if each > end:

@@ -13,6 +13,7 @@ UNAUTHORIZED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 """Answers to a client that the broker knows and does not allow."""
@@ -55,7 +56,7 @@ def security_advice(kafka: KafkaSettings, code: int | None, text: str) -> str:
         )
     if code in UNAUTHORIZED:
         who = f"user {kafka.username!r}" if kafka.username else "this node's principal"
-        return f"Grant {who} what docs/security.md lists for topics and group"
+        return f"Grant {who} what docs/security.md lists for it"
     if code == KafkaError._ALL_BROKERS_DOWN:
         # A broker that waits for TLS or for a login closes the connection without a word.
         return (

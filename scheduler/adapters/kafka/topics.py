@@ -1,4 +1,4 @@
-"""Makes the two topics, and says what about them would break a promise.
+"""Makes Hourhand's topics, and says what about them would break a promise.
 
 An existing topic is never changed: its number of partitions is fixed for life, and what its
 operator configured is theirs.  What does not fit is told as a warning.
@@ -35,9 +35,29 @@ def create_topics(settings: Settings) -> list[str]:
     Returns the names it created; another process that creates them meanwhile is no error.
     Raises LogUnavailable.
     """
+    return create_missing(settings, [_task_topic(settings), dead_letter_topic(settings)])
+
+
+def create_events_topic(settings: Settings) -> list[str]:
+    """Create the topic of lifecycle events where it is missing; as ``create_topics``."""
+    assert settings.events.topic is not None, "only asked for where it is named"
+    config = {"cleanup.policy": "delete"}
+    return create_missing(
+        settings,
+        [new_topic(settings, settings.events.topic, config, settings.events.partitions)],
+    )
+
+
+def require_topic(settings: Settings, topic: str) -> None:
+    """Raise TopicMissing where a topic is not there, LogUnavailable where nobody answers."""
+    last_error = LastError()
+    describe_topic(settings, topic, admin_client(settings, last_error), last_error)
+
+
+def create_missing(settings: Settings, wanted: list[NewTopic]) -> list[str]:
+    """Create those topics that are not there and return their names; as ``create_topics``."""
     last_error = LastError()
     admin = admin_client(settings, last_error)
-    wanted = [_task_topic(settings), _dead_letter_topic(settings)]
     missing = [each for each in wanted if not _exists(settings, each.topic, admin, last_error)]
     if not missing:
         return []
@@ -68,7 +88,7 @@ def topic_warnings(settings: Settings) -> list[str]:
     name = settings.topic.name
     described = describe_topic(settings, name, admin, last_error)
     try:
-        config = _configuration(settings, name, admin, last_error)
+        config = configuration_of(settings, name, admin, last_error)
         brokers = len(admin.list_topics(name, settings.kafka.connect_timeout_ms / 1000).brokers)
     except (HourhandError, KafkaException) as error:
         return [f"the configuration of topic {name!r} cannot be read, so it is unchecked: {error}"]
@@ -129,25 +149,29 @@ def _task_topic(settings: Settings) -> NewTopic:
         # unread nor keep it beyond its retention.
         "message.timestamp.type": "LogAppendTime",
     }
-    return _new_topic(settings, settings.topic.name, config)
+    return new_topic(settings, settings.topic.name, config)
 
 
-def _dead_letter_topic(settings: Settings) -> NewTopic:
+def dead_letter_topic(settings: Settings) -> NewTopic:
+    """Return the dead-letter topic to create; a letter is longer than what is put aside."""
     largest = max(settings.client.record_bytes_max, _BROKER_RECORD_BYTES_MAX)
     config = {
         "cleanup.policy": "delete",
         "max.message.bytes": str(largest + _LETTER_HEADROOM_BYTES),
     }
-    return _new_topic(settings, settings.topic.dead_letter, config)
+    return new_topic(settings, settings.topic.dead_letter, config)
 
 
-def _new_topic(settings: Settings, name: str, config: dict[str, str]) -> NewTopic:
+def new_topic(
+    settings: Settings, name: str, config: dict[str, str], partitions: int | None = None
+) -> NewTopic:
+    """Return a topic to create, with the replicas that the settings ask for."""
     topic = settings.topic
     if topic.replication > 1:
         config["min.insync.replicas"] = "2"
     return NewTopic(
         name,
-        num_partitions=topic.partitions,
+        num_partitions=partitions or topic.partitions,
         replication_factor=topic.replication,
         config=config,
     )
@@ -173,9 +197,10 @@ def _wait_until_known(
     raise unreachable(settings, last_error, f"waiting for topics {names} to be known")
 
 
-def _configuration(
+def configuration_of(
     settings: Settings, topic: str, admin: AdminClient, last_error: LastError
 ) -> dict[str, Any]:
+    """Return a topic's effective configuration as text by name; LogUnavailable."""
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     futures = admin.describe_configs(
         [asked], request_timeout=settings.kafka.connect_timeout_ms / 1000

@@ -7,6 +7,7 @@ the others'.
 from actors.ports.store import Stores
 from scheduler.adapters.memory.definitions import MemoryDefinitions
 from scheduler.adapters.memory.delivery import Deliver, at_once
+from scheduler.adapters.memory.oversight import MemoryOversight, MemoryTallies
 from scheduler.adapters.memory.ownership import MemoryOwnership
 from scheduler.adapters.memory.schedule import MemorySchedule
 from scheduler.adapters.memory.status import MemoryStatus
@@ -23,5 +24,7 @@ def open_memory_stores(data: MemoryStores, deliver: Deliver = at_once) -> Stores
         status=MemoryStatus(data, view),
         ownership=MemoryOwnership(data, view),
         definitions=MemoryDefinitions(data, view),
+        oversight=MemoryOversight(data, view),
+        tallies=MemoryTallies(data, view),
         close=view.close,
     )

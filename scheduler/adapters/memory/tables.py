@@ -7,7 +7,9 @@ from typing import TypeVar
 from actors.model.bucket import hour_of
 from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import StoreUnavailable
+from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from actors.model.ownership import Claim
+from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.delivery import Deliver, Request
@@ -29,6 +31,14 @@ class MemoryStores:
         self.definitions: dict[int, dict[DefinitionName, Definition]] = {}
         """By partition."""
         self.partition_count: int | None = None
+        self.reports: dict[str, NodeReport] = {}
+        """By node."""
+        self.pauses = PauseSheet()
+        self.audit: dict[AuditPlace, AuditEntry] = {}
+        self.tallies: dict[int, dict[int, tuple[int, bytes]]] = {}
+        """By partition and hour: write time and encoded counts."""
+        self.counted_offsets: dict[int, tuple[int, int]] = {}
+        """By partition: write time and offset."""
         self.page_limit: Callable[[int], int] = lambda limit: limit
         """How many rows a page holds where so many were asked for; a store may answer fewer."""
 

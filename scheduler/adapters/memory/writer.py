@@ -7,7 +7,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.errors import NodeStopped, TaskTooLarge
 from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.delivery import Request
+from scheduler.adapters.memory.delivery import Deliver, Request
 
 _TOPIC = b"memory"
 
@@ -15,8 +15,10 @@ _TOPIC = b"memory"
 class MemoryWriter:
     """Appends to a broker's partitions."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, deliver: Deliver | None = None) -> None:
+        """``deliver`` carries requests where that is not the broker's own matter."""
         self._broker = broker
+        self._deliver = deliver
         self._unacknowledged = 0
         self._closed = False
 
@@ -74,7 +76,7 @@ class MemoryWriter:
             return request.future
         self._unacknowledged += 1
         request.future.add_done_callback(self._acknowledge)
-        self._broker.deliver(request)
+        (self._deliver or self._broker.deliver)(request)
         return request.future
 
     def _acknowledge(self, _done: "Future[Position]") -> None:

@@ -172,7 +172,7 @@ def test_a_truncated_file_ahead_of_the_store_is_told(folders: Folders, kept: flo
     """What is left is a store as it once was, which SQLite finds nothing wrong with."""
     folder = folders.copy("killed")
     ahead = folder / "store.db-wal"
-    os.truncate(ahead, int(ahead.stat().st_size * kept))
+    os.truncate(ahead, int(live_bytes(ahead) * kept))
 
     with pytest.raises(
         FolderDamaged, match=r"store\.db is damaged: it .*transactions, but log\.db"

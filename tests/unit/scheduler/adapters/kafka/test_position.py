@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.adapters.kafka.position import chosen_position
+from scheduler.adapters.kafka.position import Found, chosen_position
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_the_highest_offset_the_log_can_hold_wins(
     committed: int | None, stored: int | None, first: int, end: int, begins: int
 ) -> None:
     """Beyond the end is not believed, before the beginning is gone."""
-    assert chosen_position(0, committed, stored, first, end) == begins
+    assert chosen_position(0, stored, Found(committed, first, end)) == begins

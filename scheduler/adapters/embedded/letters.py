@@ -1,0 +1,64 @@
+"""``LogView`` on the folder's log file."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from actors.model.codec import LogRecord
+from actors.ports.letters import LetterPage, LogEnd
+from actors.ports.log import Position
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.folder import log_file
+from scheduler.adapters.embedded.pair import check_pair
+from scheduler.adapters.embedded.records import as_record, read_ends
+from scheduler.settings import Settings
+
+_COLUMNS = "id, timestamp_ms, key, value, headers"
+_ANSWER_S = 30.0
+
+
+class EmbeddedLogView:
+    """Reads the log of ``settings.embedded.folder``; raises what the writer raises."""
+
+    def __init__(self, settings: Settings) -> None:
+        check_pair(settings)
+        self._database = Database(log_file(settings.embedded.folder), readers=1)
+
+    def ends(self) -> Mapping[int, LogEnd]:
+        """Return the bounds of every partition that ever had a record."""
+
+        def work(connection: sqlite3.Connection) -> Mapping[int, LogEnd]:
+            return {each: LogEnd(0, end) for each, end in read_ends(connection).items()}
+
+        return self._database.read(work).result(timeout=_ANSWER_S)
+
+    def letters(self, before: str | None, limit: int) -> LetterPage:
+        """Read dead letters; a place is a row's id."""
+        if before is not None and not (before.isdecimal() and len(before) < 19):
+            raise ValueError(f"{before[:80]!r} is no place among the dead letters")
+        end = 2**62 if before is None else int(before)
+        query = f"SELECT {_COLUMNS} FROM dead_letter WHERE id < ? ORDER BY id DESC LIMIT ?"
+
+        def work(connection: sqlite3.Connection) -> LetterPage:
+            rows = connection.execute(query, (end, limit + 1)).fetchall()
+            page = [as_record(row) for row in rows[:limit]]
+            return LetterPage(page, str(page[-1].offset) if len(rows) > limit else None)
+
+        return self._database.read(work).result(timeout=_ANSWER_S)
+
+    def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
+        """Read single dead letters."""
+        asked = [each for each in dict.fromkeys(places) if each.partition == 0]
+        query = f"SELECT {_COLUMNS} FROM dead_letter WHERE id = ?"
+
+        def work(connection: sqlite3.Connection) -> Mapping[Position, LogRecord]:
+            return {
+                place: as_record(row)
+                for place in asked
+                for row in connection.execute(query, (min(place.offset, 2**62),))
+            }
+
+        return self._database.read(work).result(timeout=_ANSWER_S)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

@@ -1,0 +1,115 @@
+"""``OversightStore`` on the store file."""
+
+import sqlite3
+from concurrent.futures import Future
+
+from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
+from actors.ports.oversight import REPORT_KEPT_MS
+from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.rows import Table
+from scheduler.adapters.embedded.seal import opened, sealed
+
+_REPORT = Table("node_report", ("node",), ("reported_ms", "body"))
+_SHEET = Table("pause_sheet", ("name",), ("body",))
+_AUDIT = Table(
+    "audit_log",
+    ("at_ms", "id"),
+    ("who", "action", "target", "detail", "result", "kept_until_ms"),
+)
+_MARKS = ", ".join("?" * 10)
+_REPLACE_AUDIT = f"INSERT OR REPLACE INTO audit_log ({_AUDIT.selected}) VALUES ({_MARKS})"
+_NAME = "pauses"
+_LAST = AuditPlace(2**62, "")
+
+
+class EmbeddedOversight:
+    """Rows of ``node_report``, ``pause_sheet`` and ``audit_log``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save_report(self, report: NodeReport) -> "Future[None]":
+        """Replace the node's report, and forget nodes long silent."""
+        row = sealed((report.node, report.reported_ms, report.body, report.beat))
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_REPORT.upsert, row)
+            connection.execute(
+                "DELETE FROM node_report WHERE reported_ms < ?",
+                (report.reported_ms - REPORT_KEPT_MS,),
+            )
+
+        return self._database.write(work)
+
+    def read_reports(self) -> "Future[tuple[NodeReport, ...]]":
+        """Read all reports."""
+
+        def work(connection: sqlite3.Connection) -> tuple[NodeReport, ...]:
+            rows = connection.execute(f"SELECT {_REPORT.selected} FROM node_report")
+            found = (opened(row) for row in rows)
+            return tuple(NodeReport(node, beat, at, body) for node, at, body, beat in found)
+
+        return self._database.read(work)
+
+    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+        """Read the sheet."""
+        return self._database.read(lambda connection: _sheet(connection, known))
+
+    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+        """Replace the sheet by its successor; a transaction is all that it takes here."""
+        row = sealed((_NAME, encode_sheet(sheet), sheet.version))
+
+        def work(connection: sqlite3.Connection) -> bool:
+            if _sheet(connection, PauseSheet()).version != sheet.version - 1:
+                return False
+            connection.execute(_SHEET.upsert, row)
+            return True
+
+        return self._database.write(work)
+
+    def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
+        """Write or replace an entry, and forget those that were kept long enough."""
+        row = sealed(
+            (
+                entry.at_ms,
+                entry.id,
+                entry.who,
+                entry.action,
+                entry.target,
+                entry.detail,
+                entry.result,
+                entry.at_ms + kept_ms,
+                0,
+            )
+        )
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_REPLACE_AUDIT, row)
+            connection.execute(
+                "DELETE FROM audit_log WHERE at_ms < ? AND kept_until_ms < ?",
+                (entry.at_ms - kept_ms, entry.at_ms),
+            )
+
+        return self._database.write(work)
+
+    def page_audit(self, before: AuditPlace | None, limit: int) -> "Future[AuditPage]":
+        """Read a page, newest first."""
+        place = before or _LAST
+        query = (
+            f"SELECT {_AUDIT.selected} FROM audit_log WHERE (at_ms, id) < (?, ?)"
+            " ORDER BY at_ms DESC, id DESC LIMIT ?"
+        )
+
+        def work(connection: sqlite3.Connection) -> AuditPage:
+            rows = connection.execute(query, (place.at_ms, place.id, limit + 1)).fetchall()
+            page = tuple(AuditEntry(*opened(row)[:7]) for row in rows[:limit])
+            return AuditPage(page, page[-1].place if len(rows) > limit else None)
+
+        return self._database.read(work)
+
+
+def _sheet(connection: sqlite3.Connection, known: PauseSheet) -> PauseSheet:
+    query = f"SELECT {_SHEET.selected} FROM pause_sheet WHERE name = ? AND write_time != ?"
+    row = connection.execute(query, (_NAME, known.version)).fetchone()
+    return known if row is None else decode_sheet(opened(row)[1])

@@ -1,0 +1,42 @@
+"""Ends a call of the driver that may never return: a member whose brokers are gone waits in its
+``close`` for an answer that nobody will send.
+
+Decides how long is long enough; never how a client is closed.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+logger = logging.getLogger(__name__)
+
+
+def close_within(close: Callable[[], object], timeout_s: float) -> bool:
+    """Call ``close`` on a thread of its own and wait for it; return whether it came to an end.
+
+    Raises what it raises.  What does not end is left behind on a daemon thread, which the end
+    of the process takes along; the group learns of it when the session has expired.
+    """
+    closed: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            close()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            closed.set_exception(error)
+        else:
+            closed.set_result(None)
+
+    threading.Thread(target=work, name="hourhand-closing", daemon=True).start()
+    try:
+        closed.result(timeout_s)
+    except FutureTimeoutError:
+        logger.warning(
+            "the Kafka driver did not let go of the group within %g s and is left behind: are the"
+            " brokers gone?",
+            timeout_s,
+        )
+        return False
+    return True

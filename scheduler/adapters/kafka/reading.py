@@ -1,0 +1,109 @@
+"""``TopicReader`` on a Kafka consumer that joins no group and commits nothing.
+
+Decides nothing about what is read: whoever asks keeps the offsets.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from actors.model.codec import LogRecord
+from actors.model.errors import LogUnavailable
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    describe_topic,
+    opened,
+    shared_properties,
+    translated,
+)
+from scheduler.adapters.kafka.fetching import record_of
+from scheduler.settings import Settings
+
+_RECORDS_MAX = 5_000
+_WAIT_S = 1.0
+
+
+class KafkaTopicReader:
+    """Reads one topic; raises TopicMissing where it is not there."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._last_error = LastError()
+        self._consumer: Any = opened(Consumer, self._properties())
+
+    def bounds(self) -> Mapping[int, tuple[int, int]]:
+        """Return, by partition, the first offset there is and the one that comes next."""
+        admin = admin_client(self._settings, self._last_error)
+        described = describe_topic(self._settings, self._topic, admin, self._last_error)
+        return {each.id: self._bounds(each.id) for each in described.partitions}
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
+        if start >= end:
+            return
+        self._consumer.assign([TopicPartition(self._topic, partition, start)])
+        silent_s = 0.0
+        while start < end:
+            messages = self._consumer.consume(_RECORDS_MAX, _WAIT_S)
+            silent_s = 0.0 if messages else silent_s + _WAIT_S
+            if silent_s * 1000 > self._settings.kafka.connect_timeout_ms:
+                raise LogUnavailable(
+                    f"Kafka at {self._settings.kafka.bootstrap_servers} gave no record of"
+                    f" {self._topic!r}, partition {partition}, from offset {start} on: see whether"
+                    " the partition has a leader, then read again"
+                )
+            records, start = self._taken(messages, start, end)
+            if records:
+                yield records
+        self._consumer.unassign()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._consumer.close()
+
+    def _taken(self, messages: Sequence[Any], start: int, end: int) -> tuple[list[LogRecord], int]:
+        """Return the records that were asked for, and the next offset to expect."""
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                if message.offset() < end:
+                    records.append(record_of(message))
+                start = message.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # What is left before the end are offsets without a record.
+                start = max(start, message.offset())
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise LogUnavailable(
+                    f"{self._topic!r}, partition {message.partition()}, has no offset {start} any"
+                    f" more: {error.str()}; records expired before they were read"
+                )
+            elif error.fatal():
+                raise self._failure(error)
+        return records, start
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        asked = TopicPartition(self._topic, partition)
+        timeout_s = self._settings.kafka.connect_timeout_ms / 1000
+        try:
+            first, end = self._consumer.get_watermark_offsets(asked, timeout=timeout_s)
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+        return int(first), int(end)
+
+    def _failure(self, error: KafkaError) -> Exception:
+        return translated(error, self._settings, self._last_error, f"reading {self._topic!r}")
+
+    def _properties(self) -> dict[str, Any]:
+        chosen = {"fetch.wait.max.ms": "100", **self._settings.kafka.consumer_properties}
+        return {
+            **shared_properties(self._settings, chosen, self._last_error),
+            # A name is needed, a membership is not: nothing is subscribed or committed.
+            "group.id": f"{self._settings.group.id}-reading",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }

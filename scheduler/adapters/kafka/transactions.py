@@ -1,0 +1,219 @@
+"""``PartitionTransactions`` on a transactional producer whose id follows the partition.
+
+Decides which of the driver's errors mean that a record is refused, that another owner began, or
+that nobody knows.  Target records keep the producer's default partitioner of Kafka.
+"""
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from actors.model.errors import LogUnavailable
+from actors.ports.transactions import Fenced, Outgoing, Refused
+from scheduler.adapters.kafka.connection import LastError, opened, shared_properties
+from scheduler.adapters.kafka.security import security_advice
+from scheduler.adapters.kafka.tails import TailReader
+from scheduler.adapters.kafka.targets import TargetTopics
+from scheduler.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
+_REFUSED = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+    }
+)
+"""Of one record: trying again cannot help."""
+_TRIES = 5
+_AGAIN_S = 0.05
+_QUEUE_FULL_WAIT_S = 0.01
+_OFFSETS_EVERY_S = 0.2
+"""Where markers are written they tell more than the group's offset, which takes further round
+trips: so it follows them."""
+_RECORD_BYTES_MAX = 110_000_000
+_RETRY_MS = 2
+"""Pause of the driver where the broker still ends the transaction before."""
+
+
+class KafkaTransactions:
+    """The transactions of one partition; used from one thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        partition: int,
+        marker_topic: str | None,
+        membership: Callable[[], Any],
+        targets: TargetTopics,
+    ) -> None:
+        """``settings`` name the topic read; ``membership`` returns the group's, as of now."""
+        self._settings = settings
+        self._place = TopicPartition(settings.topic.name, partition)
+        self._marker_topic = marker_topic
+        self._membership = membership
+        self._targets = targets
+        self._last_error = LastError()
+        self._timeout_s = settings.buckets.transaction_timeout_ms / 1000
+        self._producer: Any = None
+        self._failed: tuple[int, KafkaError] | None = None
+        self._partitions_known: dict[str, int] = {}
+        self._offsets_sent_s = -math.inf
+
+    def begin(self) -> bytes | None:
+        """Fence, wait until no transaction of this id is under way, read the last marker."""
+        self.close()
+        self._producer = opened(Producer, self._properties())
+        try:
+            self._producer.init_transactions(self._settings.kafka.delivery_timeout_ms / 1000)
+        except KafkaException as error:
+            raise self._unknown("beginning", error.args[0]) from error
+        if self._marker_topic is None:
+            return None
+        reader = TailReader(self._settings, self._marker_topic)
+        try:
+            return reader.last(self._place.partition)
+        finally:
+            reader.close()
+
+    def commit(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
+        """Produce, note how far, commit; a transaction that the broker aborts is tried again."""
+        for tries_left in range(_TRIES, 0, -1):
+            try:
+                self._try(outgoing, next_offset, marker)
+            except KafkaException as error:
+                failure = error.args[0]
+                self._judge(failure)
+                if tries_left == 1:
+                    raise self._unknown("committing", failure) from error
+                logger.info("%s: tried again: %s", self._place, failure.str())
+                # A rebalance under way, as a rule: the polling thread learns what it came to.
+                threading.Event().wait(_AGAIN_S)
+            else:
+                return
+
+    def close(self) -> None:
+        """Let go of the producer; the broker ends what it left open."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            with contextlib.suppress(KafkaException):
+                # It was fenced: there is nothing left to tell.
+                producer.flush(0)
+
+    def _try(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
+        producer = self._producer
+        self._failed = None
+        self._refuse_missing(outgoing)
+        producer.begin_transaction()
+        for number, each in enumerate(outgoing):
+            self._produce(each, number)
+        if marker is not None and self._marker_topic is not None:
+            partition = self._place.partition
+            key = b"%d" % partition
+            self._produce(Outgoing(self._marker_topic, partition, key, marker), len(outgoing))
+        now_s = time.monotonic()
+        if marker is None or now_s - self._offsets_sent_s >= _OFFSETS_EVERY_S:
+            place = TopicPartition(self._place.topic, self._place.partition, next_offset)
+            producer.send_offsets_to_transaction([place], self._membership(), self._timeout_s)
+            self._offsets_sent_s = now_s
+        producer.commit_transaction(self._timeout_s)
+
+    def _produce(self, each: Outgoing, number: int) -> None:
+        partition = -1 if each.partition is None else each.partition
+        self._look_for(each.topic, partition)
+        while True:
+            try:
+                self._producer.produce(
+                    each.topic,
+                    each.value,
+                    each.key,
+                    partition,
+                    on_delivery=partial(self._delivered, number),
+                    headers=list(each.headers),
+                )
+            except BufferError:
+                self._producer.poll(_QUEUE_FULL_WAIT_S)
+            except KafkaException as error:
+                self._failed = self._failed or (number, error.args[0])
+                raise
+            else:
+                return
+
+    def _delivered(self, number: int, error: KafkaError | None, message: Any) -> None:
+        del message
+        if error is not None and error.code() in _REFUSED and self._failed is None:
+            self._failed = (number, error)
+
+    def _judge(self, error: KafkaError) -> None:
+        """Leave the transaction; raise where it is not to be tried again as it is."""
+        if error.code() in _FENCED:
+            raise Fenced(f"{self._place}: {error.str()}")
+        if error.fatal():
+            raise self._unknown("in a transaction", error)
+        try:
+            self._producer.abort_transaction(self._timeout_s)
+        except KafkaException as failed:
+            if failed.args[0].code() in _FENCED:
+                raise Fenced(f"{self._place}: {failed.args[0].str()}") from failed
+            raise self._unknown("aborting", failed.args[0]) from failed
+        if self._failed is not None and self._failed[1].code() in _REFUSED:
+            raise Refused(self._failed[0], self._failed[1].str())
+
+    def _refuse_missing(self, outgoing: Sequence[Outgoing]) -> None:
+        for number, each in enumerate(outgoing):
+            if each.partition is None and not self._targets.exists(each.topic):
+                raise Refused(number, f"topic {each.topic!r} does not exist")
+
+    def _look_for(self, topic: str, partition: int) -> None:
+        """Have the driver ask about a partition it may not have heard of."""
+        if partition < self._partitions_known.get(topic, 0):
+            return
+        found = self._producer.list_topics(topic, self._timeout_s)
+        self._partitions_known[topic] = len(found.topics[topic].partitions)
+
+    def _unknown(self, doing: str, error: KafkaError) -> LogUnavailable:
+        advice = security_advice(self._settings.kafka, error.code(), error.str())
+        return LogUnavailable(
+            f"partition {self._place.partition} of {self._place.topic!r}, {doing}:"
+            f" {error.name()}: {error.str()}; its owner begins anew"
+            + (f". {advice}" if advice else "")
+        )
+
+    def _properties(self) -> dict[str, Any]:
+        settings = self._settings
+        chosen = {
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.kbytes": "65536",
+            **settings.kafka.producer_properties,
+        }
+        return {
+            **shared_properties(settings, chosen, self._last_error),
+            "transactional.id": f"{settings.group.id}.{self._place.topic}.{self._place.partition}",
+            "transaction.timeout.ms": settings.buckets.transaction_timeout_ms,
+            # Long enough to make batches of what a transaction produces; its end flushes them.
+            "linger.ms": 2,
+            "retry.backoff.ms": _RETRY_MS,
+            "retry.backoff.max.ms": 10 * _RETRY_MS,
+            "message.max.bytes": _RECORD_BYTES_MAX,
+            "topic.metadata.propagation.max.ms": 5_000,
+        }

@@ -1,0 +1,96 @@
+"""The numbers behind the metrics: plain integers that are added to where things happen.
+
+No lock: CPython changes threads between a call and the next, never inside ``cell.value += 1``,
+so an add by any thread counts (tests/unit/.../test_cells.py tries it).  Children are looked up
+once and kept.  Reading is somebody else's: ``Prometheus`` and ``OTLP`` both walk the families.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from scheduler.metric_catalogue import CATALOGUE, Kind, Metric
+
+Labels = tuple[str, ...]
+
+
+class Count:
+    """A number that is added to, or set where it is a gauge's."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+
+class Distribution:
+    """How many observations fell into each bucket, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total: float = 0
+
+    def observe(self, value: float) -> None:
+        """Add one observation, in the unit of the bounds."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class Family(dict[Any, Any]):
+    """One metric: its cells by label value, or by a tuple of them where there are several."""
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__()
+        self.metric = metric
+        self.scale = 1000.0 if metric.name.endswith("_seconds") else 1.0
+        """Times are counted in milliseconds and shown in seconds."""
+        self._bounds = tuple(round(bound * self.scale, 6) for bound in metric.buckets)
+        self.derive: Callable[[], Mapping[Any, float]] | None = None
+        """Where it is set, the values are worked out when somebody asks."""
+        for word in metric.words or (() if metric.labels else ("",)):
+            self[word]
+
+    def __missing__(self, label: Any) -> Any:
+        made = Distribution(self._bounds) if self.metric.kind is Kind.HISTOGRAM else Count()
+        return self.setdefault(label, made)
+
+    def forget(self, label: object) -> None:
+        """Drop a cell, so that a partition given up is not reported for ever."""
+        self.pop(label, None)
+
+    def values_by_label(self) -> Iterator[tuple[Labels, float]]:
+        """Yield the cells of a counter or gauge, in the unit that is shown."""
+        if self.derive is not None:
+            for label, value in self.derive().items():
+                yield self._labels(label), value
+            return
+        for label, cell in list(self.items()):
+            yield self._labels(label), cell.value / self.scale
+
+    def distributions(self) -> Iterator[tuple[Labels, list[int], float]]:
+        """Yield the cells of a histogram: counts by bucket, and the sum in the unit shown."""
+        for label, cell in list(self.items()):
+            yield self._labels(label), list(cell.counts), cell.total / self.scale
+
+    def _labels(self, label: object) -> Labels:
+        if not self.metric.labels:
+            return ()
+        return tuple(map(str, label)) if isinstance(label, tuple) else (str(label),)
+
+
+class Meters(dict[str, Family]):
+    """Every family of the catalogue, by name."""
+
+    def __init__(self) -> None:
+        super().__init__({name: Family(metric) for name, metric in CATALOGUE.items()})
+
+    def derive(self, name: str, read: Callable[[], Mapping[Any, float]]) -> None:
+        """Have a metric's values worked out whenever they are read."""
+        self[name].derive = read
+
+    def only(self, name: str) -> Any:
+        """Return the one cell of a metric without labels."""
+        return self[name][""]

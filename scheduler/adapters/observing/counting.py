@@ -1,0 +1,297 @@
+"""Events as numbers: which event moves which metric of the catalogue.
+
+What happens once per task takes an add or two to cells looked up before.  Never raises, never
+blocks, and keeps no event.
+"""
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from actors.model import events, observed
+from actors.model.events import Event
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.adapters.observing.bucket_counting import bucket_handlers
+from scheduler.adapters.observing.cells import Meters
+from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
+from scheduler.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX
+
+_OF_A_PARTITION = (
+    "waiting_tasks",
+    "executing_tasks",
+    "busy_ids",
+    "held_ids",
+    "watermark_timestamp_seconds",
+    "straggler_ids",
+    "watermark_held_ids",
+    "oldest_overdue_seconds",
+)
+"""Gauges that end with the ownership of their partition."""
+_DEAD_LETTER = "dead_letter"
+
+
+class CountingTelemetry:
+    """Counts events in the cells of ``meters``, and tells whoever else is to be told."""
+
+    def __init__(self, clock: Clock, told: Telemetry | None = None) -> None:
+        self.meters = Meters()
+        self._clock = clock
+        # As it is: a telemetry never raises, and a frame between would cost what counting does.
+        self._tell = _tell_nobody if told is None else told.emit
+        self._check: Callable[[Event], None] = _tell_nobody
+        self._watched_shares = 0
+        self._running: Mapping[Any, Any] = {}
+        self._error_classes: set[str] = set()
+        self._given_ms: dict[int, float] = {}
+        """When the group gave a partition that may not start tasks yet."""
+        self._delays = self.meters["attempt_delay_seconds"]
+        self._durations = self.meters["attempt_seconds"]
+        self._attempts = self.meters["attempts_total"]
+        self._good = {result: self._attempts[result, ""] for result in ATTEMPT_RESULTS}
+        """Of attempts without an error, so that none of them makes a key of two."""
+        self._closed = self.meters["tasks_closed_total"]
+        self._retries = self.meters.only("attempt_retries_total")
+        self._enqueued = self.meters.only("records_enqueued_total")
+        self._enqueue = self.meters.only("enqueue_seconds")
+        self.meters.derive("attempts_started_total", self._started)
+        self.meters.derive("watermark_age_seconds", self._watermark_age)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            **self._handlers_of_tasks(),
+            **self._handlers_of_a_node(),
+            **self._plain_counters(),
+            **bucket_handlers(self.meters),
+        }
+
+    def emit(self, event: Event) -> None:
+        """Count the event; one without a metric is only told."""
+        handler = self._handlers.get(event.__class__)
+        if handler is not None:
+            try:
+                handler(event)
+            except Exception:
+                # The contract of the port: a metric is never worth a task.
+                logging.getLogger("hourhand").debug("an event was not counted", exc_info=True)
+        self._tell(event)
+
+    def check_with(self, check: SelfCheck) -> None:
+        """Tell the self-check of the tasks it watches, and of what happens to partitions."""
+        self._check, self._watched_shares = check.take, check.watched_shares
+        self._running = check.running
+        for kind in PARTITION_EVENTS:
+            self._handlers[kind] = partial(_both, self._handlers[kind], check.take)
+
+    def _handlers_of_tasks(self) -> dict[type, Callable[[Any], None]]:
+        meters = self.meters
+        return {
+            events.AttemptStarted: self._on_started,
+            events.AttemptFinished: self._on_finished,
+            events.TaskClosed: self._on_closed,
+            events.TaskEnqueued: self._on_enqueued,
+            events.BulkEnqueued: self._on_bulk,
+            events.BatchPersisted: self._on_persisted,
+            events.WindowLoaded: self._on_loaded,
+            events.PartitionLoadReported: self._on_load,
+            observed.OrderingsMeasured: self._on_orderings,
+            events.RetriesExhausted: self._on_exhausted,
+            events.CommandDecided: self._on_command,
+            events.WatermarkAdvanced: self._on_watermark,
+            events.WatermarkHeld: self._on_watermark_held,
+            events.RecordPoisoned: self._on_poison,
+            events.RelayRecordRefused: self._on_relay_refused,
+            events.MessageRelayed: lambda e: meters.only("relayed_late_seconds").observe(e.late_ms),
+            events.TimerPopped: lambda e: meters["timer_pop_late_seconds"][e.result].observe(
+                e.late_ms
+            ),
+            observed.PromiseDoubted: lambda e: _add(meters["promise_doubts_total"][e.promise]),
+            observed.SelfChecked: lambda e: _add(meters.only("self_checked_tasks_total"), e.tasks),
+        }
+
+    def _handlers_of_a_node(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            observed.AssignmentReceived: self._on_given,
+            events.PartitionAssigned: self._on_assigned,
+            events.PartitionRevoked: self._on_revoked,
+            events.PartitionLost: self._on_lost,
+            events.CatchUpEnded: self._on_catch_up,
+            observed.StoreCalled: self._on_store,
+            observed.LogCalled: self._on_log,
+        }
+
+    def _plain_counters(self) -> dict[type, Callable[[Any], None]]:
+        names = {
+            events.TreeRebuilt: "tree_rebuilds_total",
+            events.RecordMisplaced: "misplaced_records_total",
+            events.AttemptRefused: "attempts_refused_total",
+            events.AttemptStuck: "attempts_stuck_total",
+            events.AttemptAbandoned: "attempts_abandoned_total",
+        }
+        found: dict[type, Callable[[Any], None]] = {
+            kind: partial(_count_one, self.meters.only(name)) for kind, name in names.items()
+        }
+        dropped = self.meters.only("window_dropped_tasks_total")
+        found[events.WindowShrunk] = lambda event: _add(dropped, event.dropped)
+        return found
+
+    # Once per task: what ``Distribution.observe`` does, without its frame.
+
+    def _on_started(self, event: events.AttemptStarted) -> None:
+        cell, delay_ms = self._delays[event.partition], event.delay_ms
+        cell.counts[bisect_left(cell.bounds, delay_ms)] += 1
+        cell.total += delay_ms
+        if event.attempt > 1:
+            self._retries.value += 1
+        if hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
+            self._check(event)
+
+    def _on_finished(self, event: events.AttemptFinished) -> None:
+        result = event.result._value_
+        cell, duration_ms = self._durations[result], event.duration_ms
+        cell.counts[bisect_left(cell.bounds, duration_ms)] += 1
+        cell.total += duration_ms
+        if event.error_class is None:
+            self._good[result].value += 1
+        else:
+            self._attempts[result, self._bounded(event.error_class)].value += 1
+        if self._running and hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
+            self._check(event)
+
+    def _on_closed(self, event: events.TaskClosed) -> None:
+        self._closed[event.result._value_].value += 1
+        if hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
+            self._check(event)
+
+    def _on_enqueued(self, event: events.TaskEnqueued) -> None:
+        self._enqueued.value += 1
+        self._enqueue.observe(event.duration_ms)
+
+    def _bounded(self, error_class: str) -> str:
+        if error_class not in self._error_classes:
+            if len(self._error_classes) >= ERROR_CLASSES_MAX:
+                return "other"
+            self._error_classes.add(error_class)
+        return error_class
+
+    # Once per batch, load or command.
+
+    def _on_bulk(self, event: events.BulkEnqueued) -> None:
+        self._enqueued.value += event.tasks
+
+    def _on_persisted(self, event: events.BatchPersisted) -> None:
+        self.meters.only("batch_persist_seconds").observe(event.duration_ms)
+        self.meters["tasks_persisted_total"][event.partition].value += event.tasks
+        self.meters["commands_read_total"][event.partition].value += event.commands
+
+    def _on_loaded(self, event: events.WindowLoaded) -> None:
+        self.meters.only("window_load_seconds").observe(event.duration_ms)
+        self.meters["tasks_loaded_total"][event.partition].value += event.tasks
+
+    def _on_load(self, event: events.PartitionLoadReported) -> None:
+        self.meters["waiting_tasks"][event.partition].value = event.waiting
+        self.meters["executing_tasks"][event.partition].value = event.executing
+
+    def _on_orderings(self, event: observed.OrderingsMeasured) -> None:
+        self.meters["busy_ids"][event.partition].value = event.busy
+        self.meters["held_ids"][event.partition].value = event.held
+        self.meters["oldest_overdue_seconds"][event.partition].value = event.overdue_ms
+
+    def _on_exhausted(self, event: events.RetriesExhausted) -> None:
+        self.meters["retries_exhausted_total"][event.on_exhausted].value += 1
+        if event.on_exhausted == _DEAD_LETTER:
+            self.meters["dead_letters_total"]["exhausted"].value += 1
+
+    def _on_command(self, event: events.CommandDecided) -> None:
+        self.meters["commands_total"][event.kind.value, event.outcome.value].value += 1
+
+    def _on_poison(self, event: events.RecordPoisoned) -> None:
+        self.meters.only("poison_records_total").value += 1
+        self.meters["dead_letters_total"]["poison"].value += 1
+
+    def _on_relay_refused(self, event: events.RelayRecordRefused) -> None:
+        self.meters.only("relay_records_refused_total").value += 1
+        self.meters["dead_letters_total"]["relay"].value += 1
+
+    def _on_watermark(self, event: events.WatermarkAdvanced) -> None:
+        self.meters["watermark_timestamp_seconds"][event.partition].value = event.watermark_ms
+        self.meters["straggler_ids"][event.partition].value = event.stragglers
+        self.meters["watermark_held_ids"][event.partition].value = 0
+
+    def _on_watermark_held(self, event: events.WatermarkHeld) -> None:
+        self.meters["watermark_timestamp_seconds"][event.partition].value = event.watermark_ms
+        self.meters["watermark_held_ids"][event.partition].value = event.blocked
+
+    def _on_store(self, event: observed.StoreCalled) -> None:
+        self.meters["store_call_seconds"][event.call].observe(event.duration_ms)
+        if event.rows:
+            self.meters["store_group_rows"][event.call].observe(event.rows)
+        if event.error is not None:
+            self.meters["store_errors_total"][event.call, event.error].value += 1
+
+    def _on_log(self, event: observed.LogCalled) -> None:
+        self.meters["log_call_seconds"][event.call].observe(event.duration_ms)
+        if event.error is not None:
+            self.meters["log_errors_total"][event.call, event.error].value += 1
+
+    # Once per change of ownership.
+
+    def _on_given(self, event: observed.AssignmentReceived) -> None:
+        self._given_ms[event.partition] = self._clock.monotonic_ms()
+
+    def _on_assigned(self, event: events.PartitionAssigned) -> None:
+        self.meters.only("owned_partitions").value += 1
+        self.meters["partition_changes_total"]["assigned"].value += 1
+
+    def _on_revoked(self, event: events.PartitionRevoked) -> None:
+        self.meters["partition_changes_total"]["revoked"].value += 1
+        if not event.drained:
+            self.meters.only("drains_unfinished_total").value += 1
+        self._forget(event.partition)
+
+    def _on_lost(self, event: events.PartitionLost) -> None:
+        self.meters["partition_changes_total"]["lost"].value += 1
+        self._forget(event.partition)
+
+    def _forget(self, partition: int) -> None:
+        self.meters.only("owned_partitions").value -= 1
+        self._given_ms.pop(partition, None)
+        for name in _OF_A_PARTITION:
+            self.meters[name].forget(partition)
+
+    def _on_catch_up(self, event: events.CatchUpEnded) -> None:
+        self.meters.only("catch_up_seconds").observe(event.waited_ms)
+        given_ms = self._given_ms.pop(event.partition, None)
+        if given_ms is not None:
+            gap_ms = self._clock.monotonic_ms() - given_ms
+            self.meters.only("rebalance_gap_seconds").observe(gap_ms)
+        if not event.complete:
+            self.meters.only("catch_ups_incomplete_total").value += 1
+
+    # Worked out when they are read.
+
+    def _started(self) -> Mapping[Any, float]:
+        return {label: sum(cell.counts) for label, cell in list(self._delays.items())}
+
+    def _watermark_age(self) -> Mapping[Any, float]:
+        cells = list(self.meters["watermark_timestamp_seconds"].values())
+        oldest_ms = min((cell.value for cell in cells), default=None)
+        return {} if oldest_ms is None else {"": (self._clock.now_ms() - oldest_ms) / 1000}
+
+
+def _both(count: Callable[[Any], None], check: Callable[[Event], None], event: Event) -> None:
+    count(event)
+    check(event)
+
+
+def _tell_nobody(event: Event) -> None:
+    del event
+
+
+def _add(cell: Any, amount: float = 1) -> None:
+    cell.value += amount
+
+
+def _count_one(cell: Any, event: Event) -> None:
+    del event
+    cell.value += 1

@@ -1,0 +1,105 @@
+"""Metrics and health over HTTP: ``/metrics``, ``/livez``, ``/readyz``, ``/healthz``.
+
+The standard library's WSGI server, a thread a request.  Decides paths and forms only; requests
+are not logged, as probes come every few seconds for ever, and nothing can be changed here.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from socketserver import ThreadingMixIn
+from typing import Any
+from urllib.parse import parse_qs
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from scheduler.health import Check, Health, is_well
+
+REQUEST_TIMEOUT_S = 10.0
+_WATCH_EVERY_S = 0.5
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+
+Answer = tuple[int, str, bytes]
+_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+    """Of one that connects and says nothing."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    health: Health
+
+    def service_actions(self) -> None:
+        """Between requests: a hang is seen by somebody who looks twice."""
+        self.health.watch()
+
+
+class ProbeServer:
+    """Serves until closed; raises OSError where the port cannot be had."""
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
+        self._registry = registry
+        self._health = health
+        self._server = make_server(host, port, self._serve, _Server, _Handler)
+        self._server.health = health
+        self.port = self._server.server_port
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(_WATCH_EVERY_S,),
+            name="hourhand-probes",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more requests."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+    def _serve(
+        self, request: dict[str, Any], start: Callable[[str, list[tuple[str, str]]], object]
+    ) -> Iterable[bytes]:
+        status, kind, body = self._answer(request)
+        head = [("Content-Type", kind), ("Cache-Control", "no-store")]
+        start(f"{status} {_REASONS[status]}", [*head, ("Content-Length", str(len(body)))])
+        return [body if request["REQUEST_METHOD"] == "GET" else b""]
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if request["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return 405, _TEXT, b"only GET\n"
+        match request["PATH_INFO"]:
+            case "/metrics":
+                return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+            case "/livez":
+                return _as_text(self._health.live())
+            case "/readyz":
+                return _as_text(self._health.ready())
+            case "/healthz":
+                full = parse_qs(request.get("QUERY_STRING", "")).get("full") == ["1"]
+                return self._as_json(full=full)
+            case _:
+                return 404, _TEXT, b"/metrics /livez /readyz /healthz?full=1\n"
+
+    def _as_json(self, *, full: bool) -> Answer:
+        checks = self._health.ready()
+        status = 200 if is_well(checks) else 503
+        said: dict[str, object] = {"status": "ok" if status == 200 else "failing"}
+        if full:
+            said["live"] = is_well(self._health.live())
+            said["partitions"] = list(self._health.probes.partitions())
+            said["checks"] = {check.name: check._asdict() for check in checks}
+        return status, _JSON, json.dumps(said).encode() + b"\n"
+
+
+def _as_text(checks: Sequence[Check]) -> Answer:
+    lines = [f"{'ok' if check.ok else 'FAILING'} {check.name}: {check.detail}" for check in checks]
+    return (200 if is_well(checks) else 503), _TEXT, ("\n".join(lines) + "\n").encode()

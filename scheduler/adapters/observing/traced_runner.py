@@ -1,0 +1,181 @@
+"""Calls of user code as spans: current while it runs, so that what it does belongs to the trace.
+
+A task that belongs to no sampled trace goes to the runner behind as it is.  Decides nothing about
+when an attempt runs or what its outcome means.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from opentelemetry.trace import Span, Status, StatusCode, use_span
+
+from actors.model.attempts import Attempt
+from actors.model.key import TaskKey
+from actors.model.outcome import Outcome
+from actors.model.task import StoredTask, Task
+from actors.model.trace import carried_context
+from actors.ports.runner import AttemptListener, Executable, Runner
+
+BeginSpan = Callable[[bytes, Mapping[str, Any]], Span]
+NoteEnd = Callable[[TaskKey, bytes], None]
+
+
+class TracedRunner:
+    """``Runner``, with the traced tasks' executors wrapped."""
+
+    def __init__(self, runner: Runner, begin: BeginSpan, note_end: NoteEnd) -> None:
+        self._runner = runner
+        self._begin = begin
+        self._note_end = note_end
+        self.withdraw = runner.withdraw
+        self.long_running = runner.long_running
+        self.unsettled = runner.unsettled
+        self.adopt = runner.adopt
+        self.settle = runner.settle
+        self.abandon = runner.abandon
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Run the attempt as soon as a worker is free."""
+        context = carried_context(attempt.task.data)
+        if context is not None:
+            wrapper = _Async if inspect.iscoroutinefunction(type(executor).execute) else _Blocking
+            call = _Call(attempt, context, self._begin, self._note_end)
+            executor = wrapper(executor, call)
+        self._runner.start(attempt, executor, listener)
+
+
+class _Call:
+    """The span of one call."""
+
+    def __init__(
+        self, attempt: Attempt, context: bytes, begin: BeginSpan, note_end: NoteEnd
+    ) -> None:
+        self._attempt = attempt
+        self._context = context
+        self._begin = begin
+        self._note_end = note_end
+
+    def begin(self) -> Span:
+        """Begin it, below the task's context."""
+        attempt = self._attempt
+        key = attempt.task.key
+        about = {
+            "key": str(key),
+            "ordering_id": key.ordering_id,
+            "partition": attempt.partition,
+            "attempt": attempt.number,
+            "fence": attempt.epoch,
+        }
+        return self._begin(self._context, about)
+
+    def end(self, span: Span, outcome: object) -> None:
+        """End it with what user code returned."""
+        name = "done" if outcome is None else type(outcome).__name__.lower()
+        span.set_attribute("hourhand.outcome", name)
+        self._close(span)
+
+    def fail(self, span: Span, error: BaseException) -> None:
+        """End it with what user code raised; its text may hold anything, so only its class."""
+        span.set_attribute("error.type", type(error).__qualname__)
+        span.set_status(Status(StatusCode.ERROR))
+        self._close(span)
+
+    def _close(self, span: Span) -> None:
+        span.end()
+        self._note_end(self._attempt.task.key, self._context)
+
+
+class _Wrapped:
+    """Stands for an executor: what the runner sets is set there."""
+
+    __slots__ = ("_call", "_inner")
+    _inner: Executable
+    _call: _Call
+    attempt: int
+    fence: int
+
+    def __init__(self, inner: Executable, call: _Call) -> None:
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "_call", call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._inner, name, value)
+
+    def prompt(self, task: StoredTask) -> "Callable[[], Future[Outcome | None]] | None":
+        """Return the short way of an executor that knows one, inside a span as well."""
+        find: Any = getattr(self._inner, "prompt", None)
+        hand_over = None if find is None else find(task)
+        return None if hand_over is None else partial(self._handed_over, hand_over)
+
+    def _handed_over(
+        self, hand_over: "Callable[[], Future[Outcome | None]]"
+    ) -> "Future[Outcome | None]":
+        span = self._call.begin()
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                handed_over = hand_over()
+            except BaseException as error:
+                self._call.fail(span, error)
+                raise
+        handed_over.add_done_callback(partial(self._acknowledged, span))
+        return handed_over
+
+    def _acknowledged(self, span: Span, done: "Future[Outcome | None]") -> None:
+        error = done.exception()
+        if error is None:
+            self._call.end(span, done.result())
+        else:
+            self._call.fail(span, error)
+
+    async def _awaited(self, span: Span, outcome: Awaitable[Outcome | None]) -> Outcome | None:
+        """Await what user code returned, inside its span."""
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                ended = await outcome
+            except BaseException as error:
+                self._call.fail(span, error)
+                raise
+        self._call.end(span, ended)
+        return ended
+
+
+class _Blocking(_Wrapped):
+    __slots__ = ()
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once, inside its span."""
+        span = self._call.begin()
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                outcome = self._inner.execute(task)
+            except BaseException as error:
+                self._call.fail(span, error)
+                raise
+        if inspect.isawaitable(outcome):
+            return self._awaited(span, outcome)
+        self._call.end(span, outcome)
+        return outcome
+
+
+class _Async(_Wrapped):
+    __slots__ = ()
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Run the task once, inside its span."""
+        span = self._call.begin()
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                outcome = self._inner.execute(task)
+                if inspect.isawaitable(outcome):
+                    outcome = await outcome
+            except BaseException as error:
+                self._call.fail(span, error)
+                raise
+        self._call.end(span, outcome)
+        return outcome

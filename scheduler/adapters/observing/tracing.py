@@ -1,0 +1,261 @@
+"""One trace a task: scheduled, stored, run and completed, through OpenTelemetry's API.
+
+The context travels in the record's ``traceparent`` header, is kept with the row
+(``actors.model.trace``), is current while user code runs, and leaves through relayed messages and
+callbacks.  A task without a sampled context costs a look at its data and nothing else.  Spans name
+the task and never hold its data, nor what an error says.  Which SDK takes them, and how many are
+sampled, is the process's own setting.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from actors.model.codec import Headers, LogRecord
+from actors.model.key import TaskKey
+from actors.model.status import Completion
+from actors.model.task import StoredTask
+from actors.model.trace import TRACEPARENT, carried_context, context_of
+from actors.ports.log import LogWriter, Position, TaskLog
+from actors.ports.messages import MessageWriter
+from actors.ports.runner import Runner
+from actors.ports.store import Stores
+from scheduler.adapters.observing.traced_runner import TracedRunner
+from scheduler.health import Health, NodeProbes
+from scheduler.observation import Observation
+
+_W3C = TraceContextTextMapPropagator()
+_ENDED_MAX = 10_000
+"""Attempts whose completion is still to be traced; what is abandoned never comes."""
+
+
+class Traced(Observation):
+    """Traces, besides what the observation behind it does."""
+
+    def __init__(self, behind: Observation) -> None:
+        super().__init__(behind.telemetry)
+        self._behind = behind
+        self.registry = behind.registry
+        self._spans = Spans()
+
+    @property
+    def health(self) -> Health | None:  # type: ignore[override]
+        """Judges the node."""
+        return self._behind.health
+
+    @property
+    def port(self) -> int | None:  # type: ignore[override]
+        """Where it is served."""
+        return self._behind.port
+
+    def stores(self, stores: Stores) -> Stores:
+        """Trace rows written and keys closed."""
+        stores = self._behind.stores(stores)
+        schedule: Any = TracedSchedule(stores.schedule, self._spans)
+        status: Any = TracedStatus(stores.status, self._spans)
+        return msgspec.structs.replace(stores, schedule=schedule, status=status)
+
+    def log(self, log: TaskLog) -> TaskLog:
+        """As behind: what is read belongs to its records' traces."""
+        return self._behind.log(log)
+
+    def writer(self, writer: LogWriter) -> LogWriter:
+        """Trace records appended."""
+        return TracedWriter(self._behind.writer(writer), self._spans)
+
+    def runner(self, runner: Runner) -> Runner:
+        """Trace calls of user code."""
+        return TracedRunner(self._behind.runner(runner), self._spans.attempt, self._spans.note_end)
+
+    def messages(self, messages: MessageWriter) -> MessageWriter:
+        """Hand the trace at hand on with every message."""
+        return TracedMessages(self._behind.messages(messages))
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the trace at hand as HTTP headers."""
+        carrier: dict[str, str] = {}
+        _W3C.inject(carrier)
+        return carrier
+
+    def within(self, headers: Headers) -> AbstractContextManager[object]:
+        """Continue the trace of a message, if it belongs to a sampled one."""
+        return _within(context_of(headers))
+
+    def begin(self, probes: NodeProbes) -> None:
+        """As behind."""
+        self._behind.begin(probes)
+
+    def close(self) -> None:
+        """As behind."""
+        self._behind.close()
+
+
+class Spans:
+    """Makes spans of tasks; used from any thread."""
+
+    def __init__(self) -> None:
+        self._tracer = trace.get_tracer("hourhand")
+        self._ended: dict[TaskKey, bytes] = {}
+
+    def begin(
+        self, name: str, kind: SpanKind, context: bytes | None, attributes: Mapping[str, Any]
+    ) -> Span:
+        """Begin a span below a task's context, or below the one at hand."""
+        parent = None if context is None else _as_context(context)
+        named = {f"hourhand.{key}": value for key, value in attributes.items()}
+        return self._tracer.start_span(f"hourhand {name}", parent, kind, named)
+
+    def of_task(self, name: str, key: TaskKey, context: bytes, **attributes: object) -> Span:
+        """Begin a span that names its task."""
+        about = {"key": str(key), "ordering_id": key.ordering_id, **attributes}
+        return self.begin(name, SpanKind.CLIENT, context, about)
+
+    def attempt(self, context: bytes, attributes: Mapping[str, Any]) -> Span:
+        """Begin the span of a call of user code."""
+        return self.begin("attempt", SpanKind.CONSUMER, context, attributes)
+
+    def note_end(self, key: TaskKey, context: bytes) -> None:
+        """Keep the context of a task whose completion may follow."""
+        if len(self._ended) >= _ENDED_MAX:
+            self._ended.pop(next(iter(self._ended)), None)
+        self._ended[key] = context
+
+    def take_end(self, key: TaskKey) -> bytes | None:
+        """Return what was kept, once."""
+        return self._ended.pop(key, None) if self._ended else None
+
+
+class _Behind:
+    """Stands for a port; what it does not do itself is done behind it."""
+
+    def __init__(self, behind: object, spans: Spans) -> None:
+        self._port: Any = behind
+        self._spans = spans
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
+class TracedSchedule(_Behind):
+    """``ScheduleStore``: a span for each traced row that is written."""
+
+    def insert_tasks(
+        self, partition: int, tasks: Sequence[StoredTask], write_time: int
+    ) -> "Future[None]":
+        """Write rows."""
+        spans = [
+            self._spans.of_task("store", task.key, context, partition=partition)
+            for task in tasks
+            if (context := carried_context(task.data)) is not None
+        ]
+        written: Future[None] = self._port.insert_tasks(partition, tasks, write_time)
+        return _ending(spans, written)
+
+
+class TracedStatus(_Behind):
+    """``StatusStore``: a span for each traced key that is closed."""
+
+    def insert_completions(
+        self, partition: int, completions: Sequence[Completion], write_time: int
+    ) -> "Future[None]":
+        """Write completions."""
+        spans = [
+            self._spans.of_task("complete", each.key, context, result=each.result.value)
+            for each in completions
+            if (context := self._spans.take_end(each.key)) is not None
+        ]
+        written: Future[None] = self._port.insert_completions(partition, completions, write_time)
+        return _ending(spans, written)
+
+
+class TracedWriter:
+    """``LogWriter``: a span a record, whose context goes with it."""
+
+    def __init__(self, writer: LogWriter, spans: Spans) -> None:
+        self._writer = writer
+        self._spans = spans
+        self.partition_count = writer.partition_count
+        self.flush = writer.flush
+        self.close = writer.close
+
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record; one that belongs to a trace already keeps it."""
+        if context_of(headers) is not None:
+            return self._writer.append(partition, key, value, headers)
+        about = {"ordering_id": key.decode(errors="replace"), "partition": partition}
+        span = self._spans.begin("schedule", SpanKind.PRODUCER, None, about)
+        carried = (*headers, *_header_of(span))
+        appended = self._writer.append(partition, key, value, carried)
+        return _ending([span], appended)
+
+    def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Append to the dead-letter topic; the record's own headers name its trace."""
+        return self._writer.dead_letter(record, reason)
+
+
+class TracedMessages:
+    """``MessageWriter``: a message names the trace at hand, unless it names its own."""
+
+    def __init__(self, messages: MessageWriter) -> None:
+        self._messages = messages
+        self.close = messages.close
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "Future[None]":
+        """Produce a message."""
+        if not any(name == TRACEPARENT for name, _ in headers):
+            headers = (*headers, *_header_of(trace.get_current_span()))
+        return self._messages.produce(topic, key, value, headers)
+
+
+def _header_of(span: Span) -> Headers:
+    """Return the header that makes what follows a span its child; none for what is not sampled."""
+    if not span.get_span_context().trace_flags.sampled:
+        return ()
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier, trace.set_span_in_context(span, Context()))
+    return [(TRACEPARENT, carrier[TRACEPARENT].encode())]
+
+
+def _as_context(context: bytes) -> Context:
+    return _W3C.extract({TRACEPARENT: context.decode()}, Context())
+
+
+@contextmanager
+def _within(context: bytes | None) -> Iterator[None]:
+    if context is None:
+        yield
+        return
+    token = contexts.attach(_as_context(context))
+    try:
+        yield
+    finally:
+        contexts.detach(token)
+
+
+def _ending(spans: Sequence[Span], future: "Future[Any]") -> "Future[Any]":
+    """End spans as a future ends."""
+    if spans:
+        future.add_done_callback(partial(_end_all, spans))
+    return future
+
+
+def _end_all(spans: Sequence[Span], future: "Future[Any]") -> None:
+    error = None if future.cancelled() else future.exception()
+    for span in spans:
+        if error is not None:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()

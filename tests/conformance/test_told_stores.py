@@ -1,0 +1,65 @@
+"""Binds the store suite to stores whose writes are told to a topic first."""
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.kernel.simulated import VirtualClock
+from actors.ports.store import Stores
+from scheduler.adapters.lifecycle import LifecycleFeed
+from scheduler.adapters.memory.messages import MemoryMessages
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from tests.builders import NOW_MS
+from tests.conformance.stores import Beside, PagingSuite, ScheduleSuite, StatusSuite, WritersSuite
+
+
+def _told(data: MemoryStores) -> Stores:
+    clock = VirtualClock(NOW_MS)
+    return LifecycleFeed(MemoryMessages(clock), "events", clock).around(open_memory_stores(data))
+
+
+@pytest.fixture
+def data() -> MemoryStores:
+    """What the stores of a test hold."""
+    return MemoryStores()
+
+
+@pytest.fixture
+def stores(data: MemoryStores) -> Stores:
+    """A view of it."""
+    return _told(data)
+
+
+@pytest.fixture
+def reopen(data: MemoryStores, stores: Stores) -> Callable[[], Stores]:
+    """Close that view and open another."""
+
+    def open_again() -> Stores:
+        stores.close()
+        return _told(data)
+
+    return open_again
+
+
+@pytest.fixture
+def beside(data: MemoryStores) -> Beside:
+    """Open another view; no clock is asked here."""
+    return lambda _skew_minutes: _told(data)
+
+
+class TestToldSchedule(ScheduleSuite):
+    """``task_schedule``."""
+
+
+class TestToldPaging(PagingSuite):
+    """``task_schedule``, page by page."""
+
+    bounds_bytes = False
+
+
+class TestToldWriters(WritersSuite):
+    """All tables, several writers."""
+
+
+class TestToldStatus(StatusSuite):
+    """``task_status`` and ``attempt_history``."""

@@ -1,0 +1,165 @@
+"""Events become the numbers that the catalogue promises, and no others."""
+
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from actors.kernel.simulated import VirtualClock
+from actors.model import events, observed
+from actors.model.status import AttemptResult
+from scheduler.adapters.observing.cells import Meters
+from scheduler.adapters.observing.counting import CountingTelemetry
+from scheduler.adapters.observing.prometheus import registry_of
+from scheduler.metric_catalogue import CATALOGUE, PREFIX, Kind, Metric
+from tests.builders import NOW_MS, a_key
+from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
+
+_COUNTED_ELSEWHERE = {observed.AssignmentReceived, events.TasksStored}
+"""Begins what another event ends; is told to the tallies alone."""
+
+
+def counting() -> tuple[CountingTelemetry, CollectorRegistry]:
+    """Return a telemetry, and the registry that shows what it counted."""
+    telemetry = CountingTelemetry(VirtualClock(NOW_MS))
+    return telemetry, registry_of(telemetry.meters)
+
+
+def samples(registry: CollectorRegistry) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Return every sample, by name and label values."""
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+    }
+
+
+@pytest.mark.parametrize("kind", [each for each in EVENT_CLASSES if each not in _COUNTED_ELSEWHERE])
+def test_every_event_changes_a_metric(kind: type) -> None:
+    """An event nobody counts would be a blind spot."""
+    telemetry, registry = counting()
+    before = samples(registry)
+
+    telemetry.emit(an_event(kind))
+
+    assert samples(registry) != before
+
+
+def test_the_gap_of_a_rebalance_ends_when_tasks_may_start() -> None:
+    """From the group's word to the end of catching up, whatever lies between."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = CountingTelemetry(clock)
+
+    telemetry.emit(observed.AssignmentReceived(3))
+    clock.advance(1_500)
+    telemetry.emit(events.CatchUpEnded(3, 20, complete=True))
+
+    found = samples(registry_of(telemetry.meters))
+    assert found["hourhand_rebalance_gap_seconds_sum", ()] == 1.5
+
+
+def test_error_classes_are_bounded() -> None:
+    """User code that makes up exception classes cannot fill the memory of a node."""
+    telemetry, registry = counting()
+
+    for number in range(60):
+        telemetry.emit(
+            events.AttemptFinished(
+                0, a_key(), 1, AttemptResult.FAILURE, 5, NOW_MS, f"Error{number}"
+            )
+        )
+
+    found = {
+        key: count
+        for key, count in samples(registry).items()
+        if key[0] == "hourhand_attempts_total" and key[1][1]
+    }
+    assert len(found) == 51
+    assert found["hourhand_attempts_total", ("failure", "other")] == 10
+
+
+def test_a_partition_that_left_has_no_gauges() -> None:
+    """A dashboard would otherwise add up what two nodes say of one partition."""
+    telemetry, registry = counting()
+    telemetry.emit(events.PartitionAssigned(4, 1, 0, 0))
+    telemetry.emit(events.PartitionLoadReported(4, 10, 2))
+    telemetry.emit(observed.OrderingsMeasured(4, 3, 1, 2_500))
+    assert samples(registry)["hourhand_oldest_overdue_seconds", ("4",)] == 2.5
+
+    telemetry.emit(events.PartitionRevoked(4, drained=False))
+
+    found = samples(registry)
+    assert not [key for key in found if key[1] == ("4",)]
+    assert found["hourhand_owned_partitions", ()] == 0
+    assert found["hourhand_drains_unfinished_total", ()] == 1
+
+
+def test_the_age_of_the_watermark_is_of_the_oldest_one() -> None:
+    """And grows by itself between two scrapes."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = CountingTelemetry(clock)
+    registry = registry_of(telemetry.meters)
+    assert ("hourhand_watermark_age_seconds", ()) not in samples(registry)
+
+    telemetry.emit(events.WatermarkAdvanced(1, NOW_MS - 60_000, 0))
+    telemetry.emit(events.WatermarkAdvanced(2, NOW_MS - 90_000, 0))
+    clock.advance(10_000)
+
+    assert samples(registry)["hourhand_watermark_age_seconds", ()] == 100
+
+
+def test_started_attempts_are_counted_once_with_their_lateness() -> None:
+    """A bucket says "at most": exactly on its bound is inside."""
+    telemetry, registry = counting()
+
+    telemetry.emit(events.AttemptStarted(5, a_key(), 1, 10))
+    telemetry.emit(events.AttemptStarted(5, a_key(), 2, 11))
+
+    found = samples(registry)
+    assert found["hourhand_attempts_started_total", ("5",)] == 2
+    assert found["hourhand_attempt_retries_total", ()] == 1
+    assert found["hourhand_attempt_delay_seconds_bucket", ("5", "0.01")] == 1
+    assert found["hourhand_attempt_delay_seconds_bucket", ("5", "0.05")] == 2
+    assert found["hourhand_attempt_delay_seconds_sum", ("5",)] == 0.021
+
+
+def test_no_add_is_lost_between_threads() -> None:
+    """Adds take no lock: workers, drivers and the dispatcher count at the same time."""
+    telemetry, registry = counting()
+    event = events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS)
+
+    def count() -> None:
+        for _ in range(20_000):
+            telemetry.emit(event)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+    found = samples(registry)
+    assert found["hourhand_attempts_total", ("success", "")] == 160_000
+    assert found["hourhand_attempt_seconds_count", ("success",)] == 160_000
+
+
+def test_prometheus_shows_the_whole_catalogue_and_nothing_else() -> None:
+    """One table for all: what it does not name does not exist."""
+    shown = {
+        (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
+        for metric in registry_of(Meters()).collect()
+    }
+
+    assert shown == {(PREFIX + m.name, m.kind.value) for m in CATALOGUE.values()}
+
+
+@pytest.mark.parametrize("metric", CATALOGUE.values(), ids=lambda metric: metric.name)
+def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
+    """Counters end in total, histograms have buckets, fixed words belong to one label."""
+    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM)
+    assert len(metric.labels) == 1 or not metric.words
+    assert set(metric.labels) <= {
+        *("partition", "reason", "call", "error", "result", "error_class", "on_exhausted"),
+        *("kind", "outcome", "change", "promise"),
+    }

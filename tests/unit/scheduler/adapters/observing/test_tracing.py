@@ -1,0 +1,220 @@
+"""One trace from schedule to completion, through a real node, log and store of its own."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tenacity import wait_none
+
+from actors.model.backoff import RetryPolicy
+from actors.model.codec import Headers
+from actors.model.task import StoredTask
+from actors.model.trace import TRACEPARENT, context_of
+from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.adapters.observing.tracing import TracedMessages
+from scheduler.door_settings import ObserveSettings
+from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.wiring import build_telemetry, observe, open_clock
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def exporter() -> InMemorySpanExporter:
+    """Set this process's provider, which OpenTelemetry allows once."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    return kept
+
+
+@pytest.fixture
+def spans(exporter: InMemorySpanExporter) -> Iterator[InMemorySpanExporter]:
+    """Return where this test's spans go."""
+    exporter.clear()
+    yield exporter
+    exporter.clear()
+
+
+class Blocking(TaskExecutor):
+    """Fails once, then makes a span of its own, as a traced library does."""
+
+    retry = RetryPolicy(attempts_max=3, wait=wait_none())
+
+    def execute(self, task: Task) -> None:
+        """Run."""
+        if self.attempt == 1:
+            raise ValueError(f"card number of {task.data}")
+        with trace.get_tracer("user").start_as_current_span("mailing"):
+            pass
+
+
+def _sent() -> "Future[None]":
+    """Return a future that is resolved from another thread."""
+    future: Future[None] = Future()
+    threading.Thread(target=future.set_result, args=(None,)).start()
+    return future
+
+
+class Async(TaskExecutor):
+    """The same on the event loop."""
+
+    retry = Blocking.retry
+
+    async def execute(self, task: Task) -> None:
+        """Run."""
+        if self.attempt == 1:
+            raise ValueError(f"card number of {task.data}")
+        with trace.get_tracer("user").start_as_current_span("mailing"):
+            await asyncio.wrap_future(_sent())
+
+
+class Prompt(TaskExecutor):
+    """The same on the short way, as Hourhand's own tasks go that only hand something over."""
+
+    retry = Blocking.retry
+
+    def prompt(self, task: StoredTask) -> "Callable[[], Future[None]]":
+        """Hand over, below the attempt's span."""
+        tries = task.attempts.last
+
+        def hand_over() -> "Future[None]":
+            if not tries:
+                raise ValueError(f"card number of {task.data!r}")
+            with trace.get_tracer("user").start_as_current_span("mailing"):
+                return _sent()
+
+        return hand_over
+
+    def execute(self, task: Task) -> None:
+        """Fail as the short way does: a task whose start was recorded takes this way."""
+        Blocking.execute(self, task)  # type: ignore[arg-type]
+
+
+def installation(folder: Path, *, traces: bool = True) -> Settings:
+    """Return an embedded installation."""
+    return Settings(
+        embedded=EmbeddedSettings(folder=folder),
+        topic=TopicSettings(partitions=2),
+        observe=ObserveSettings(traces=traces),
+    )
+
+
+def finished(spans: InMemorySpanExporter, names: Sequence[str]) -> dict[str, list[ReadableSpan]]:
+    """Return the spans by name."""
+    found: dict[str, list[ReadableSpan]] = {name: [] for name in names}
+    for span in spans.get_finished_spans():
+        found.setdefault(span.name, []).append(span)
+    return found
+
+
+@pytest.mark.parametrize("executor", [Blocking, Async, Prompt])
+def test_a_task_is_one_trace_from_its_caller_to_its_completion(
+    tmp_path: Path, spans: InMemorySpanExporter, executor: type[TaskExecutor]
+) -> None:
+    """A client in one process, the node in another: here, one after the other on one folder."""
+    settings = installation(tmp_path)
+    with (
+        SchedulerClient(settings) as client,
+        trace.get_tracer("user").start_as_current_span("web request") as request,
+    ):
+        task = Task(
+            ordering_id="customer-7",
+            scheduled_time=datetime.now(UTC),
+            uniqueness_key="1",
+            data={"card": "4111"},
+        )
+        receipt = client.schedule_task(task).result(timeout=PATIENCE_S)
+
+    with Scheduler(settings, executor=executor) as scheduler:
+        _wait_until_closed(scheduler, spans)
+
+    found = finished(spans, ())
+    mine = {span.context.trace_id for each in found.values() for span in each if span.context}
+    assert mine == {request.get_span_context().trace_id}
+    (scheduled,) = found["hourhand schedule"]
+    assert scheduled.context is not None
+    below = [*found["hourhand store"], *found["hourhand attempt"], *found["hourhand complete"]]
+    assert len(below) == 4
+    assert {span.parent.span_id for span in below if span.parent} == {scheduled.context.span_id}
+    attempts = [span.attributes or {} for span in found["hourhand attempt"]]
+    assert [each["hourhand.attempt"] for each in attempts] == [1, 2]
+    assert attempts[0]["error.type"] == "ValueError"
+    assert {each["hourhand.key"] for each in attempts} == {str(receipt.key)}
+    (user,) = found["mailing"]
+    second = found["hourhand attempt"][1].context
+    assert user.parent is not None
+    assert second is not None
+    assert user.parent.span_id == second.span_id
+    assert "4111" not in "".join(span.to_json() for each in found.values() for span in each)
+
+
+def _wait_until_closed(scheduler: Scheduler, spans: InMemorySpanExporter) -> None:
+    for _ in range(int(PATIENCE_S * 20)):
+        if finished(spans, ["hourhand complete"])["hourhand complete"]:
+            return
+        scheduler.wait(timeout=0.05)
+    raise AssertionError("the task was not completed")
+
+
+def test_without_the_setting_nothing_is_wrapped(tmp_path: Path) -> None:
+    """What is not there cannot cost anything."""
+    settings = installation(tmp_path, traces=False)
+    seen = observe(settings, open_clock(), build_telemetry(settings))
+    writer = MemoryWriter(MemoryBroker(2, open_clock()))
+
+    assert seen.writer(writer) is writer
+    assert seen.messages(kept := KeptMessages()) is kept
+    assert seen.headers() == {}
+
+
+class KeptMessages:
+    """``MessageWriter`` that keeps the headers."""
+
+    def __init__(self) -> None:
+        self.headers: list[Headers] = []
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "Future[None]":
+        """Keep."""
+        self.headers.append(headers)
+        return Future()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_messages_and_callbacks_hand_the_trace_on(
+    tmp_path: Path, spans: InMemorySpanExporter
+) -> None:
+    """Unless a message names its own; and what comes with a message continues its trace."""
+    kept, seen = (
+        KeptMessages(),
+        observe(installation(tmp_path), open_clock(), build_telemetry(Settings())),
+    )
+    messages = TracedMessages(kept)
+    own = [(TRACEPARENT, b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+
+    messages.produce("out", None, b"x", ())
+    with seen.within(own):
+        messages.produce("out", None, b"x", [("a", b"b")])
+        assert seen.headers()[TRACEPARENT].split("-")[1] == "4bf92f3577b34da6a3ce929d0e0e4736"
+        with trace.get_tracer("user").start_as_current_span("other"):
+            messages.produce("out", None, b"x", own)
+
+    assert kept.headers[0] == ()
+    assert list(kept.headers[1]) == [("a", b"b"), *own]
+    assert kept.headers[2] == own
+    assert context_of(kept.headers[2]) == own[0][1]
