@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIPELINE_STAMP := $(VENV)/.installed-pipeline
 BENCH_STAMP := $(VENV)/.installed-bench
+BROWSER_STAMP := $(VENV)/.installed-browser
 # The build backend warns about every editable installation; nothing can be done about it here.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -19,6 +20,9 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo "$$name"; break; }; done)
 
+# For tests that start clusters, install packages or kill for minutes on end.
+UNHURRIED := -o timeout=3600 -o faulthandler_timeout=3700
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,18 +30,18 @@ help: ## Show this list
 .PHONY: venv
 venv: $(STAMP) ## Create .venv with Hourhand and the tools to work on it
 
-$(STAMP): pyproject.toml setup.cfg
+$(STAMP): pyproject.toml setup.cfg constraints.txt
 	@[[ -n "$(PYTHON)" ]] || { echo "Python 3.11 or newer with its venv module is needed: install it (Debian: python3 python3-venv), or name one: make PYTHON=…" >&2; exit 2; }
 	@echo "Installing into $(VENV) (a minute the first time) …"
 	@[[ -x $(BIN)/python ]] || $(PYTHON) -m venv $(VENV)
 	@# Dependency groups are read by pip 25.1 and newer; Python 3.11 brings an older one.
 	@$(PIP) install --upgrade 'pip>=25.1'
-	@$(PIP) install --group dev --editable .
+	@$(PIP) install --constraint constraints.txt --group dev --editable .
 	@touch $@
 
 $(PIPELINE_STAMP): $(STAMP)
 	@echo "Installing Spark into $(VENV) …"
-	@$(PIP) install --editable '.[pipeline]'
+	@$(PIP) install --constraint constraints.txt --editable '.[spark]'
 	@touch $@
 
 .PHONY: venv-pipeline
@@ -45,7 +49,12 @@ venv-pipeline: $(PIPELINE_STAMP) ## Add Spark to .venv, for the data pipeline
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "Installing the rivals and what plots and profiles need into $(VENV) …"
-	@$(PIP) install --group bench
+	@$(PIP) install --constraint constraints.txt --group bench
+	@touch $@
+
+$(BROWSER_STAMP): $(STAMP)
+	@echo "Installing what steers a browser into $(VENV) …"
+	@$(PIP) install --constraint constraints.txt --group browser
 	@touch $@
 
 .PHONY: bench
@@ -68,8 +77,24 @@ demo: venv ## See a node run tasks on time, with no server
 demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
 	@$(BIN)/python -m examples.demo_cluster
 
+.PHONY: demo-kafka-only
+demo-kafka-only: need-java need-mvn venv ## Messages that wait in Kafka alone, on three nodes, one of which dies
+	@$(BIN)/python -m examples.demo_kafka_only
+
+.PHONY: demo-relay
+demo-relay: need-java need-mvn venv ## Messages delayed by headers on real servers, with nodes that die
+	@$(BIN)/python -m examples.demo_doors.relay
+
+.PHONY: demo-timers
+demo-timers: need-java need-mvn venv ## Timers that call back over HTTP on real servers, with nodes that die
+	@$(BIN)/python -m examples.demo_doors.timers
+
+.PHONY: demo-dashboard
+demo-dashboard: need-java need-mvn need-chromium $(BROWSER_STAMP) ## The dashboard over a cluster with blocked keys and nodes that die; pictures of it [STAY=1]
+	@$(BIN)/python -m examples.demo_dashboard $(if $(STAY),--stay)
+
 .PHONY: pipeline-demo
-pipeline-demo: need-java need-mvn venv-pipeline ## Load, report, audit and archive TASKS=2000000 on Spark, beside a node
+pipeline-demo: need-java need-mvn venv-pipeline ## The whole pipeline on TASKS=2000000 beside a node, from a load to 48 partitions
 	@$(BIN)/python -m examples.pipeline_demo --tasks $(or $(TASKS),2000000)
 
 .PHONY: up
@@ -83,15 +108,39 @@ down: venv ## Stop exactly the servers that `make up` started
 .PHONY: test
 test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, unit, simulation, real servers
 	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
-	@$(BIN)/python -m pytest -m "not cluster" $(if $(CI),--reruns 1)
+	@$(BIN)/python -m pytest -m "not cluster and not containers and not newcomer and not browser" $(if $(CI),--reruns 1)
 
 .PHONY: test-cluster
-test-cluster: need-java need-mvn venv ## The tests that need three brokers or Cassandra nodes (8 minutes)
-	@$(BIN)/python -m pytest -m cluster
+test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes (12 minutes)
+	@$(BIN)/python -m pytest -m cluster $(UNHURRIED)
+
+.PHONY: test-browser
+test-browser: need-java need-mvn need-chromium $(BROWSER_STAMP) ## The dashboard in a real Chromium: every screen, every action, a node that dies
+	@$(BIN)/python -m pytest -m browser $(UNHURRIED)
+
+.PHONY: images
+images: venv ## Fetch or make the container images, and docker/.env [BASE_IMAGE=debian@sha256:…]
+	@$(BIN)/python -m tests.servers.images
+
+.PHONY: compose-demo
+compose-demo: images ## 10,000 tasks on three nodes in containers, one of which is killed
+	@$(BIN)/python -m examples.demo_containers --tasks $(or $(TASKS),10000)
+
+.PHONY: test-containers
+test-containers: images ## The tests on Kafka and Cassandra once more, over containers, and docker/ itself
+	@$(BIN)/python -m pytest --servers containers -m "not cluster and not newcomer" $(UNHURRIED)
 
 .PHONY: test-fast
 test-fast: venv ## The tests that need no server
-	@$(BIN)/python -m pytest -m "not integration"
+	@$(BIN)/python -m pytest -m "not integration and not containers and not newcomer and not browser"
+
+.PHONY: test-install
+test-install: venv ## The wheel from an index, on each Python there is [PYTHONS="python3.14"]
+	@$(if $(PYTHONS),PYTHONS="$(PYTHONS)") $(BIN)/python -m pytest $(UNHURRIED) tests/newcomer/test_install.py
+
+.PHONY: test-tutorial
+test-tutorial: need-java need-mvn venv ## The commands of README and tutorial, line by line, from a fresh clone
+	@$(BIN)/python -m pytest $(UNHURRIED) tests/newcomer/test_pages.py
 
 .PHONY: sim
 sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SEED=7 [SCENARIO=name]
@@ -107,11 +156,11 @@ chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 an
 
 .PHONY: crash
 crash: venv ## Kill a node KILLS=200 times over embedded folders, then recount what it promised
-	@CRASH_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s tests/crash
+	@CRASH_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s $(UNHURRIED) tests/crash
 
 .PHONY: fuzz
-fuzz: venv ## Give every door hostile input: INPUTS=100000, FUZZ_SEED=0
-	@$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(FUZZ_SEED),0)
+fuzz: venv ## Give every door hostile input: INPUTS=150000, FUZZ_SEED=0
+	@$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),150000) --seed $(or $(FUZZ_SEED),0)
 
 .PHONY: check
 check: test ## What CI runs
@@ -129,8 +178,18 @@ format: venv ## Let ruff rewrite what it can
 	@$(BIN)/ruff format --quiet
 
 .PHONY: docs
-docs: venv ## Write the generated pages of docs/ anew
+docs: venv ## Write the generated pages of docs/ anew, and build the site: build/site/index.html
 	@$(BIN)/python -m tests.tidy.generated_docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+
+.PHONY: lock
+lock: venv ## Choose the newest versions within the bounds of pyproject.toml anew, for .venv
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra spark --group bench --group browser --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	@# The image's own, with hashes and without the tools; at the same versions.
+	@for name in build-requirements requirements; do \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint constraints.txt \
+			--custom-compile-command "make lock" --output-file docker/node/$$name.txt \
+			$$([[ $$name == requirements ]] && echo "--extra kafka --extra cassandra --extra http --extra otel pyproject.toml" || echo docker/node/$$name.in); done
 
 .PHONY: clean
 clean: ## Remove .venv and everything built; data and server downloads stay
@@ -145,3 +204,9 @@ need-java:
 .PHONY: need-mvn
 need-mvn:
 	@command -v mvn >/dev/null || { echo "Maven is needed to fetch Kafka and Cassandra: install it (Debian: maven); make test-fast does without" >&2; exit 2; }
+
+.PHONY: need-chromium
+need-chromium:
+	@for name in "$${CHROMIUM:-}" chromium chromium-browser google-chrome; do \
+		[[ -n "$$name" ]] && command -v "$$name" >/dev/null && exit 0; done; \
+	{ echo "Chromium is needed to look at the dashboard: install it (Debian: chromium), or name one: CHROMIUM=…" >&2; exit 2; }

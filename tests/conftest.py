@@ -1,6 +1,7 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -8,14 +9,59 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.running import running
 
+collect_ignore = [] if find_spec("playwright") else ["browser"]
+"""Only ``make test-browser`` installs what steers a browser, and only it runs these tests."""
+
+_SHARED_SERVERS = frozenset({"kafka_server", "cassandra_server"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the same tests run on servers of another make."""
+    parser.addoption(
+        "--servers",
+        choices=("jars", "containers"),
+        default="jars",
+        help="where Kafka and Cassandra come from; containers: only tests that use them are run",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Over containers, leave out what would prove nothing else than over jars."""
+    if config.getoption("--servers") != "containers":
+        return
+    kept = [
+        item
+        for item in items
+        if _SHARED_SERVERS.intersection(getattr(item, "fixturenames", ()))
+        or item.get_closest_marker("containers")
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
 
 @pytest.fixture(scope="session")
-def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+def kafka_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaServer]:
     """One Kafka broker for the session; the tests are skipped, saying why, without Java."""
-    yield from running(lambda: KafkaServer(tmp_path_factory.mktemp("kafka")))
+    folder = tmp_path_factory.mktemp("kafka")
+    if request.config.getoption("--servers") == "containers":
+        from tests.servers.containers import KafkaContainerServer
+
+        yield from running(lambda: KafkaContainerServer(folder))
+    else:
+        yield from running(lambda: KafkaServer(folder))
 
 
 @pytest.fixture(scope="session")
-def cassandra_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
+def cassandra_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CassandraServer]:
     """One Cassandra node for the session; the tests are skipped, saying why, without Java."""
-    yield from running(lambda: CassandraServer(tmp_path_factory.mktemp("cassandra")))
+    folder = tmp_path_factory.mktemp("cassandra")
+    if request.config.getoption("--servers") == "containers":
+        from tests.servers.containers import CassandraContainerServer
+
+        yield from running(lambda: CassandraContainerServer(folder))
+    else:
+        yield from running(lambda: CassandraServer(folder))
