@@ -1,0 +1,144 @@
+"""Which partition of the pending topic a message waits in, from how long it still has to wait.
+
+A bucket is a span of delays and one or more partitions.  A message enters the bucket with the
+greatest lower bound that its delay reaches; so it may rest there for as long as that bound, and
+whoever sees an older layout than others places it no worse than that.  Pure arithmetic.
+"""
+
+from zlib import crc32
+
+import msgspec
+
+MOVES_EARLY_MS = 250
+"""A message is moved on this long before its bucket's lower bound has passed, so that its next
+owner has it in memory in time."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a message waits next."""
+
+    partition: int
+    lower_ms: int
+    """It may rest there this long."""
+
+
+class Bucket(msgspec.Struct, frozen=True, array_like=True):
+    """Delays from a lower bound up to the next bucket's; the last one has no end."""
+
+    lower_ms: int
+    partitions: tuple[int, ...]
+    split_ms: int = 0
+    """When it was last split."""
+
+
+class Layout(msgspec.Struct, frozen=True, rename="camel"):
+    """All buckets, by lower bound; the first begins at 0."""
+
+    version: int
+    buckets: tuple[Bucket, ...]
+
+    def place(self, delay_ms: int, spread_by: bytes) -> Place:
+        """Return where a message waits that has ``delay_ms`` left; one place for the same bytes."""
+        reached = [each for each in self.buckets if each.lower_ms <= max(0, delay_ms)]
+        bucket = reached[-1]
+        chosen = bucket.partitions[crc32(spread_by) % len(bucket.partitions)]
+        return Place(chosen, bucket.lower_ms)
+
+    def within(self, partition_count: int) -> "Layout":
+        """Return the layout for somebody who knows of so many partitions only."""
+        known = []
+        for bucket in self.buckets:
+            partitions = tuple(each for each in bucket.partitions if each < partition_count)
+            if partitions:
+                known.append(msgspec.structs.replace(bucket, partitions=partitions))
+        return Layout(self.version, tuple(known))
+
+    def index_of(self, partition: int) -> int | None:
+        """Return which bucket a partition belongs to; None where it is in no use."""
+        for index, bucket in enumerate(self.buckets):
+            if partition in bucket.partitions:
+                return index
+        return None
+
+    def unused(self, partition_count: int) -> int | None:
+        """Return a partition that exists and belongs to no bucket."""
+        return next((p for p in range(partition_count) if self.index_of(p) is None), None)
+
+    def split(self, index: int, partition: int, now_ms: int) -> "Layout":
+        """Return the layout with a bucket split, its new half in ``partition``.
+
+        The upper half of its delays goes to the new partition; what waits stays where it is, and
+        what comes by an older layout is still in time.  The first bucket, and one too narrow to
+        be cut, is spread over one partition more.
+        """
+        bucket = self.buckets[index]
+        middle_ms = self._middle_ms(index)
+        if middle_ms is None:
+            partitions = (*bucket.partitions, partition)
+            halves: tuple[Bucket, ...] = (Bucket(bucket.lower_ms, partitions, now_ms),)
+        else:
+            halves = (
+                Bucket(bucket.lower_ms, bucket.partitions, now_ms),
+                Bucket(middle_ms, (partition,), now_ms),
+            )
+        buckets = (*self.buckets[:index], *halves, *self.buckets[index + 1 :])
+        return Layout(self.version + 1, buckets)
+
+    def _middle_ms(self, index: int) -> int | None:
+        lower_ms = self.buckets[index].lower_ms
+        if not lower_ms:
+            return None
+        last = index == len(self.buckets) - 1
+        middle_ms = 2 * lower_ms if last else (lower_ms + self.buckets[index + 1].lower_ms) // 2
+        return middle_ms if middle_ms - lower_ms >= MOVES_EARLY_MS else None
+
+
+def first_layout(first_ms: int, factor: float, partition_count: int) -> Layout:
+    """Return one bucket for each partition: to ``first_ms``, then each ``factor`` times as far."""
+    lower_ms = [0, *(round(first_ms * factor**each) for each in range(partition_count - 1))]
+    return Layout(1, tuple(Bucket(each, (p,)) for p, each in enumerate(lower_ms)))
+
+
+def encode_layout(layout: Layout) -> bytes:
+    """Return what is published."""
+    return msgspec.json.encode(layout)
+
+
+def decode_layout(value: bytes) -> Layout:
+    """Return a published layout; raises ValueError for what is none."""
+    layout = msgspec.json.decode(value, type=Layout)
+    if (
+        not layout.buckets
+        or layout.buckets[0].lower_ms
+        or not all(each.partitions for each in layout.buckets)
+    ):
+        raise ValueError("a layout begins with a bucket from 0, and each has a partition")
+    return layout
+
+
+def ripe_ms(appended_ms: int, lower_ms: int, due_ms: int) -> int:
+    """Return when a waiting message needs its owner: to be passed on, or to be moved before.
+
+    In the first bucket that is when it is due.  Elsewhere it is a little before its rest is over,
+    or before it is due, should somebody have placed it worse than that.
+    """
+    if not lower_ms:
+        return due_ms
+    early_ms = min(MOVES_EARLY_MS, lower_ms // 2)
+    return min(appended_ms + lower_ms, due_ms) - early_ms
+
+
+def bucket_to_split(
+    layout: Layout, occupancy: dict[int, int], records_max: int, now_ms: int
+) -> int | None:
+    """Return the bucket to split: the fullest with a partition above ``records_max``, if any.
+
+    One that was split is left alone until what was in it then has gone: twice its lower bound.
+    """
+    found: list[tuple[int, int]] = []
+    for index, bucket in enumerate(layout.buckets):
+        fullest = max(occupancy.get(each, 0) for each in bucket.partitions)
+        rested_ms = bucket.split_ms + 2 * max(bucket.lower_ms, layout.buckets[1].lower_ms)
+        if fullest > records_max and (not bucket.split_ms or now_ms >= rested_ms):
+            found.append((fullest, index))
+    return max(found)[1] if found else None

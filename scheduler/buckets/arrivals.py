@@ -1,0 +1,172 @@
+"""What is read from one partition of the relay's in-topic, and what becomes of each message.
+
+Decides whether a message waits or is put aside with a reason: malformed ones, delays beyond what
+the pending topic keeps, and what this storage cannot do.  Everything read
+is done in the order it stands in; nothing is held back.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from actors.model.codec import LogRecord
+from actors.model.events import RelayRecordRefused
+from actors.ports.telemetry import Telemetry
+from actors.ports.transactions import Outgoing
+from scheduler.bucket_layout import Layout
+from scheduler.buckets.mark import Mark
+from scheduler.buckets.slip import Slip, pending
+from scheduler.buckets.waiting import Plan, Rules, letter
+from scheduler.door_settings import RelaySettings
+from scheduler.relay.headers import Action, Malformed, request_of
+from scheduler.relay.standing import place_of
+
+logger = logging.getLogger("hourhand.relay")
+
+
+class IntakeRules(msgspec.Struct, frozen=True):
+    """What all partitions of the in-topic have in common."""
+
+    rules: Rules
+    relay: RelaySettings
+    delay_ms_max: int
+    """What the pending topic's retention covers."""
+    allows: Callable[[str], bool]
+    """Whether a message may name a topic."""
+    telemetry: Telemetry
+
+
+class Arrivals:
+    """The records of one partition of the in-topic that are read and not yet done."""
+
+    def __init__(self, intake: IntakeRules) -> None:
+        self._intake = intake
+        self._mark = Mark(0)
+        self._reached = 0
+        self._read: deque[LogRecord] = deque()
+        self._size_bytes = 0
+        self._refused: dict[int, str] = {}
+
+    @property
+    def mark(self) -> Mark:
+        """How far the partition is."""
+        return self._mark
+
+    @property
+    def fullness(self) -> float:
+        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        rules = self._intake.rules
+        return max(
+            len(self._read) / rules.held_records_max, self._size_bytes / rules.held_bytes_max
+        )
+
+    @property
+    def held(self) -> int:
+        """How many records are in memory."""
+        return len(self._read)
+
+    def begin(self, mark: Mark) -> None:
+        """Go on from a mark; what is held already and done by then is forgotten."""
+        self._mark = mark
+        self._reached = max(self._reached, mark.next_offset)
+        while self._read and self._read[0].offset < mark.next_offset:
+            self._forget_first()
+
+    def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
+        """Hold records that were read, and note up to where there are no others."""
+        for record in records:
+            if record.offset >= self._reached:
+                self._read.append(record)
+                self._size_bytes += _size_bytes(record)
+                self._reached = record.offset + 1
+        self._reached = max(self._reached, reached or 0)
+
+    def next_ms(self) -> int | None:
+        """Return when there is something to do: at once, where anything was read."""
+        return 0 if self._read else None
+
+    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+        """Return what becomes of the records that were read, bounded; None where there are none."""
+        rules = self._intake.rules
+        outgoing: list[Outgoing] = []
+        offsets: list[int] = []
+        size_bytes = 0
+        next_offset = self._mark.next_offset
+        for record in self._read:
+            if len(offsets) >= rules.batch_records_max or size_bytes >= rules.batch_bytes_max:
+                break
+            size_bytes += _size_bytes(record)
+            next_offset = record.offset + 1
+            step = self._step(record, now_ms, layout)
+            if step is not None:
+                outgoing.append(step)
+                offsets.append(record.offset)
+        if next_offset == self._mark.next_offset:
+            return None
+        return Plan(tuple(outgoing), tuple(offsets), Mark(next_offset))
+
+    def settle(self, plan: Plan) -> None:
+        """A plan took effect."""
+        self.begin(plan.mark)
+
+    def put_back(self, plan: Plan) -> None:
+        """A plan certainly took no effect; what it was about is still held."""
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Put a record aside with its next plan: its target can never take it."""
+        self._refused[offset] = reason
+
+    def _step(self, record: LogRecord, now_ms: int, layout: Layout) -> Outgoing | None:
+        """Return what is produced for a record; None where it is dropped."""
+        intake, relay = self._intake, self._intake.relay
+        try:
+            request = request_of(record, relay, intake.allows)
+            due_ms = request.deadline_ms - relay.timing_advance_ms
+            self._refuse_what_cannot_be(record, request.action, due_ms - now_ms)
+        except Malformed as error:
+            return self._put_aside(record, str(error))
+        message = request.message
+        # Late ones go at once, in the order in which they came, but not past one that came in
+        # time: so they take the same way.
+        origin = place_of(record.partition, record.offset)
+        slip = Slip(max(due_ms, now_ms), 0, message.topic, origin, request.id)
+        return pending(intake.rules.pending_topic, layout, slip, message, now_ms)
+
+    def _refuse_what_cannot_be(self, record: LogRecord, action: Action, delay_ms: int) -> None:
+        if (reason := self._refused.get(record.offset)) is not None:
+            raise Malformed(reason)
+        if action is not Action.SCHEDULE:
+            raise Malformed(
+                f"action {action}: Kafka alone keeps no index of ids, so what waits cannot be"
+                " found; cancel and reschedule need --storage engine"
+            )
+        if delay_ms > self._intake.delay_ms_max:
+            raise Malformed(
+                f"its deadline is {delay_ms} ms ahead, buckets.longest_delay_ms and the pending"
+                f" topic's retention cover {self._intake.delay_ms_max} ms"
+            )
+
+    def _put_aside(self, record: LogRecord, reason: str) -> Outgoing | None:
+        relay = self._intake.relay
+        logger.error(
+            "%s[%d] offset %d is not relayed: %s",
+            relay.in_topic,
+            record.partition,
+            record.offset,
+            reason,
+        )
+        self._intake.telemetry.emit(RelayRecordRefused(record.partition, record.offset, reason))
+        if relay.malformed == "drop":
+            return None
+        return letter(self._intake.rules, relay.in_topic, record, record.headers, reason)
+
+    def _forget_first(self) -> None:
+        record = self._read.popleft()
+        self._size_bytes -= _size_bytes(record)
+        self._refused.pop(record.offset, None)
+
+
+def _size_bytes(record: LogRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"") + 200

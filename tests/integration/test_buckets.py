@@ -1,0 +1,266 @@
+"""Storage with Kafka alone on a real broker: nothing lost, doubled or early, whoever dies."""
+
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from typer.testing import CliRunner
+
+from actors.model.errors import InvalidTask, SettingsInvalid
+from actors.ports.transactions import Fenced, Outgoing
+from scheduler import SchedulerClient, Settings, Task, wiring
+from scheduler.adapters.clock import SystemClock
+from scheduler.bucket_layout import decode_layout
+from scheduler.bucket_wiring import open_buckets
+from scheduler.buckets.listing import list_waiting
+from scheduler.buckets.mark import Mark, decode_mark, encode_mark
+from scheduler.buckets.running import BucketRelay
+from scheduler.buckets.slip import Slip
+from scheduler.door_settings import ObserveSettings
+from scheduler.doors.cli import app
+from tests.integration.bucket_world import (
+    WAIT_S,
+    Arrival,
+    BucketsAtWork,
+    bucket_process,
+    bucket_settings,
+    read_committed,
+)
+from tests.servers.kafka import KafkaServer
+
+pytestmark = pytest.mark.integration
+
+DELAYS_MS = (0, 100, 700, 1_300, 2_500, 4_500)
+
+
+@pytest.fixture
+def work(kafka_server: KafkaServer) -> Iterator[BucketsAtWork]:
+    """Topics of its own, and a reader of what appears."""
+    work = BucketsAtWork(bucket_settings(kafka_server))
+    yield work
+    work.close()
+
+
+def test_messages_appear_once_and_byte_for_byte(work: BucketsAtWork) -> None:
+    """From the in-topic and from send_later; what cannot be relayed is put aside, with why."""
+    start_ms = work.clock.now_ms()
+    headers = [("b", b"\xff\xfe"), ("a", None), ("b", b""), ("b", b"\xff\xfe")]
+    with BucketRelay(work.settings):
+        work.put(b"from the in-topic", start_ms + 1_500, b"\xff\x00", headers)
+        work.put(random.Random(7).randbytes(1_040_000), start_ms + 1_200, None)
+        work.put(b"far", start_ms + 10**12)
+        del work.due_ms[b"far"]
+        work.put(b"no more", 0, headers=[("hourhandAction", b"cancel")])
+        del work.due_ms[b"no more"]
+        work.flush()
+        for delay_ms in DELAYS_MS:
+            work.send(b"after %d" % delay_ms, delay_ms)
+        lost = work.client.send_later(None, b"lost", "no-such-topic", timedelta(seconds=1))
+        lost.result(WAIT_S)
+        work.wait_for_all()
+        letters = _letters(work, 3)
+
+    work.judge()
+    (relayed,) = (each for each in work.arrivals if each.value == b"from the in-topic")
+    assert (relayed.key, relayed.headers) == (b"\xff\x00", headers)
+    reasons = {each.value: dict(each.headers)["hourhandReason"] for each in letters}
+    assert b"retention" in reasons[b"far"]
+    assert b"no index of ids" in reasons[b"no more"]
+    assert b"no-such-topic" in reasons[b"lost"]
+
+
+def test_a_sigkill_of_an_owner_loses_and_doubles_nothing(
+    work: BucketsAtWork, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Two nodes, one of which dies in the middle; exact counts, read committed."""
+    rng = random.Random(11)
+    nodes = [bucket_process(work.settings, tmp_path) for _ in range(2)]
+    try:
+        work.send(b"first", 0)
+        work.wait_for_all()
+        for number in range(400):
+            work.send(b"%d" % number, rng.randrange(100, 6_000), b"%d" % (number % 20))
+            if number == 250:
+                nodes[0].send_signal(signal.SIGKILL)
+                nodes[0].wait()
+        work.wait_for_all()
+    finally:
+        for node in nodes:
+            node.terminate()
+            node.wait()
+
+    late_ms = work.judge()
+    record_property("late_ms", {"p50": late_ms[len(late_ms) // 2], "max": late_ms[-1]})
+
+
+def test_messages_of_one_key_and_time_keep_their_order(work: BucketsAtWork) -> None:
+    """Accepted over two seconds, for one moment, so in different buckets."""
+    with BucketRelay(work.settings):
+        due_ms = work.clock.now_ms() + 3_000
+        for number in range(100):
+            work.send(b"%03d" % number, due_ms - work.clock.now_ms(), b"k")
+            threading.Event().wait(0.01)
+        work.wait_for_all()
+
+    work.judge()
+    # One millisecond more or less is another time; of one time they stand as they were sent.
+    order = [each.value for each in work.arrivals]
+    assert order == sorted(work.due_ms, key=lambda value: (work.due_ms[value], value))
+
+
+def test_a_new_owner_fences_the_old_one_and_reads_its_marker(work: BucketsAtWork) -> None:
+    """What the old one produces from then on never appears."""
+    storage = open_buckets(work.settings, SystemClock())
+    log = storage.pending_log()
+    old, new = log.transactions(1), log.transactions(1)
+    place = Outgoing(work.settings.relay.out_topic, None, b"k", b"of the old owner")
+    try:
+        assert old.begin() is None
+        old.commit((), 3, encode_mark(Mark(3, 0b101)))
+        marker = new.begin()
+        with pytest.raises(Fenced):
+            old.commit((place,), 4, encode_mark(Mark(4)))
+    finally:
+        old.close()
+        new.close()
+        log.close()
+
+    assert marker is not None
+    assert decode_mark(marker) == Mark(3, 0b101)
+    assert not read_committed(work.settings, work.settings.relay.out_topic)
+
+
+def test_retention_that_is_too_short_is_refused(work: BucketsAtWork) -> None:
+    """By a node and by a client; and a delay beyond what it covers, by the client."""
+    settings = work.settings
+    with pytest.raises(InvalidTask, match="longest_delay_ms"):
+        work.client.send_later(None, b"far", "elsewhere", timedelta(days=8)).result(WAIT_S)
+    _alter(settings, "retention.ms", "3600000")
+
+    with pytest.raises(SettingsInvalid, match=r"retention\.ms"):
+        BucketRelay(settings)
+    with pytest.raises(SettingsInvalid, match=r"retention\.ms"):
+        SchedulerClient(settings)
+
+
+def test_a_full_bucket_is_split_while_messages_flow(
+    kafka_server: KafkaServer, record_property: Callable[[str, object], None]
+) -> None:
+    """The layout names a new partition, and nothing is lost, doubled or early meanwhile."""
+    settings = bucket_settings(
+        kafka_server, split_records_max=100, split_check_ms=300, partitions_max=8
+    )
+    work = BucketsAtWork(settings)
+    admin = open_buckets(settings, work.clock).admin()
+    try:
+        with BucketRelay(settings, intake=False), BucketRelay(settings, intake=False):
+            for number in range(1_200):
+                work.send(b"%d" % number, 6_000 if number % 3 else 500)
+                threading.Event().wait(0.004)
+            work.wait_for_all()
+        late_ms = work.judge()
+        layout = admin.layout()
+    finally:
+        admin.close()
+        work.close()
+
+    assert layout is not None
+    assert decode_layout(layout).version > 1
+    record_property("late_ms", {"p50": late_ms[len(late_ms) // 2], "max": late_ms[-1]})
+
+
+def test_what_waits_can_be_listed(work: BucketsAtWork) -> None:
+    """Earliest first, and no more than asked for; what was passed on is not among it."""
+    with BucketRelay(work.settings, intake=False):
+        work.send(b"soon", 0)
+        work.send(b"later", 600_000)
+        work.send(b"latest", 900_000)
+        work.wait_until(lambda: bool(work.arrivals), "one appears")
+    found = list_waiting(work.settings, 1), list_waiting(work.settings, 10)
+
+    assert [each.slip.due_ms for each in found[0]] == [work.due_ms[b"later"]]
+    wanted = [work.due_ms[each] for each in (b"later", b"latest")]
+    assert [each.slip.due_ms for each in found[1]] == wanted
+    assert all(isinstance(each.slip, Slip) for each in found[1])
+
+
+def test_what_this_storage_cannot_do_is_refused(work: BucketsAtWork) -> None:
+    """Tasks, and commands for what waits; a node for tasks does not start."""
+    receipt = work.client.send_later(
+        b"k", b"v", work.settings.relay.out_topic, timedelta(minutes=5)
+    ).result(WAIT_S)
+    task = Task(
+        ordering_id="a", scheduled_time=receipt.key.scheduled_time, uniqueness_key="b", data={}
+    )
+
+    for refused in (work.client.schedule_task(task), work.client.cancel_task(receipt.key)):
+        with pytest.raises(InvalidTask, match="messages of send_later and the relay only"):
+            refused.result(WAIT_S)
+    with pytest.raises(SettingsInvalid, match="no tasks"):
+        wiring.open_stores(work.settings)
+
+
+def test_a_node_is_observed_like_any_other(work: BucketsAtWork) -> None:
+    """Metrics from the one catalogue, probes, and the command that asks for them."""
+    observe = ObserveSettings(port=0)
+    with BucketRelay(work.settings.model_copy(update={"observe": observe})) as node:
+        address = f"http://127.0.0.1:{node.observation.port}"
+        for delay_ms in DELAYS_MS:
+            work.send(b"after %d" % delay_ms, delay_ms)
+        work.put(b"from the in-topic", work.clock.now_ms() + 700)
+        work.put(b"no more", 0, headers=[("hourhandAction", b"cancel")])
+        del work.due_ms[b"no more"]
+        work.flush()
+        work.send(b"for later", 600_000)
+        del work.due_ms[b"for later"]
+        work.wait_for_all()
+        probes = [httpx.get(f"{address}/{path}").status_code for path in ("livez", "readyz")]
+        found = httpx.get(f"{address}/metrics").text
+        asked = CliRunner().invoke(app, ["health", "--url", address])
+
+    assert probes == [200, 200]
+    assert (asked.exit_code, "FAILING" in asked.output) == (0, False)
+    values = dict(line.rsplit(" ", 1) for line in found.splitlines() if line[:1] != "#")
+    metrics = {name: float(value) for name, value in values.items()}
+    count = len(work.due_ms)
+    assert metrics["hourhand_relayed_late_seconds_count"] == count
+    assert metrics["hourhand_relay_records_refused_total"] == 1
+    assert metrics["hourhand_owned_partitions"] == len(node_partitions(work.settings))
+    assert metrics['hourhand_partition_changes_total{change="assigned"}'] >= 4
+    assert metrics["hourhand_messages_moved_total"] > 0
+    assert metrics['hourhand_log_call_seconds_count{call="transaction"}'] >= 3
+    held = [value for name, value in metrics.items() if name.startswith("hourhand_held_messages{")]
+    assert (len(held), sum(held)) == (4, 1)
+    assert metrics["hourhand_ready"] == 1
+
+
+def node_partitions(settings: Settings) -> list[int]:
+    """Return the partitions of pending topic and in-topic."""
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    topics = admin.list_topics(timeout=WAIT_S).topics
+    names = (settings.buckets.topic, settings.relay.in_topic)
+    return [number for name in names for number in topics[name].partitions]
+
+
+def _letters(work: BucketsAtWork, count: int) -> list[Arrival]:
+    for _ in range(int(WAIT_S)):
+        letters = work.letters()
+        if len(letters) >= count:
+            return letters
+        threading.Event().wait(1.0)
+    raise AssertionError(f"fewer than {count} letters")
+
+
+def _alter(settings: Settings, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, settings.buckets.topic, incremental_configs=[entry]
+    )
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)

@@ -1,0 +1,24 @@
+"""Storage with Kafka alone needs Kafka's driver and no other."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import sys
+import scheduler.adapters.kafka.pending, scheduler.buckets.running, scheduler.buckets.listing
+import scheduler.doors.bucket_commands, scheduler.client
+from scheduler import SchedulerClient, Settings
+foreign = [m for m in sys.modules if m.split(".")[0] in ("cassandra", "sqlite3")]
+foreign += [m for m in sys.modules if m.startswith(("scheduler.adapters.cassandra",
+            "scheduler.adapters.embedded"))]
+sys.exit(", ".join(foreign) or 0)
+"""
+
+
+def test_no_other_driver_is_imported() -> None:
+    """Neither Cassandra's nor SQLite, nor the adapters that would."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False
+    )
+
+    assert not ended.returncode, ended.stderr
