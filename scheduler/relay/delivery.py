@@ -5,10 +5,9 @@ Where the message has an id, it is passed on only when that id is known to be th
 until its claim is decided, the delivery waits, and with it what stands behind it.
 """
 
-import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from enum import Enum, auto
 from urllib.parse import quote_from_bytes
@@ -20,12 +19,15 @@ from actors.model.definition import RESERVED, Definition, DefinitionKind, Defini
 from actors.model.errors import CallerError, TopicMissing
 from actors.model.events import MessageRelayed
 from actors.model.instant import from_millis
+from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.task import Task
-from actors.ports.log import LogWriter
+from actors.model.task import StoredTask, Task
+from actors.ports.log import LogWriter, Position
 from actors.ports.messages import MessageWriter
 from scheduler.awaiting import settled
-from scheduler.own_tasks import OwnExecutor, Surroundings
+from scheduler.light_future import LightFuture
+from scheduler.own_tasks import HandOver, OwnExecutor, Surroundings
+from scheduler.relay.standing import CLAIM_KEPT_MS, Claim, DecidedHere, place_parts
 
 SEND = "send"
 """The kind of ordering ids that deliveries have."""
@@ -33,9 +35,10 @@ SEND = "send"
 _KEY_CHARS_MAX = 400
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000
-DECIDED_MAX = 200_000
-CLAIM_KEPT_MS = 3_600_000
-"""How long the claim of an id outlives its message, before the row may vanish."""
+_WAITS_S = (2.0, 0.2, 1.0, 5.0)
+"""How long a delivery waits before each look at a claim that is not decided."""
+MOVED_ON = "moved to another time"
+"""Why the delivery of a message that still waits was dropped."""
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,34 +52,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def size_bytes(self) -> int:
         """What it takes in a task, before it is written as text."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + headers
-
-
-class DecidedHere:
-    """What claims this process decided, so that deliveries need not ask the store.
-
-    That a message has its id never changes until it was passed on, whoever owns the id by then;
-    so what is remembered stays true.  Used from one event loop.
-    """
-
-    def __init__(self) -> None:
-        self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
-
-    def note(self, message_id: str, claim: "Claim") -> None:
-        """Remember which message an id stands for, and when that is due."""
-        self._claimed.pop(message_id, None)
-        if claim.place:
-            self._claimed[message_id] = (claim.place, claim.times_ms[-1])
-        if len(self._claimed) > DECIDED_MAX:
-            self._claimed.popitem(last=False)
-
-    def take(self, message_id: str, place: str, due_ms: int) -> bool:
-        """Return whether the id is known to be this message's, due then; and forget it."""
-        if self._claimed.get(message_id) != (place, due_ms):
-            return False
-        del self._claimed[message_id]
-        return True
+        size_bytes = len(self.key or b"") + len(self.value or b"")
+        for name, value in self.headers:
+            size_bytes += len(name) + len(value or b"")
+        return size_bytes
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -88,41 +67,6 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Its id, where it has one: the claim must be this message's."""
     place: str | None = None
     """What tells this message from others of the same id."""
-
-
-class Claim(msgspec.Struct, frozen=True, rename="camel"):
-    """Which message an id stands for: the rule of a relay id's definition."""
-
-    place: str
-    """Of the message; empty where it was cancelled."""
-    ordering_id: str
-    """Of its delivery."""
-    times_ms: tuple[int, ...]
-    """When its delivery is due; the last one counts, the others it was moved from."""
-    decided: dict[str, int]
-    """By partition of the in-topic: the last record of this id that was decided."""
-
-    def has_decided(self, place: str) -> bool:
-        """Whether the record at a place was decided, this one's or another's way."""
-        partition, offset = place_parts(place)
-        return self.decided.get(partition, -1) >= offset
-
-    def deciding(self, place: str) -> "Claim":
-        """Return the claim with the record at a place among those decided."""
-        partition, offset = place_parts(place)
-        decided = {**self.decided, partition: max(offset, self.decided.get(partition, -1))}
-        return msgspec.structs.replace(self, decided=decided)
-
-
-def place_of(partition: int, offset: int) -> str:
-    """Return the text that tells a record of the in-topic from every other, in their order."""
-    return f"{partition:05d}-{offset:019d}"
-
-
-def place_parts(place: str) -> tuple[str, int]:
-    """Return partition and offset of a place."""
-    partition, _, offset = place.partition("-")
-    return partition, int(offset)
 
 
 def ordering_id_of(key: bytes | None, place: str) -> str:
@@ -163,12 +107,18 @@ class _Standing(Enum):
     LOST = auto()
 
 
+_decode_delivery = msgspec.json.Decoder(Delivery).decode
+
+
 class _PassedOn:
     """Stands for a message that was parked and passed on, before a crash kept its task open."""
 
 
 class DeliverMessage(OwnExecutor):
     """Passes one message on."""
+
+    unslotted = True
+    """Waiting for a claim it keeps nothing else from running."""
 
     def __init__(
         self,
@@ -185,6 +135,18 @@ class DeliverMessage(OwnExecutor):
         self._allows = allows
         self._decided = decided
 
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Return what passes a message on, where nothing has to be waited for before."""
+        try:
+            delivery = _decode_delivery(task.data)
+        except msgspec.MsgspecError:
+            return None
+        message = delivery.message
+        if message is None or not self._is_known_to_have(delivery, task.key.scheduled_ms):
+            return None
+        relayed = delivery.id is not None
+        return lambda: self._produce(task.key, message, relayed=relayed, offset=task.offset)
+
     async def execute(self, task: Task) -> Outcome | None:
         """Wait until the id is known to be this message's, then produce it."""
         try:
@@ -196,9 +158,9 @@ class DeliverMessage(OwnExecutor):
         if delivery.message is None and delivery.parked is None:
             return Drop("its data holds no message")
         for look in range(self._surroundings.looks_max):
-            if look:
-                # Decided within milliseconds, as a rule: an attempt of its own would cost more.
-                await asyncio.sleep(_LOOK_AGAIN_MS * 2**look / 1000)
+            # Decided within milliseconds, as a rule: another attempt, or asking the store again
+            # and again, would keep it from being decided.
+            await self._wait_for_decision(delivery, look)
             standing, claim = await self._standing(task, delivery)
             if standing is not _Standing.UNDECIDED:
                 break
@@ -206,7 +168,8 @@ class DeliverMessage(OwnExecutor):
             return Retry(after=self._pause())
         if standing is _Standing.LOST:
             return Drop("another message of this id waited, or this one was cancelled")
-        if claim is not None and claim.times_ms[-1] != task.key.scheduled_ms:
+        # At a time that the claim does not know it was put by a later command.
+        if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
             return await self._move(task, claim)
         message = await self._message_of(delivery)
         if message is None:
@@ -216,17 +179,24 @@ class DeliverMessage(OwnExecutor):
             return Drop("what was parked for it is gone") if gone else Retry(after=self._pause())
         if not isinstance(message, Message):
             return Drop("it was passed on before")
-        outcome = await self._produce(task, message, relayed=delivery.id is not None)
+        relayed, offset = delivery.id is not None, self.record_offset
+        outcome = await settled(self._produce(task.key, message, relayed=relayed, offset=offset))
         if delivery.parked is not None:
             await self._unpark(delivery.parked)
         return outcome
 
+    def _is_known_to_have(self, delivery: Delivery, due_ms: int) -> bool:
+        """Whether memory says that the id, if there is one, is this message's."""
+        if delivery.id is None or delivery.place is None:
+            return True
+        return self._decided.take(delivery.id, delivery.place, due_ms)
+
     async def _standing(self, task: Task, delivery: Delivery) -> "tuple[_Standing, Claim | None]":
         """Return whether the id is this message's, as far as is known now."""
-        if delivery.id is None or delivery.place is None:
+        if self._is_known_to_have(delivery, task.key.scheduled_ms):
             return _Standing.CLAIMED, None
-        if self._decided.take(delivery.id, delivery.place, task.key.scheduled_ms):
-            return _Standing.CLAIMED, None
+        assert delivery.id is not None, "one without an id has none to claim"
+        assert delivery.place is not None, "nor has one without a place"
         name = DefinitionName(DefinitionKind.RELAY, delivery.id)
         row = await settled(self._surroundings.definitions.find(name))
         if row is None or row.ended:
@@ -240,15 +210,26 @@ class DeliverMessage(OwnExecutor):
         lost = claim.has_decided(delivery.place)
         return (_Standing.LOST if lost else _Standing.UNDECIDED), claim
 
+    async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
+        """Wait before a look at the claim; before the first one only where it is decided here."""
+        if delivery.id is None or self._surroundings.looks_max == 1:
+            return
+        name = DefinitionName(DefinitionKind.RELAY, delivery.id)
+        partition = self._surroundings.appender.partition_of(name.ordering_id)
+        now_ms = self._surroundings.clock.monotonic_ms()
+        if look or self._decided.is_decided_here(partition, now_ms):
+            await self._decided.wait(delivery.id, _WAITS_S[min(look, len(_WAITS_S) - 1)])
+
     def _pause(self) -> timedelta:
-        pause_ms = min(_PAUSE_MAX_MS, _LOOK_AGAIN_MS * 2 ** min(self.attempt - 1, 10))
+        doubled = min(self.attempt + self._surroundings.looks_max - 2, 10)
+        pause_ms = min(_PAUSE_MAX_MS, _LOOK_AGAIN_MS * 2**doubled)
         return timedelta(milliseconds=pause_ms)
 
     async def _move(self, task: Task, claim: Claim) -> Outcome:
         """Go on at the time the claim says: the command that was to move it came before it."""
         moved = task.model_copy(update={"scheduled_time": from_millis(claim.times_ms[-1])})
         await settled(self._surroundings.appender.append(moved))
-        return Drop("moved to another time")
+        return Drop(MOVED_ON)
 
     async def _message_of(self, delivery: Delivery) -> "Message | _PassedOn | None":
         """Return the message; None where it is not there, or not yet."""
@@ -267,28 +248,52 @@ class DeliverMessage(OwnExecutor):
         row = Definition(parked_name(place), 1, b"", None, expires_ms)
         await settled(self._surroundings.definitions.save(row))
 
-    async def _produce(self, task: Task, message: Message, *, relayed: bool) -> Outcome | None:
-        if not self._allows(message.topic, relayed):
-            return await self._put_aside(task, message, "relay.target_topics does not name it")
-        try:
-            produced = self._messages().produce(
-                message.topic, message.key, message.value, message.headers
-            )
-            await settled(produced)
-        except (CallerError, TopicMissing) as error:
-            # Trying again cannot help, and what stands behind it is to go on.
-            return await self._put_aside(task, message, str(error))
-        late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
-        self._surroundings.telemetry.emit(MessageRelayed(late_ms))
-        return None
+    # Passing on, without waiting: the outcome comes through a future.
 
-    async def _put_aside(self, task: Task, message: Message, why: str) -> Outcome:
+    def _produce(
+        self, key: TaskKey, message: Message, *, relayed: bool, offset: int
+    ) -> "Future[Outcome | None]":
+        outcome: LightFuture[Outcome | None] = LightFuture()
+
+        def take(produced: "Future[None]") -> None:
+            error = produced.exception()
+            if error is None:
+                late_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
+                self._surroundings.telemetry.emit(MessageRelayed(late_ms))
+                outcome.set_result(None)
+            elif isinstance(error, CallerError | TopicMissing):
+                # Trying again cannot help, and what stands behind it is to go on.
+                self._put_aside(key, message, str(error), offset, outcome)
+            else:
+                outcome.set_exception(error)
+
+        if self._allows(message.topic, relayed):
+            content = (message.topic, message.key, message.value, message.headers)
+            self._messages().produce(*content).add_done_callback(take)
+        else:
+            why = "relay.target_topics does not name it"
+            self._put_aside(key, message, why, offset, outcome)
+        return outcome
+
+    def _put_aside(
+        self,
+        key: TaskKey,
+        message: Message,
+        why: str,
+        offset: int,
+        outcome: "Future[Outcome | None]",
+    ) -> None:
         """Write a message that can never be passed on to the dead-letter topic."""
         reason = f"message for topic {message.topic!r} not passed on: {why}"
         now_ms = self._surroundings.clock.now_ms()
-        partition = self._surroundings.appender.partition_of(task.ordering_id)
-        letter = LogRecord(
-            partition, self.record_offset, now_ms, message.key, message.value, message.headers
-        )
-        await settled(self._letters.dead_letter(letter, reason))
-        return Drop(reason)
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        letter = LogRecord(partition, offset, now_ms, message.key, message.value, message.headers)
+
+        def take(written: "Future[Position]") -> None:
+            error = written.exception()
+            if error is None:
+                outcome.set_result(Drop(reason))
+            else:
+                outcome.set_exception(error)
+
+        self._letters.dead_letter(letter, reason).add_done_callback(take)

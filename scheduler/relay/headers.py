@@ -4,7 +4,7 @@ Decides that from one record alone and changes no byte of what is passed on: it 
 the headers that were meant for the relay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -44,34 +44,49 @@ class Request(msgspec.Struct, frozen=True):
 def request_of(
     record: LogRecord, settings: RelaySettings, allows: Callable[[str], bool]
 ) -> Request:
-    """Read a record of the in-topic; raises Malformed."""
-    action = _action(record, settings)
-    message_id = _text(record, settings.id_header)
-    if message_id is None:
-        raise Malformed(f"there is no header {settings.id_header}")
-    if not message_id or len(message_id) > ID_CHARS_MAX:
-        raise Malformed(
-            f"header {settings.id_header} has {len(message_id)} characters, 1 to"
-            f" {ID_CHARS_MAX} are allowed"
-        )
-    topic = _text(record, settings.topic_header)
+    """Read a record of the in-topic; raises Malformed.
+
+    ``allows`` says whether a topic may be a target.
+    """
+    mine, kept = _sorted_out(record, settings)
+    action = _action(_text(mine, settings.action_header), settings)
+    message_id = _checked_id(_text(mine, settings.id_header), settings)
+    topic = _text(mine, settings.topic_header)
     if topic is not None and not allows(topic):
         raise Malformed(f"topic {shown(topic)} is not among relay.target_topics")
-    own = {
+    deadline_ms = 0
+    if action is not Action.CANCEL:
+        deadline_ms = _deadline_ms(_text(mine, settings.deadline_header), settings)
+    target = settings.out_topic if topic is None else topic
+    message = Message(target, record.key, record.value, tuple(kept))
+    return Request(action, message_id, deadline_ms, message)
+
+
+def _sorted_out(
+    record: LogRecord, settings: RelaySettings
+) -> tuple[dict[str, bytes | None], list[tuple[str, bytes | None]]]:
+    """Return the headers that are meant for the relay, and those that are passed on."""
+    own = (
         settings.id_header,
         settings.deadline_header,
         settings.action_header,
         settings.topic_header,
-    }
-    kept = tuple((name, value) for name, value in record.headers if name not in own)
-    message = Message(
-        settings.out_topic if topic is None else topic, record.key, record.value, kept
     )
-    return Request(action, message_id, _deadline_ms(record, settings, action), message)
+    mine: dict[str, bytes | None] = {}
+    kept: list[tuple[str, bytes | None]] = []
+    for header in record.headers:
+        name, value = header
+        if name not in own:
+            kept.append(header)
+        elif name in mine:
+            times = sum(each == name for each, _ in record.headers)
+            raise Malformed(f"header {name} is there {times} times")
+        else:
+            mine[name] = value
+    return mine, kept
 
 
-def _action(record: LogRecord, settings: RelaySettings) -> Action:
-    text = _text(record, settings.action_header)
+def _action(text: str | None, settings: RelaySettings) -> Action:
     if text is None:
         return Action.SCHEDULE
     try:
@@ -83,10 +98,18 @@ def _action(record: LogRecord, settings: RelaySettings) -> Action:
         ) from None
 
 
-def _deadline_ms(record: LogRecord, settings: RelaySettings, action: Action) -> int:
-    if action is Action.CANCEL:
-        return 0
-    text = _text(record, settings.deadline_header)
+def _checked_id(message_id: str | None, settings: RelaySettings) -> str:
+    if message_id is None:
+        raise Malformed(f"there is no header {settings.id_header}")
+    if not message_id or len(message_id) > ID_CHARS_MAX:
+        raise Malformed(
+            f"header {settings.id_header} has {len(message_id)} characters, 1 to"
+            f" {ID_CHARS_MAX} are allowed"
+        )
+    return message_id
+
+
+def _deadline_ms(text: str | None, settings: RelaySettings) -> int:
     if text is None:
         raise Malformed(f"there is no header {settings.deadline_header}")
     try:
@@ -95,16 +118,14 @@ def _deadline_ms(record: LogRecord, settings: RelaySettings, action: Action) -> 
         raise Malformed(f"header {settings.deadline_header}: {error}") from None
 
 
-def _text(record: LogRecord, name: str) -> str | None:
-    """Return the only header of a name as text; None where there is none."""
-    values = [value for each, value in record.headers if each == name]
-    if not values:
+def _text(headers: Mapping[str, bytes | None], name: str) -> str | None:
+    """Return a header as text; None where there is none."""
+    if name not in headers:
         return None
-    if len(values) > 1:
-        raise Malformed(f"header {name} is there {len(values)} times")
-    if values[0] is None:
+    value = headers[name]
+    if value is None:
         raise Malformed(f"header {name} has no value")
     try:
-        return values[0].decode()
+        return value.decode()
     except UnicodeDecodeError:
         raise Malformed(f"header {name} is not UTF-8") from None

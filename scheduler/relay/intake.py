@@ -1,36 +1,45 @@
-"""Reads the in-topic and turns each message into tasks: a claim of its id, and its delivery.
+"""Reads the in-topic: each message becomes a claim of its id, and the task of its delivery.
 
 One polling thread calls ``step``.  An offset is committed only when everything before it is
-durable in the task log, or put aside; what could not be made durable is read again.  The tasks'
-keys are made from the record alone, so reading one again changes nothing.  Decides nothing
-about ids: claims do.
+durable in the task log, or put aside; what could not be made durable is read again.  Both carry
+the record's place, so reading one again changes nothing.  Decides nothing about ids: claims do.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from actors.model.codec import LogRecord
+import msgspec
+
+from actors.model.codec import Headers, LogRecord
 from actors.model.errors import HourhandError
 from actors.model.events import RelayRecordRefused
+from actors.model.key import TaskKey
 from actors.ports.clock import Clock
 from actors.ports.log import TaskLog
 from actors.ports.telemetry import Telemetry
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import RelaySettings
-from scheduler.relay.claims import ClaimRequest, claim_task
-from scheduler.relay.delivery import Delivery, delivery_task, ordering_id_of, parked, place_of
+from scheduler.own_tasks import unique_in_order
+from scheduler.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
+from scheduler.relay.delivery import Delivery, ordering_id_of, parked
+from scheduler.relay.gathering import ClaimGatherer
 from scheduler.relay.headers import Action, Malformed, Request, request_of
+from scheduler.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
 
 STAMP_AGE_MS_MAX = 30_000
 """How far back a record's own time is believed; older ones are of now."""
 COMMIT_INTERVAL_MS = 1_000
-_REVOKE_WAIT_S = 20.0
+_DAY_MS = 86_400_000
+_encode = msgspec.json.Encoder().encode
+SETTLE_S = 5.0
+"""Longest wait for what was read, when it is given up: what is not durable then is read again."""
 
 
 class IntakePorts(NamedTuple):
@@ -43,6 +52,12 @@ class IntakePorts(NamedTuple):
     definitions: DefinitionBook
     clock: Clock
     telemetry: Telemetry
+    wait: "Callable[[Iterable[Future[Any]], float], object]" = wait
+    """Waits for all of these, so many seconds at most."""
+    unique: Callable[[int], str] = unique_in_order
+    """Names batches of claims: none twice, and in the order of the calls."""
+    within: Callable[[Headers], AbstractContextManager[object]] = nullcontext
+    """Has what is appended inside belong to the trace of a message with these headers."""
 
 
 class _Partition:
@@ -65,6 +80,8 @@ class RelayIntake:
         self._ports = ports
         self._settings = settings
         self._allows = allows
+        self._claim_ids = claim_ordering_ids(ports.appender.partition_count)
+        self._claims = ClaimGatherer(self._append_claims)
         self._partitions: dict[int, _Partition] = {}
         self._waiting: list[int] = []
         self._committed_ms = 0.0
@@ -88,14 +105,15 @@ class RelayIntake:
         for partition, reached in polled.reached.items():
             if partition in self._partitions:
                 self._partitions[partition].reached = reached
+        self._claims.flush(self._ports.clock.now_ms(), idle=not polled.records)
         self._settle()
         self._commit()
         return len(polled.records)
 
     def drain(self, timeout_s: float) -> None:
         """Wait (bounded) for what was read, and commit what became durable of it."""
-        for held in self._partitions.values():
-            wait([each for _, futures in held.under_way for each in futures], timeout_s)
+        self._claims.flush_all()
+        self._wait_for(self._partitions, timeout_s)
         self._settle()
         self._ports.log.commit(self._offsets(tuple(self._partitions)))
 
@@ -108,11 +126,11 @@ class RelayIntake:
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
         """Let what was read become durable, for a bounded time, then let go."""
         done: Future[Mapping[int, int]] = Future()
+        self._claims.flush_all()
+        self._wait_for(partitions, SETTLE_S)
         for partition in partitions:
-            held = self._partitions.get(partition)
-            if held is not None:
-                wait([each for _, fs in held.under_way for each in fs], _REVOKE_WAIT_S)
-        self._settle(seek=False)
+            if partition in self._partitions:
+                self._settle_one(partition, self._partitions[partition], seek=False)
         done.set_result(self._offsets(partitions))
         self.lost(partitions)
         return done
@@ -123,6 +141,12 @@ class RelayIntake:
             self._partitions.pop(partition, None)
         self._waiting = [each for each in self._waiting if each not in partitions]
 
+    def _wait_for(self, partitions: Iterable[int], timeout_s: float) -> None:
+        """Wait once for all of these: a slow log must not be waited for by each."""
+        held = [self._partitions[each] for each in partitions if each in self._partitions]
+        answers = [each for one in held for _, fs in one.under_way for each in fs]
+        self._ports.wait(answers, timeout_s)
+
     def _begin_assigned(self) -> None:
         while self._waiting:
             partition = self._waiting[0]
@@ -130,17 +154,21 @@ class RelayIntake:
             self._waiting.remove(partition)
             self._partitions[partition] = _Partition(start.next_offset)
 
-    def _settle(self, *, seek: bool = True) -> None:
+    def _settle(self) -> None:
         for partition, held in self._partitions.items():
-            while held.under_way and all(each.done() for each in held.under_way[0][1]):
-                offset, futures = held.under_way.popleft()
-                error = next((e for e in (each.exception() for each in futures) if e), None)
-                if error is not None:
-                    self._read_again(partition, held, offset, error, seek=seek)
-                    break
-                held.next_offset = offset + 1
-            if not held.under_way:
-                held.next_offset = max(held.next_offset, held.reached)
+            self._settle_one(partition, held, seek=True)
+
+    def _settle_one(self, partition: int, held: _Partition, *, seek: bool) -> None:
+        """Take note of what became durable; ``seek`` where the partition stays this member's."""
+        while held.under_way and all(each.done() for each in held.under_way[0][1]):
+            offset, futures = held.under_way.popleft()
+            error = next((e for e in (each.exception() for each in futures) if e), None)
+            if error is not None:
+                self._read_again(partition, held, offset, error, seek=seek)
+                break
+            held.next_offset = offset + 1
+        if not held.under_way:
+            held.next_offset = max(held.next_offset, held.reached)
 
     def _read_again(
         self, partition: int, held: _Partition, offset: int, error: BaseException, *, seek: bool
@@ -183,7 +211,8 @@ class RelayIntake:
             request = request_of(record, self._settings, self._allows)
         except Malformed as error:
             return self._refuse(record, str(error))
-        return self._schedule(record, request, held.stamp_ms)
+        with self._ports.within(record.headers):
+            return self._schedule(record, request, held.stamp_ms, now_ms)
 
     def _refuse(self, record: LogRecord, reason: str) -> "list[Future[Any]]":
         logger.error(
@@ -198,21 +227,33 @@ class RelayIntake:
             return []
         return [self._ports.put_aside(record, reason)]
 
-    def _schedule(self, record: LogRecord, request: Request, stamp_ms: int) -> "list[Future[Any]]":
+    def _schedule(
+        self, record: LogRecord, request: Request, stamp_ms: int, now_ms: int
+    ) -> "list[Future[Any]]":
         place = place_of(record.partition, record.offset)
         due_ms = 0
         if request.action is not Action.CANCEL:
-            # Late ones go at once, in the order in which they came.
-            due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, stamp_ms)
-        ordering_id = ordering_id_of(request.message.key, place)
-        claim = ClaimRequest(request.action, place, ordering_id, due_ms)
-        appender = self._ports.appender
-        under_way: list[Future[Any]] = [appender.append(claim_task(stamp_ms, request.id, claim))]
+            # The same whenever the record is read, so that reading it again makes one task; but
+            # one of long ago would have every hour since then looked through.
+            oldest_ms = now_ms // _DAY_MS * _DAY_MS - _DAY_MS
+            due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, oldest_ms)
+        message, appender = request.message, self._ports.appender
+        ordering_id = ordering_id_of(message.key, place)
+        claim = ClaimRequest(request.action, request.id, place, ordering_id, due_ms, stamp_ms)
+        partition = appender.partition_of(claim_name(request.id).ordering_id)
+        under_way: list[Future[Any]] = [self._claims.add(partition, claim, now_ms)]
         if request.action is not Action.SCHEDULE:
             return under_way
-        delivery = Delivery(request.message, id=request.id, place=place)
-        if request.message.size_bytes > self._settings.inline_bytes_max:
-            under_way.append(self._ports.definitions.save(parked(place, request.message)))
+        delivery = Delivery(message, id=request.id, place=place)
+        if message.size_bytes > self._settings.inline_bytes_max:
+            under_way.append(self._ports.definitions.save(parked(place, message)))
             delivery = Delivery(parked=place, id=request.id, place=place)
-        task = delivery_task(due_ms, place, request.message.key, delivery)
-        return [*under_way, appender.append(task)]
+        key = TaskKey(due_ms, ordering_id, place)
+        under_way.append(appender.append_json(key, _encode(delivery)))
+        return under_way
+
+    def _append_claims(self, partition: int, batch: ClaimBatch) -> "Future[Any]":
+        """Append a batch of claims: due at once, behind those appended before it."""
+        now_ms = self._ports.clock.now_ms()
+        key = TaskKey(now_ms, self._claim_ids[partition], self._ports.unique(now_ms))
+        return self._ports.appender.append_json(key, _encode(batch))

@@ -41,6 +41,8 @@ class RelayBench:
         self.scheduler.restart()
         self.clock = self.scheduler.clock
         self.in_topic = MemoryBroker(in_partitions, self.clock)
+        self.waits: list[tuple[int, float]] = []
+        """Answers the intake waited for, each time it did, and how many seconds at most."""
         self.intake = self._open_intake()
 
     def _open_intake(self) -> RelayIntake:
@@ -56,6 +58,7 @@ class RelayBench:
             ),
             clock=self.clock,
             telemetry=self.scheduler.telemetry,
+            wait=lambda futures, seconds: self.waits.append((len(list(futures)), seconds)),
         )
         return RelayIntake(ports, self.relay, lambda topic: self.relay.allows_target(topic, ()))
 
@@ -96,9 +99,10 @@ class RelayBench:
 
     def read(self) -> None:
         """Let the intake read what is there, and the node do what follows now."""
+        # In the first round it may be given partitions, and in the last one it sends claims off.
+        self.intake.step(0)
         while self.intake.step(0):
             pass
-        self.intake.step(0)
         self.scheduler.run_due()
 
     def advance(self, seconds: float) -> list[Execution]:

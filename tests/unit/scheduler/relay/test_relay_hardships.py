@@ -12,7 +12,9 @@ from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.appending import TaskAppender
 from scheduler.door_settings import RelaySettings
-from scheduler.relay.delivery import Delivery, Message, delivery_task, parked, place_of
+from scheduler.relay.delivery import Delivery, Message, delivery_task, parked
+from scheduler.relay.intake import SETTLE_S
+from scheduler.relay.standing import place_of
 from tests.unit.scheduler.relay.relay_bench import OUT, RelayBench
 
 MALFORMED: dict[str, Headers] = {
@@ -166,7 +168,8 @@ def test_a_long_message_that_is_not_there_yet_is_waited_for() -> None:
         {"place": "x", "id": "a"},
         {"message": {"topic": OUT, "key": "not base64!"}},
         {"message": {"headers": [["a"]]}},
-        {"action": "schedule", "place": "no", "deliveryOrderingId": "o", "dueMs": 1},
+        {"claims": [["schedule", "a", "no", "o", 1, 1]]},
+        {"claims": [["explode", "a", "00000-0000000000000000001", "o", 1, 1]]},
         {"change": "set", "rule": {"cron": "x"}},
         {"change": "set", "rule": {"every_ms": 1000, "ordering_id": "o", "unknown": 1}},
         {"change": "set", "rule": None},
@@ -175,13 +178,37 @@ def test_a_long_message_that_is_not_there_yet_is_waited_for() -> None:
 def test_what_somebody_wrote_into_the_log_by_hand_is_dropped(data: dict[str, Any]) -> None:
     """It is never tried again and again."""
     bench = RelayBench()
+    writer = MemoryWriter(bench.scheduler.broker)
+    appender = TaskAppender(writer, writer.partition_count())
     at = bench.scheduler.now + timedelta(seconds=1)
-    for kind in ("send", "relay", "recurring", "timer", "call"):
+    for kind in ("send", "claims", "recurring", "timer", "call"):
         task = Task(
             ordering_id=f"hourhand:{kind}:x", scheduled_time=at, uniqueness_key=kind, data=data
         )
-        bench.scheduler.schedule_task(task)
+        appender.append(task)
+    bench.advance(1)
+    assert bench.scheduler.all_scheduled() == []
     bench.advance(3_700)
 
     assert bench.scheduler.all_scheduled() == []
     assert bench.values == []
+
+
+@pytest.mark.parametrize("how", ["drained", "revoked"])
+def test_stopping_waits_once_for_all_partitions_together(how: str) -> None:
+    """A log that is slow would hold up a stop for each of them otherwise."""
+    bench = RelayBench(in_partitions=8)
+    bench.intake.step(0)
+    for partition in range(8):
+        bench.put(b"v", id=f"id-{partition}", partition=partition)
+    bench.intake.step(0)
+
+    if how == "drained":
+        bench.intake.drain(SETTLE_S)
+    else:
+        bench.intake.revoking(range(8))
+
+    (answers, seconds), *more = bench.waits
+    assert answers >= 8
+    assert seconds == SETTLE_S
+    assert not more

@@ -1,0 +1,81 @@
+"""Gathers claims on their way to the log, so that many of them travel as one task.
+
+Decides how long a claim may wait for others, which is hardly at all where its message is due
+soon.  Decides nothing about claims.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from scheduler.light_future import LightFuture
+from scheduler.relay.claims import ClaimBatch, ClaimRequest
+
+GATHER_MS = 500
+"""How long a claim waits for others, as long as others come."""
+SOON_MS = 1_500
+"""The claim of a message that is due within this waits less."""
+GATHER_SOON_MS = 20
+BATCH_CLAIMS_MAX = 500
+BATCH_CHARS_MAX = 100_000
+"""A record of the log is a fraction of a megabyte, and a character up to six bytes of JSON."""
+
+
+class _Batch:
+    """Claims that wait for others."""
+
+    def __init__(self, opened_ms: int) -> None:
+        self.opened_ms = opened_ms
+        self.claims: list[ClaimRequest] = []
+        self.size_chars = 0
+        self.first_due_ms = opened_ms + 2 * SOON_MS
+        self.durable: LightFuture[None] = LightFuture()
+
+
+class ClaimGatherer:
+    """One open batch for each partition of the task log; used from one thread."""
+
+    def __init__(self, append: "Callable[[int, ClaimBatch], Future[Any]]") -> None:
+        """``append`` appends the task of a batch to the log, in the partition named."""
+        self._append = append
+        self._open: dict[int, _Batch] = {}
+
+    def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[None]":
+        """Add a claim; the future resolves when its batch is durable in the log."""
+        batch = self._open.get(partition)
+        if batch is None:
+            batch = self._open[partition] = _Batch(now_ms)
+        batch.claims.append(request)
+        batch.size_chars += len(request.id) + len(request.delivery_ordering_id)
+        batch.first_due_ms = min(batch.first_due_ms, request.due_ms)
+        if len(batch.claims) >= BATCH_CLAIMS_MAX or batch.size_chars >= BATCH_CHARS_MAX:
+            self._close(partition)
+        return batch.durable
+
+    def flush(self, now_ms: int, *, idle: bool) -> None:
+        """Append what has waited long enough, or belongs to messages that are due soon.
+
+        All of it where no further claims come just now.
+        """
+        for partition, batch in tuple(self._open.items()):
+            soon = batch.first_due_ms < now_ms + SOON_MS
+            ends_ms = batch.opened_ms + (GATHER_SOON_MS if soon else GATHER_MS)
+            if idle or not batch.opened_ms <= now_ms < ends_ms:
+                self._close(partition)
+
+    def flush_all(self) -> None:
+        """Append everything."""
+        for partition in tuple(self._open):
+            self._close(partition)
+
+    def _close(self, partition: int) -> None:
+        batch = self._open.pop(partition)
+
+        def settle(appended: "Future[Any]") -> None:
+            error = appended.exception()
+            if error is None:
+                batch.durable.set_result(None)
+            else:
+                batch.durable.set_exception(error)
+
+        self._append(partition, ClaimBatch(batch.claims)).add_done_callback(settle)

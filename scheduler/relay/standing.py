@@ -1,0 +1,123 @@
+"""What an id stands for: its claim, the place of a record, and what this process knows of both.
+
+Decides nothing: claims do, and deliveries ask.
+"""
+
+import asyncio
+from collections import OrderedDict, defaultdict
+
+import msgspec
+
+CLAIM_KEPT_MS = 3_600_000
+"""How long the claim of an id outlives its message, before the row may vanish."""
+ACTIVE_MS = 10_000
+"""So long after a batch of claims its partition counts as decided here."""
+DECIDED_MAX = 200_000
+"""Claims remembered; what was decided before is read again."""
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Which message an id stands for: the rule of a relay id's definition."""
+
+    place: str
+    """Of the message; empty where it was cancelled."""
+    ordering_id: str
+    """Of its delivery."""
+    times_ms: tuple[int, ...]
+    """When its delivery is due; the last one counts, the others it was moved from."""
+    decided: dict[str, int]
+    """By partition of the in-topic: the last record of this id that was decided."""
+    idle: dict[str, int] = {}
+    """The last record that was to cancel or move a message and found none: read again, it must
+    leave a later one alone."""
+
+    def has_decided(self, place: str) -> bool:
+        """Whether the record at a place was decided, this one's or another's way."""
+        partition, offset = place_parts(place)
+        return self.decided.get(partition, -1) >= offset
+
+    def was_idle(self, place: str) -> bool:
+        """Whether the record at a place, or a later one, found no message to cancel or move."""
+        partition, offset = place_parts(place)
+        return self.idle.get(partition, -1) >= offset
+
+    def idling(self, place: str) -> "Claim":
+        """Return the claim with the record at a place among those that found no message."""
+        partition, offset = place_parts(place)
+        idle = {**self.idle, partition: max(offset, self.idle.get(partition, -1))}
+        return msgspec.structs.replace(self, idle=idle)
+
+    def idle_before(self, place: str) -> dict[str, int]:
+        """Return what was idle, but for records behind a place: they find the message there."""
+        partition, offset = place_parts(place)
+        last = self.idle.get(partition, -1)
+        return self.idle if last < offset else {**self.idle, partition: offset - 1}
+
+    def deciding(self, place: str) -> "Claim":
+        """Return the claim with the record at a place among those decided."""
+        partition, offset = place_parts(place)
+        decided = {**self.decided, partition: max(offset, self.decided.get(partition, -1))}
+        return msgspec.structs.replace(self, decided=decided)
+
+
+class DecidedHere:
+    """What claims this process decided, so that deliveries need not ask the store.
+
+    That a message has its id never changes until it was passed on, whoever owns the id by then;
+    so what is remembered stays true.  Asked from any thread: each step is one of the dictionary.
+    """
+
+    def __init__(self) -> None:
+        self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._awaited: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
+        self._active_ms: dict[int, float] = {}
+
+    def note(self, message_id: str, claim: Claim) -> None:
+        """Remember which message an id stands for, and when that is due."""
+        self._claimed.pop(message_id, None)
+        if claim.place:
+            self._claimed[message_id] = (claim.place, claim.times_ms[-1])
+        if len(self._claimed) > DECIDED_MAX:
+            self._claimed.popitem(last=False)
+        for noted in self._awaited.pop(message_id, ()):
+            noted.set()
+
+    def note_activity(self, partition: int, now_ms: float) -> None:
+        """Remember when claims of a partition were decided here last (monotonic time)."""
+        self._active_ms[partition] = now_ms
+
+    def is_decided_here(self, partition: int, now_ms: float) -> bool:
+        """Whether claims of a partition are most likely decided by this process."""
+        return now_ms - self._active_ms.get(partition, -ACTIVE_MS) < ACTIVE_MS
+
+    async def wait(self, message_id: str, timeout_s: float) -> None:
+        """Wait until something is noted of an id here, on the event loop that notes it."""
+        noted = asyncio.Event()
+        self._awaited[message_id].append(noted)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await noted.wait()
+        except TimeoutError:
+            waiting = self._awaited.get(message_id, [])
+            if noted in waiting:
+                waiting.remove(noted)
+            if not waiting:
+                self._awaited.pop(message_id, None)
+
+    def take(self, message_id: str, place: str, due_ms: int) -> bool:
+        """Return whether the id is known to be this message's, due then; and forget it."""
+        if self._claimed.get(message_id) != (place, due_ms):
+            return False
+        self._claimed.pop(message_id, None)
+        return True
+
+
+def place_of(partition: int, offset: int) -> str:
+    """Return the text that tells a record of the in-topic from every other, in their order."""
+    return f"{partition:05d}-{offset:019d}"
+
+
+def place_parts(place: str) -> tuple[str, int]:
+    """Return partition and offset of a place."""
+    partition, _, offset = place.partition("-")
+    return partition, int(offset)
