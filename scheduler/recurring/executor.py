@@ -18,7 +18,7 @@ from actors.model.errors import InvalidTask
 from actors.model.instant import format_instant, from_millis
 from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome
-from actors.model.task import Task
+from actors.model.task import BEFORE_EVERY_RECORD, Task
 from actors.ports.store import Stores
 from scheduler.awaiting import settled
 from scheduler.own_tasks import OwnExecutor, Surroundings
@@ -37,6 +37,8 @@ from scheduler.recurring.state import (
 
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 2
+_ORDERING_IDS = name_of("").ordering_id
+"""How ordering ids of schedules begin."""
 _STORED_WITHIN_MS = 3_600_000
 """Older than this, an occurrence without a row was swept, and so it had ended."""
 
@@ -59,7 +61,7 @@ class RunRecurring(OwnExecutor):
 
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
-        _, _, name = task.ordering_id.split(":", 2)
+        name = task.ordering_id.removeprefix(_ORDERING_IDS)
         found = await settled(self._surroundings.definitions.find(name_of(name)))
         try:
             if "generation" in task.data:
@@ -133,7 +135,8 @@ class RunRecurring(OwnExecutor):
             closed = await settled(self._stores.status.find_completions(partition, [key]))
             rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
             completion, row = closed.get(key), rows.get(key)
-            if completion is not None and completion.closes(-1 if row is None else row.offset):
+            offset = BEFORE_EVERY_RECORD if row is None else row.offset
+            if completion is not None and completion.closes(offset):
                 continue
             age_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
             if row is not None or age_ms < _STORED_WITHIN_MS:
@@ -152,9 +155,23 @@ class RunRecurring(OwnExecutor):
                 return None
             if known.state.changed_at > self.record_offset:
                 return Drop("a later change came before this one")
+            found = await self._catch_up(name, found, task.key.scheduled_ms)
+            known = recurring_of(found)
         if request.change is not Change.SET and (known is None or known.state.over):
             return Drop("there is no such schedule")
         return await self._follow(name, found, await self._changed(task, known, request))
+
+    async def _catch_up(self, name: str, found: Definition, before_ms: int) -> Definition:
+        """Make what was due before a time: its ticks come through the log, one after the other,
+        and may come behind a change that was asked for later.
+        """
+        while found.next_ms is not None and found.next_ms < before_ms:
+            tick = tick_task(name, found.next_ms, found.offset)
+            await self._follow(name, found, await self._step_of(tick, recurring_of(found)))
+            read = await settled(self._surroundings.definitions.find(name_of(name)))
+            assert read is not None, "it was written just now"
+            found = read
+        return found
 
     async def _changed(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
         asked_ms = task.key.scheduled_ms

@@ -6,7 +6,7 @@ from datetime import timedelta
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.task import Task
-from scheduler.admission import target_ms
+from scheduler.admission import refuse_reserved, target_ms
 from scheduler.own_tasks import unique_in_order
 from scheduler.recurring.rule import RecurringRule, checked_name, checked_rule
 from scheduler.recurring.state import Change, ChangeRequest, change_task
@@ -25,7 +25,9 @@ def rule_of(name: str, **values: object) -> RecurringRule:
     for key, (field, read) in readers.items():
         if key in given:
             given[field] = read(f"schedule {key}", given.pop(key))
-    return checked_rule(**{"ordering_id": checked_name(name), **given})
+    rule = checked_rule(**{"ordering_id": checked_name(name), **given})
+    refuse_reserved(rule.ordering_id)
+    return rule
 
 
 def set_task(name: str, rule: RecurringRule, now_ms: int) -> Task:

@@ -4,20 +4,20 @@ Decides all that and nothing about timers.  Bodies are read by hand, as the seed
 wrong is told as text with 400, never as 422.
 """
 
-import hmac
 import json
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily
-from pydantic import SecretStr
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.model.errors import HourhandError, OperatorError
 from actors.ports.clock import Clock
 from scheduler.door_settings import TimerSettings
+from scheduler.http_guard import TokenBucket, is_among
 from scheduler.timers.recurring_routes import RecurringService, add_recurring, read_body
 from scheduler.timers.service import TimerService
 from scheduler.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
@@ -60,29 +60,6 @@ _BODY = {
 }
 
 
-class TokenBucket:
-    """Takes so many requests a second, and so many at once."""
-
-    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
-        self._clock = clock
-        self._per_second = per_second
-        self._burst = burst
-        self._tokens = float(burst)
-        self._filled_ms = clock.monotonic_ms()
-
-    def take(self) -> bool:
-        """Return whether one more request may be taken now."""
-        if not self._per_second:
-            return True
-        now_ms = self._clock.monotonic_ms()
-        gained = (now_ms - self._filled_ms) * self._per_second / 1000
-        self._tokens, self._filled_ms = min(self._burst, self._tokens + gained), now_ms
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
-
-
 def build_app(
     service: TimerService,
     settings: TimerSettings,
@@ -98,9 +75,8 @@ def build_app(
     )
     registry = registry or CollectorRegistry()
     registry.register(_TagCounts(service))
-    _add_guard(
-        app, settings, TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
-    )
+    bucket = TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
+    app.add_middleware(_Guard, settings=settings, bucket=bucket)
     _add_errors(app)
     _add_timers(app, service, settings)
     _add_listing(app, service)
@@ -117,40 +93,43 @@ def build_app(
     return app
 
 
-def _add_guard(app: FastAPI, settings: TimerSettings, bucket: TokenBucket) -> None:
-    readers = [*settings.read_tokens, *settings.write_tokens]
+class _Guard:
+    """Lets requests through, or answers them: who may ask, and how much."""
 
-    @app.middleware("http")
-    async def guard(
-        request: Request, proceed: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        if request.url.path not in _OPEN_PATHS and readers:
-            allowed = readers if request.method in ("GET", "HEAD") else settings.write_tokens
-            if not _is_among(request.headers.get("authorization", ""), readers):
+    def __init__(self, app: ASGIApp, settings: TimerSettings, bucket: TokenBucket) -> None:
+        self._app = app
+        self._bucket = bucket
+        self._writers = settings.write_tokens
+        self._readers = [*settings.read_tokens, *settings.write_tokens]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        refusal = self._refusal(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        if self._readers and request.url.path not in _OPEN_PATHS:
+            allowed = self._readers if request.method in ("GET", "HEAD") else self._writers
+            given = request.headers.get("authorization", "")
+            if not is_among(given, self._readers):
                 answer = PlainTextResponse("a bearer token is needed", 401)
                 answer.headers["WWW-Authenticate"] = "Bearer"
                 return answer
-            if not _is_among(request.headers.get("authorization", ""), allowed):
+            if not is_among(given, allowed):
                 return PlainTextResponse("this token may only read", 403)
-        if not bucket.take():
+        if not self._bucket.take():
             return PlainTextResponse("too many requests; try again", 503)
-        return await proceed(request)
-
-
-def _is_among(authorization: str, tokens: Sequence[SecretStr]) -> bool:
-    scheme, _, given = authorization.partition(" ")
-    # Every token is compared, so that the time taken tells nothing.
-    found = [
-        hmac.compare_digest(given.strip().encode(), token.get_secret_value().encode())
-        for token in tokens
-    ]
-    return scheme.lower() == "bearer" and any(found)
+        return None
 
 
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(InvalidTimer)
     async def refuse(_request: Request, error: InvalidTimer) -> Response:
         return PlainTextResponse(str(error), 400)
+
+    @app.exception_handler(ClientDisconnect)
+    async def let_go(_request: Request, _error: ClientDisconnect) -> Response:
+        return PlainTextResponse("the body was not sent to its end", 400)
 
     @app.exception_handler(HourhandError)
     async def fail(_request: Request, error: HourhandError) -> Response:
@@ -164,7 +143,7 @@ def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings) ->
         body = await read_body(request, settings.request_bytes_max)
         rule = parse_timer(body, service.now_ms())
         timer_id = service.new_id()
-        await service.put(timer_id, rule)
+        await service.put(timer_id, rule, new=True)
         return _located(timer_id, rule.replication)
 
     for path in ("/timers", "/timers/"):

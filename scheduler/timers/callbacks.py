@@ -9,15 +9,18 @@ import asyncio
 import hashlib
 import hmac
 import socket
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+import h11
 import httpx
 
 from scheduler.door_settings import TimerSettings
+from scheduler.timers.connections import AnswerTooLong, Connections, Endpoint
 from scheduler.timers.executor import CallbackFailed
 
 _ANYWHERE = "*"
-_CONNECTIONS_MAX = 1_000
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -26,12 +29,15 @@ Network = IPv4Network | IPv6Network
 class HttpCaller:
     """Implements ``scheduler.timers.executor.Caller``; used from one event loop."""
 
-    def __init__(self, settings: TimerSettings) -> None:
+    def __init__(
+        self, settings: TimerSettings, trace: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
         self._settings = settings
+        self._trace = trace
         targets = settings.callback_targets
         self._networks: list[Network] = [ip_network(each) for each in targets if "/" in each]
         self._hosts = {each.lower() for each in targets if "/" not in each}
-        self._client: httpx.AsyncClient | None = None
+        self._connections: Connections | None = None
 
     async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
         """POST a body within the time allowed; raises CallbackFailed unless answered with 200."""
@@ -51,41 +57,29 @@ class HttpCaller:
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        if self._connections is not None:
+            self._connections.close()
 
     async def _post(self, uri: str, body: bytes, sequence_number: int) -> int:
-        url = httpx.URL(uri)
+        url = _parsed(uri)
         address = await self._address_of(url)
         headers = {
             "Host": url.netloc.decode("ascii"),
             "Content-Type": "application/octet-stream",
+            "Content-Length": str(len(body)),
             "X-Sequence-Number": str(sequence_number),
             **self._signature(body, sequence_number),
+            **self._trace(),
         }
-        request = self._opened().build_request(
-            "POST",
-            url.copy_with(host=address, username=None, password=None),
-            content=body,
-            headers=headers,
-            extensions={"sni_hostname": url.host},
-        )
-        response = await self._opened().send(request, stream=True)
+        request = h11.Request(method="POST", target=url.raw_path, headers=[*headers.items()])
+        secure = url.scheme == "https"
+        port = url.port or (443 if secure else 80)
+        endpoint = Endpoint(address, port, url.host if secure else None)
+        most_bytes = self._settings.callback_answer_bytes_max
         try:
-            await self._read(response)
-        finally:
-            await response.aclose()
-        return response.status_code
-
-    async def _read(self, response: httpx.Response) -> None:
-        """Read the answer, so that the connection can be used again; but no more than allowed."""
-        left_bytes = self._settings.callback_answer_bytes_max
-        async for piece in response.aiter_raw():
-            left_bytes -= len(piece)
-            if left_bytes < 0:
-                raise CallbackFailed(
-                    f"the answer is longer than {self._settings.callback_answer_bytes_max} bytes"
-                )
+            return await self._opened().ask(endpoint, request, body, most_bytes)
+        except AnswerTooLong:
+            raise CallbackFailed(f"the answer is longer than {most_bytes} bytes") from None
 
     async def _address_of(self, url: httpx.URL) -> str:
         """Return the address to connect to; raises CallbackFailed where none is allowed."""
@@ -105,14 +99,16 @@ class HttpCaller:
         digest = hmac.new(key.get_secret_value().encode(), signed, hashlib.sha256).hexdigest()
         return {"X-Hourhand-Signature": f"sha256={digest}"}
 
-    def _opened(self) -> httpx.AsyncClient:
-        if self._client is None:
-            limits = httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=200)
-            timeout_s = self._settings.callback_timeout_ms / 1000
-            self._client = httpx.AsyncClient(
-                follow_redirects=False, trust_env=False, timeout=timeout_s, limits=limits
-            )
-        return self._client
+    def _opened(self) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(httpx.create_ssl_context(trust_env=False))
+        return self._connections
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(uri: str) -> httpx.URL:
+    """Read a URI; most callbacks of a service go to a few of them."""
+    return httpx.URL(uri)
 
 
 async def _addresses(host: str, port: int) -> list[Address]:

@@ -8,9 +8,11 @@ from actors.model.definition import RESERVED
 from actors.model.events import TimerPopped
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
+from actors.ports.store import StatusStore
 from scheduler.door_settings import TimerSettings
 from scheduler.own_tasks import OwnExecutor, Surroundings
 from scheduler.timers.executor import CallbackFailed, Caller
+from scheduler.timers.tries import Tries
 
 CALL = "call"
 """The kind of ordering ids that such occurrences have."""
@@ -33,8 +35,15 @@ def call_ordering_id(name: str) -> str:
 class CallBack(OwnExecutor):
     """Makes one callback."""
 
-    def __init__(self, surroundings: Surroundings, caller: Caller, settings: TimerSettings) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        status: StatusStore,
+        caller: Caller,
+        settings: TimerSettings,
+    ) -> None:
         self._surroundings = surroundings
+        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
         self._caller = caller
         self._settings = settings
 
@@ -47,11 +56,12 @@ class CallBack(OwnExecutor):
         try:
             await self._caller.call(call.uri, call.opaque.encode(), call.number)
         except CallbackFailed as error:
-            if self.attempt < self._settings.callback_tries_max:
+            if not await self._tries.are_used_up(task, self.attempt):
                 self._note(task, "failed")
                 return Retry(after=timedelta(milliseconds=self._settings.callback_retry_ms))
             self._note(task, "given_up")
-            return Drop(f"the callback failed {self.attempt} times, last: {error}")
+            times = self._settings.callback_tries_max
+            return Drop(f"the callback failed {times} times, last: {error}")
         self._note(task, "popped")
         return None
 

@@ -5,24 +5,31 @@ the next one made, before this one ends; so a crash between the two loses neithe
 at most the callback that was under way, with the same number.
 """
 
+from concurrent.futures import Future
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from pydantic import JsonValue
 
+from actors.kernel.futures import gather
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.events import TimerPopped
-from actors.model.instant import from_millis
+from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.task import Task
+from actors.model.task import StoredTask, Task
+from actors.ports.log import Position
+from actors.ports.store import StatusStore
 from scheduler.awaiting import settled
 from scheduler.door_settings import TimerSettings
-from scheduler.own_tasks import OwnExecutor, Surroundings
+from scheduler.light_future import LightFuture
+from scheduler.own_tasks import HandOver, OwnExecutor, Surroundings
 from scheduler.timers.timer import TimerRule, TimerState
+from scheduler.timers.tries import Tries
 
 ENDED_KEPT_MS = 10 * 86_400_000
 """How long the row of a timer that ended keeps earlier requests from undoing that."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class CallbackFailed(Exception):
@@ -40,6 +47,8 @@ class TimerChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """The data of a task that makes, replaces or (without a rule) deletes a timer."""
 
     change: TimerRule | None = None
+    fresh: bool = False
+    """Whether the id was made for it: nothing of that name was there before."""
 
 
 class TimerPop(msgspec.Struct, frozen=True):
@@ -56,34 +65,64 @@ def timer_name(timer_id: str) -> DefinitionName:
     return DefinitionName(DefinitionKind.TIMER, timer_id)
 
 
-def timer_change_task(timer_id: str, rule: TimerRule | None, now_ms: int, unique: str) -> Task:
+def timer_row(timer_id: str, state: TimerState, offset: int, now_ms: int) -> Definition:
+    """Return the definition that says what a timer is."""
+    expires_ms = now_ms + ENDED_KEPT_MS if state.rule is None else None
+    return Definition(timer_name(timer_id), offset, msgspec.json.encode(state), None, expires_ms)
+
+
+_decode_change = msgspec.json.Decoder(TimerChange).decode
+
+
+class OwnTask(NamedTuple):
+    """A task of a timer: its key, and its data as JSON."""
+
+    key: TaskKey
+    data: bytes
+
+
+def timer_change_task(
+    timer_id: str, rule: TimerRule | None, now_ms: int, unique: str, *, fresh: bool = False
+) -> OwnTask:
     """Return the task that changes a timer; it starts when that was asked for."""
-    data = msgspec.to_builtins(TimerChange(rule))
-    return _task(timer_id, now_ms, f"change:{unique}", data)
+    key = TaskKey(now_ms, timer_name(timer_id).ordering_id, f"change:{unique}")
+    return OwnTask(key, _encode(TimerChange(rule, fresh)))
 
 
-def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> Task:
+def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> OwnTask:
     """Return the task of a pop; the same one whoever makes it again."""
     unique = f"pop:{generation:020d}:{number:012d}"
-    return _task(timer_id, due_ms, unique, {"pop": number, "generation": generation})
-
-
-def _task(timer_id: str, due_ms: int, unique: str, data: dict[str, JsonValue]) -> Task:
-    return Task.model_construct(
-        ordering_id=timer_name(timer_id).ordering_id,
-        scheduled_time=from_millis(due_ms),
-        uniqueness_key=unique,
-        data=data,
-    )
+    key = TaskKey(due_ms, timer_name(timer_id).ordering_id, unique)
+    return OwnTask(key, _encode(TimerPop(number, generation)))
 
 
 class RunTimer(OwnExecutor):
     """Runs one change or pop."""
 
-    def __init__(self, surroundings: Surroundings, caller: Caller, settings: TimerSettings) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        status: StatusStore,
+        caller: Caller,
+        settings: TimerSettings,
+    ) -> None:
         self._surroundings = surroundings
+        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
         self._caller = caller
         self._settings = settings
+
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Return the short way to a new timer: nothing of it is there, so nothing is read."""
+        if not task.key.uniqueness_key.startswith("change:"):
+            return None
+        try:
+            change = _decode_change(task.data)
+        except msgspec.MsgspecError:
+            return None
+        rule = change.change
+        if not change.fresh or rule is None:
+            return None
+        return lambda: self._make(task.key, task.offset, rule)
 
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
@@ -95,20 +134,10 @@ class RunTimer(OwnExecutor):
         try:
             if "pop" in task.data:
                 pop = msgspec.convert(task.data, TimerPop)
-                return await self._pop(timer_id, found, state, pop)
+                return await self._pop(task, found, state, pop)
             change = msgspec.convert(task.data, TimerChange)
         except msgspec.ValidationError as error:
             return Drop(f"its data is no change of a timer: {error}")
-        return await self._change(task, timer_id, found, state, change.change)
-
-    async def _change(
-        self,
-        task: Task,
-        timer_id: str,
-        found: Definition | None,
-        state: TimerState | None,
-        rule: TimerRule | None,
-    ) -> Outcome | None:
         if state is not None and state.made_by == task.uniqueness_key:
             # Run again after a crash: all but the first pop is durable.
             assert found is not None, "its state was read from it"
@@ -117,15 +146,40 @@ class RunTimer(OwnExecutor):
         if state is not None and state.changed_at > self.record_offset:
             return Drop("a later request came before this one")
         offset = self.offset_over(found)
-        if rule is not None and not rule.pops(1):
-            rule = None
-        fresh = TimerState(task.key.scheduled_ms, task.uniqueness_key, self.record_offset, rule)
-        await self._save(timer_id, fresh, offset)
-        await self._append_pop(timer_id, fresh, 1, offset)
+        await settled(self._begin(task.key, self.record_offset, offset, change.change))
         return None
 
+    def _make(self, key: TaskKey, offset: int, rule: TimerRule) -> "Future[Outcome | None]":
+        made: LightFuture[Outcome | None] = LightFuture()
+
+        def take(begun: "Future[tuple[Any, ...]]") -> None:
+            error = begun.exception()
+            if error is None:
+                made.set_result(None)
+            else:
+                made.set_exception(error)
+
+        self._begin(key, offset, offset, rule).add_done_callback(take)
+        return made
+
+    def _begin(
+        self, key: TaskKey, changed_at: int, offset: int, rule: TimerRule | None
+    ) -> "Future[tuple[Any, ...]]":
+        """Make a state and its first pop durable.
+
+        At the same time: the pop runs after this task has ended, and a crash in between has this
+        task run again.
+        """
+        timer_id = key.ordering_id.rpartition(":")[2]
+        kept = rule if rule is not None and rule.pops(1) else None
+        state = TimerState(key.scheduled_ms, key.uniqueness_key, changed_at, kept)
+        under_way: list[Future[Any]] = [self._save(timer_id, state, offset)]
+        if kept is not None:
+            under_way.append(self._popping(timer_id, state, 1, offset))
+        return gather(under_way)
+
     async def _pop(
-        self, timer_id: str, found: Definition | None, state: TimerState | None, pop: TimerPop
+        self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop
     ) -> Outcome | None:
         if found is None or state is None or state.rule is None:
             return Drop("the timer has ended")
@@ -135,16 +189,17 @@ class RunTimer(OwnExecutor):
         try:
             await self._caller.call(rule.uri, rule.opaque.encode(), pop.pop)
         except CallbackFailed as error:
-            if self.attempt < self._settings.callback_tries_max:
+            if not await self._tries.are_used_up(task, self.attempt):
                 self._note(state, pop, "failed")
                 return Retry(after=timedelta(milliseconds=self._settings.callback_retry_ms))
-            failure = f"the callback failed {self.attempt} times, last: {error}"
+            times = self._settings.callback_tries_max
+            failure = f"the callback failed {times} times, last: {error}"
         self._note(state, pop, "popped" if failure is None else "given_up")
         if rule.pops(pop.pop + 1):
-            await self._append_pop(timer_id, state, pop.pop + 1, found.offset)
+            await self._append_pop(found.name.id, state, pop.pop + 1, found.offset)
         else:
             ended = msgspec.structs.replace(state, rule=None)
-            await self._save(timer_id, ended, self.offset_over(found))
+            await settled(self._save(found.name.id, ended, self.offset_over(found)))
         return None if failure is None else Drop(failure)
 
     def _note(self, state: TimerState, pop: TimerPop, result: str) -> None:
@@ -156,15 +211,18 @@ class RunTimer(OwnExecutor):
     async def _append_pop(
         self, timer_id: str, state: TimerState, number: int, generation: int
     ) -> None:
-        if state.rule is None:
-            return
+        if state.rule is not None:
+            await settled(self._popping(timer_id, state, number, generation))
+
+    def _popping(
+        self, timer_id: str, state: TimerState, number: int, generation: int
+    ) -> "Future[Position]":
+        """Append the task of a pop."""
+        assert state.rule is not None, "it pops"
         due_ms = state.rule.pop_ms(state.start_ms, number)
         task = timer_pop_task(timer_id, due_ms, number, generation)
-        await settled(self._surroundings.appender.append(task))
+        return self._surroundings.appender.append_json(task.key, task.data)
 
-    async def _save(self, timer_id: str, state: TimerState, offset: int) -> None:
-        expires_ms = None
-        if state.rule is None:
-            expires_ms = self._surroundings.clock.now_ms() + ENDED_KEPT_MS
-        row = Definition(timer_name(timer_id), offset, msgspec.json.encode(state), None, expires_ms)
-        await settled(self._surroundings.definitions.save(row))
+    def _save(self, timer_id: str, state: TimerState, offset: int) -> "Future[None]":
+        row = timer_row(timer_id, state, offset, self._surroundings.clock.now_ms())
+        return self._surroundings.definitions.save(row)

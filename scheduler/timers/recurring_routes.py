@@ -76,18 +76,15 @@ class RecurringService:
     async def all(self) -> list[Recurring]:
         """Return all schedules, by name."""
         found: list[Recurring] = []
-        for partition in range(self._definitions.partition_count):
-            after: str | None = None
-            while True:
-                page = await settled(
-                    self._definitions.store.page(
-                        partition, DefinitionKind.RECURRING, after, _PAGE_ROWS
-                    )
-                )
-                found += map(recurring_of, page.definitions)
-                after = page.next_after
-                if after is None:
-                    break
+        after: str | None = None
+        while True:
+            page = await settled(
+                self._definitions.page(DefinitionKind.RECURRING, after, _PAGE_ROWS)
+            )
+            found += map(recurring_of, page.definitions)
+            after = page.next_after
+            if after is None:
+                break
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
 

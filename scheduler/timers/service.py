@@ -8,7 +8,7 @@ from memory, so a client that asks where it wrote finds what it wrote.
 import asyncio
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,12 +20,14 @@ from scheduler.appending import TaskAppender
 from scheduler.awaiting import settled
 from scheduler.definition_book import DefinitionBook
 from scheduler.own_tasks import unique_in_order
-from scheduler.timers.executor import timer_change_task, timer_name
+from scheduler.timers.executor import timer_change_task, timer_name, timer_row
 from scheduler.timers.timer import TimerRule, TimerState
 
 RECENT_MAX = 20_000
 """Changes remembered until the store has them; older ones it has had for long."""
 _PAGE_ROWS = 500
+_REQUESTS_MAX = 400
+"""Reads of one listing: a tag that few of a million timers have is not looked for in all."""
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05
 
@@ -47,7 +49,15 @@ class TimerPage(NamedTuple):
 class TimerService:
     """The operations behind the requests; used from one event loop."""
 
-    def __init__(self, appender: TaskAppender, definitions: DefinitionBook, clock: Clock) -> None:
+    def __init__(
+        self,
+        appender: TaskAppender,
+        definitions: DefinitionBook,
+        clock: Clock,
+        unique: Callable[[int], str] = unique_in_order,
+    ) -> None:
+        """``unique`` makes the names of changes: none twice, and in the order of the calls."""
+        self._unique = unique
         self._appender = appender
         self._definitions = definitions
         self._clock = clock
@@ -64,14 +74,23 @@ class TimerService:
         """Return the wall clock."""
         return self._clock.now_ms()
 
-    async def put(self, timer_id: str, rule: TimerRule | None) -> None:
-        """Make, replace or (without a rule) delete a timer; returns when that is durable."""
+    async def put(self, timer_id: str, rule: TimerRule | None, *, new: bool = False) -> None:
+        """Make, replace or (without a rule) delete a timer; returns when that is durable.
+
+        No pop of an earlier state begins after that; with ``new`` there can be none.
+        """
         now_ms = min(self._clock.now_ms(), INSTANT_MAX_MS)
-        unique = unique_in_order(now_ms)
-        task = timer_change_task(timer_id, rule, now_ms, unique)
-        position = await settled(self._appender.append(task))
+        unique = self._unique(now_ms)
+        task = timer_change_task(timer_id, rule, now_ms, unique, fresh=new)
+        position = await settled(self._appender.append_json(task.key, task.data))
         kept = rule if rule is not None and rule.pops(1) else None
-        self._remember(timer_id, TimerState(now_ms, unique, position.offset, kept))
+        state = TimerState(now_ms, unique, position.offset, kept)
+        self._remember(timer_id, state)
+        if not new:
+            # The change itself may have to wait: for an owner of the partition, or behind a pop
+            # that is tried again and again.  Its row, which it will write once more, does not.
+            row = timer_row(timer_id, state, position.offset, now_ms)
+            await settled(self._definitions.save(row))
         for tag, count in () if rule is None else rule.tags:
             self.tag_counts[tag] += count
 
@@ -88,23 +107,20 @@ class TimerService:
         return None
 
     async def page(self, tag: str | None, after: str | None, limit: int) -> TimerPage:
-        """Return about ``limit`` timers, those with a tag where one is given."""
+        """Return about ``limit`` timers, those with a tag where one is given.
+
+        Looks at so many rows at most; fewer timers, even none, come while there are more.
+        """
         found: list[FoundTimer] = []
-        partition, cursor = _split_cursor(after)
-        while partition < self._definitions.partition_count:
-            page = await settled(
-                self._definitions.store.page(
-                    partition, DefinitionKind.TIMER, cursor, min(limit, _PAGE_ROWS)
-                )
-            )
-            found += [each for each in map(_found, page.definitions) if _has(each, tag)]
+        cursor = after
+        for _ in range(_REQUESTS_MAX):
+            rows = min(limit, _PAGE_ROWS) if tag is None else _PAGE_ROWS
+            page = await settled(self._definitions.page(DefinitionKind.TIMER, cursor, rows))
+            found += [each for each in map(found_timer, page.definitions) if has_tag(each, tag)]
             cursor = page.next_after
-            if cursor is None:
-                partition += 1
-            if len(found) >= limit:
+            if cursor is None or len(found) >= limit:
                 break
-        ended = partition >= self._definitions.partition_count
-        return TimerPage(found, None if ended else f"{partition}~{cursor or ''}")
+        return TimerPage(found, cursor)
 
     def _remember(self, timer_id: str, state: TimerState) -> None:
         known = self._recent.pop(timer_id, None)
@@ -130,20 +146,12 @@ class TimerService:
 _RECENT_FOR_MS = 60_000
 
 
-def _found(row: Definition) -> FoundTimer:
+def found_timer(row: Definition) -> FoundTimer:
+    """Read a row that has not ended."""
     return FoundTimer(row.name.id, msgspec.json.decode(row.rule, type=TimerState))
 
 
-def _has(timer: FoundTimer, tag: str | None) -> bool:
+def has_tag(timer: FoundTimer, tag: str | None) -> bool:
+    """Whether a timer goes on and has a tag, where one is given."""
     rule = timer.state.rule
     return rule is not None and (tag is None or any(name == tag for name, _ in rule.tags))
-
-
-def _split_cursor(after: str | None) -> tuple[int, str | None]:
-    """Read where a listing goes on; ValueError for what no listing returned."""
-    if after is None:
-        return 0, None
-    number, _, cursor = after.partition("~")
-    if not number.isascii() or not number.isdigit() or len(number) > 6:
-        raise ValueError(f"{after[:80]!r} is no cursor of a listing")
-    return int(number), cursor or None

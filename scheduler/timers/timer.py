@@ -99,15 +99,20 @@ def callback_of(body: Any) -> tuple[str, str]:
     return uri, _text(_required(http, "opaque", "callback.http."), "callback.http.opaque")
 
 
+def next_pop(rule: TimerRule, start_ms: int, now_ms: int) -> tuple[int, int]:
+    """Return number and time of the pop that is due next, by the clock alone."""
+    passed = 0
+    if rule.interval_ms:
+        last = rule.repeat_for_ms // rule.interval_ms
+        passed = max(0, min((now_ms - start_ms) // rule.interval_ms, last - 1))
+    return passed + 1, rule.pop_ms(start_ms, passed + 1)
+
+
 def timer_value(name: str, state: TimerState, now_ms: int) -> dict[str, Any]:
     """Return a timer as JSON: the fields it was made with, its id, and its next pop."""
     rule = state.rule
     assert rule is not None, "a timer that has ended is not shown"
-    passed = 0
-    if rule.interval_ms:
-        last = rule.repeat_for_ms // rule.interval_ms
-        passed = max(0, min((now_ms - state.start_ms) // rule.interval_ms, last - 1))
-    number = passed + 1
+    number, due_ms = next_pop(rule, state.start_ms, now_ms)
     value: dict[str, Any] = {
         "id": f"{name}-{rule.replication}",
         "timing": {
@@ -118,7 +123,7 @@ def timer_value(name: str, state: TimerState, now_ms: int) -> dict[str, Any]:
         "reliability": {"replication-factor": rule.replication},
         "next-pop": {
             "sequence-number": number,
-            "time": format_instant(rule.pop_ms(state.start_ms, number)),
+            "time": format_instant(due_ms),
         },
     }
     if rule.tags:

@@ -24,6 +24,12 @@ pytestmark = pytest.mark.integration
 WAIT_S = 60.0
 
 
+class PatientServer(ThreadingHTTPServer):
+    """Lets hundreds of callbacks come at one moment."""
+
+    request_queue_size = 1_000
+
+
 class Endpoint:
     """Takes callbacks; ``answer`` says what each is answered with."""
 
@@ -50,7 +56,7 @@ class Endpoint:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its base's name
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = PatientServer(("127.0.0.1", 0), Handler)
         self.uri = f"http://127.0.0.1:{self._server.server_port}/pop"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -88,7 +94,9 @@ def a_timer(endpoint: Endpoint, opaque: str, interval: int, repeat_for: int) -> 
 def settings(tmp_path: Path) -> Settings:
     """A folder, and any free port."""
     return Settings(
-        embedded=EmbeddedSettings(folder=tmp_path / "data"), timers=TimerSettings(port=0)
+        embedded=EmbeddedSettings(folder=tmp_path / "data"),
+        # A busy machine is slow to answer, and what is tried again comes twice.
+        timers=TimerSettings(port=0, callback_timeout_ms=30_000),
     )
 
 

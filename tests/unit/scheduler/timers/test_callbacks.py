@@ -91,6 +91,24 @@ def test_a_connection_serves_one_callback_after_another() -> None:
     assert len(run(OK, twice).requests) == 2
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
+    ],
+)
+def test_an_answer_may_end_as_http_allows(answer: bytes) -> None:
+    """And the next callback comes, on another connection where this one was closed."""
+
+    async def twice(caller: HttpCaller, endpoint: Endpoint) -> None:
+        await call(caller, endpoint)
+        await call(caller, endpoint)
+
+    assert len(run(answer, twice).requests) == 2
+
+
 def test_callbacks_are_signed_with_a_key() -> None:
     """Over the number and the body."""
     endpoint = run(OK, call, signing_key="secret")

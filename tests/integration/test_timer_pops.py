@@ -1,0 +1,94 @@
+"""Exact counts of pops through everything that can happen to the nodes, on real servers."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from examples.demo_doors.stage import Stage
+from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Endpoint, make_timers
+from scheduler import Settings, wiring
+from tests.servers.cassandra import CassandraServer
+from tests.servers.kafka import KafkaServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+TIMERS = 100 // POPS
+INTERVAL_S = 6
+"""Long enough that pops are left for each thing that happens."""
+WAIT_S = 100.0
+COMMAND = ("timers", "--port", "0")
+IN_FLIGHT_S = 20.0
+"""A callback is in flight from its start until its completion is durable, on a busy machine."""
+
+
+@pytest.fixture
+def stage(
+    kafka_server: KafkaServer, cassandra_server: CassandraServer, tmp_path: Path
+) -> Iterator[Stage]:
+    """An installation of its own, and no node left behind."""
+    name = f"pops_{uuid.uuid4().hex[:12]}"
+    settings = Settings(
+        log="kafka",
+        store="cassandra",
+        topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 4},
+        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
+        kafka={"bootstrap_servers": kafka_server.bootstrap_servers},
+        cassandra={
+            "contact_points": tuple(cassandra_server.addresses),
+            "port": cassandra_server.port,
+            "keyspace": name,
+        },
+    )
+    wiring.migrate(settings)
+    stage = Stage(Console(quiet=True), tmp_path, settings)
+    yield stage
+    stage.stop_all()
+
+
+def test_a_hundred_pops_come_whatever_happens_to_the_nodes(stage: Stage) -> None:
+    """Scale-up, scale-down, loss of a node, loss of all: each (timer, number) comes, and again
+    only where its callback was in flight at a kill, with the same number.
+    """
+    endpoint = Endpoint()
+    kills_s: list[float] = []
+
+    def seen() -> int:
+        return len({(pop.opaque, pop.number) for pop in endpoint.pops})
+
+    def wait_for(distinct: int) -> None:
+        came = stage.wait_until(lambda: seen() >= distinct, WAIT_S)
+        assert came, f"{seen()} of {distinct} pops came"
+
+    def start(count: int) -> None:
+        stage.start(count, COMMAND, VARIABLES, READY_LINE)
+
+    try:
+        start(1)
+        asked = make_timers(stage.nodes, endpoint.uri, TIMERS, (INTERVAL_S,), change=False)
+        assert len(asked.due_s) == 100
+        start(1)
+        wait_for(25)
+        stage.nodes.pop(0).stop()
+        start(1)
+        wait_for(45)
+        kills_s.append(stage.kill(stage.nodes[0]))
+        wait_for(65)
+        kills_s += [stage.kill(node) for node in tuple(stage.nodes)]
+        start(1)
+        wait_for(100)
+    finally:
+        endpoint.close()
+
+    counted = Counter((pop.opaque, pop.number) for pop in endpoint.pops)
+    assert counted.keys() == asked.due_s.keys()
+    first_s: dict[tuple[str, int], float] = {}
+    for opaque, number, at_s in endpoint.pops:
+        first_s.setdefault((opaque, number), at_s)
+        assert at_s >= asked.due_s[opaque, number]
+    for repeated in (each for each, times in counted.items() if times > 1):
+        hit = [kill for kill in kills_s if kill - IN_FLIGHT_S <= first_s[repeated] <= kill + 1]
+        assert hit, f"{repeated} came {counted[repeated]} times, and no kill explains it"
