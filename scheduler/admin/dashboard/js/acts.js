@@ -1,0 +1,263 @@
+/**
+ * What one may do to tasks, ordering ids and partitions: each with its consequence in words, a
+ * preview that the API counted, and what came of it.
+ */
+
+import { act } from "./api.js";
+import { confirmed } from "./dialog.js";
+import { count, counted, nowMs } from "./format.js";
+import { whoami } from "./session.js";
+
+const SAID = {
+  "run-now": [
+    "Run now",
+    "The task moves to this moment and runs as soon as its turn in its ordering id comes. It runs under a new key.",
+  ],
+  retry: [
+    "Retry",
+    "The task is open again, with a fresh set of attempts, and runs at once where it is due.",
+  ],
+  reschedule: ["Reschedule", "The task moves to another time. It runs under a new key."],
+  cancel: [
+    "Cancel",
+    "No further attempt is made; one that runs may end. Scheduling the key again opens it again.",
+  ],
+  drop: [
+    "Drop",
+    "The key is closed for good and what waits behind it goes on. This cannot be undone.",
+  ],
+};
+const DANGEROUS = new Set(["cancel", "drop"]);
+/** Which actions make sense in which state. */
+const FITTING = {
+  pending: ["run-now", "reschedule", "cancel", "drop"],
+  running: ["cancel", "drop"],
+  retrying: ["retry", "run-now", "reschedule", "cancel", "drop"],
+  blocked: ["retry", "cancel", "drop"],
+  failure: ["retry"],
+  dropped: ["retry"],
+  cancelled: ["retry"],
+};
+
+/** The actions for a task in some state, as pairs of name and word. */
+export function fitting(state) {
+  return (FITTING[state] ?? []).map((name) => [name, SAID[name][0]]);
+}
+
+/** Why nothing may be done here, or null. */
+export function whyNot() {
+  return whoami.mayAct ? null : "Your token may look and not act";
+}
+
+/** Do something to tasks by their keys, or to all that a filter finds. */
+export function actOnTasks(name, { keys = null, filter = null }) {
+  const [verb, words] = SAID[name];
+  const chosen = keys ? { keys } : { filter };
+  const fields = name === "reschedule" ? [timeField()] : [];
+  return confirmed({
+    title: `${verb} ${keys?.length === 1 ? "this task" : "these tasks"}?`,
+    words,
+    verb,
+    danger: DANGEROUS.has(name),
+    fields,
+    preview: () =>
+      act(`actions/${name}`, {
+        ...chosen,
+        dryRun: true,
+        ...(fields.length ? { to: fields[0].value } : {}),
+      }),
+    run: async ({ to, reason }, seen) =>
+      outcomes(
+        await act(`actions/${name}`, {
+          ...chosen,
+          ...(to ? { to } : {}),
+          ...(filter ? { expected: seen.count } : {}),
+          reason,
+        }),
+      ),
+  });
+}
+
+/** Retry or drop the tasks that block ordering ids. */
+export function unblock(how, orderingIds, behind = null) {
+  const verb = how === "retry" ? "Retry" : "Drop";
+  const words =
+    how === "retry"
+      ? "The task that blocks each ordering id gets a fresh set of attempts. Where it succeeds, what waits behind it runs in order."
+      : "The task that blocks each ordering id is closed for good, and what waits behind it runs in order. This cannot be undone.";
+  const waits = behind === null ? null : `${counted(behind, "task")} wait behind`;
+  return confirmed({
+    title: `${verb} what blocks ${orderingIds.length === 1 ? orderingIds[0] : counted(orderingIds.length, "ordering id")}?`,
+    words,
+    verb,
+    danger: how === "drop",
+    noun: "blocking task",
+    preview: async () => {
+      const seen = await act("actions/unblock", { orderingIds, how, dryRun: true });
+      const gone = seen.notBlocked.length
+        ? `${counted(seen.notBlocked.length, "id")} no longer blocked`
+        : null;
+      return {
+        ...seen,
+        note: [waits, gone].filter(Boolean).join("; "),
+        nothing: "None of them is blocked any more",
+      };
+    },
+    run: async ({ reason }) => outcomes(await act("actions/unblock", { orderingIds, how, reason })),
+  });
+}
+
+/** Pause or resume; a target is `{scope, partition, orderingId}`. */
+export function pauseOrResume(isPause, targets) {
+  const [first] = targets;
+  const what =
+    targets.length > 1
+      ? `${count(targets.length)} places`
+      : first.scope === "all"
+        ? "everything"
+        : first.scope === "partition"
+          ? `partition ${first.partition}`
+          : first.orderingId;
+  const words = isPause
+    ? "No attempt begins there until it is resumed; those that run end. Tasks that fall due wait in the store and run in order afterwards."
+    : "Attempts begin again; what fell due meanwhile runs now, in order.";
+  return confirmed({
+    title: `${isPause ? "Pause" : "Resume"} ${what}?`,
+    words,
+    verb: isPause ? "Pause" : "Resume",
+    danger: isPause && first.scope === "all",
+    noun: "place",
+    preview: async () => ({ count: targets.length, first: targets.map(targetWords) }),
+    run: async ({ reason }) => {
+      await act(isPause ? "pauses" : "pauses/resume", { targets, reason });
+    },
+  });
+}
+
+/** What a pause holds up, in words. */
+export function targetWords(target) {
+  if (target.scope === "all") return "everything";
+  return target.scope === "partition" ? `partition ${target.partition}` : target.orderingId;
+}
+
+const CHANGES = {
+  pause: [
+    "Pause",
+    "No occurrence is due until it is resumed; what it scheduled before runs all the same.",
+  ],
+  resume: ["Resume", "It is due again by its rule; what fell into the pause is not made up for."],
+  trigger: ["Trigger", "One occurrence more is due now, beside those of the rule."],
+  delete: [
+    "Delete",
+    "It is due no more. What it scheduled before runs all the same. This cannot be undone.",
+  ],
+};
+const MOVED = {
+  "run-now": "The message is passed on at once.",
+  reschedule: "The message waits for another time.",
+  cancel: "The message is never passed on. This cannot be undone.",
+};
+
+/** Change recurring schedules. */
+export function changeRecurring(change, names) {
+  const [verb, words] = CHANGES[change];
+  return changed(`recurring/${change}`, {
+    verb,
+    words,
+    noun: "schedule",
+    danger: change === "delete",
+    body: { names },
+  });
+}
+
+/** End timers. */
+export function deleteTimers(ids) {
+  const words = "A timer that ends pops no more, and nobody is called back. This cannot be undone.";
+  return changed("timers/delete", {
+    verb: "End",
+    words,
+    noun: "timer",
+    danger: true,
+    body: { ids },
+  });
+}
+
+/** Cancel messages that wait, move them, or pass them on now. */
+export function moveMessages(name, verb, keys) {
+  const fields = name === "reschedule" ? [timeField()] : [];
+  return changed(`relay/${name}`, {
+    verb,
+    words: MOVED[name],
+    noun: "message",
+    danger: name === "cancel",
+    body: { keys },
+    fields,
+  });
+}
+
+function changed(path, { verb, words, noun, danger, body, fields = [] }) {
+  const [named] = Object.values(body);
+  const [field] = fields;
+  return confirmed({
+    title: `${verb} ${named.length === 1 ? `this ${noun}` : counted(named.length, noun)}?`,
+    words,
+    verb,
+    danger,
+    noun,
+    fields,
+    preview: async () => {
+      const seen = await act(path, {
+        ...body,
+        dryRun: true,
+        ...(field ? { to: field.value } : {}),
+      });
+      return {
+        ...seen,
+        note: seen.unknown.length ? `${counted(seen.unknown.length, noun)} no longer there` : null,
+      };
+    },
+    run: async ({ to, reason }) =>
+      outcomes(await act(path, { ...body, ...(to ? { to } : {}), reason })),
+  });
+}
+
+function timeField() {
+  return {
+    name: "to",
+    label: "To (RFC 3339)",
+    value: `${new Date(nowMs() + 3_600_000).toISOString().slice(0, 19)}Z`,
+    required: true,
+  };
+}
+
+/** Append dead letters to the log again. */
+export function replayLetters(places) {
+  return confirmed({
+    title: `Replay ${counted(places.length, "dead letter")}?`,
+    words:
+      "Each is appended to the task topic again and runs where it can be read now. The letter itself stays until its topic's retention removes it, so replaying twice runs it twice.",
+    verb: "Replay",
+    noun: "letter",
+    preview: async () => ({ count: places.length, first: places }),
+    run: async ({ reason }) => {
+      const { results } = await act("dead-letters/replay", { places, reason });
+      const counts = {};
+      for (const each of results) counts[each.outcome] = (counts[each.outcome] ?? 0) + 1;
+      return outcomes({ outcomes: counts, results });
+    },
+  });
+}
+
+function outcomes(report) {
+  const lines = Object.entries(report.outcomes).map(
+    ([word, number]) => `${word}: ${count(number)}`,
+  );
+  const details = report.results
+    .filter((each) => each.detail)
+    .slice(0, 3)
+    .map((each) => each.detail);
+  const undecided = report.outcomes.undecided
+    ? ["Undecided commands are in the log; their owner decides them when it gets to them."]
+    : [];
+  return [...(lines.length ? lines : ["nothing was sent"]), ...details, ...undecided];
+}

@@ -1,0 +1,133 @@
+/**
+ * Values as people read them: numbers, stretches of time, moments.
+ *
+ * What nobody knows is shown as "unknown" and never as zero or as nothing.
+ */
+
+import { h } from "./dom.js";
+
+export const UNKNOWN = "unknown";
+const NUMBER = new Intl.NumberFormat("en-US");
+const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+const ZONE_KEY = "hourhand-utc";
+
+let offsetMs = 0;
+let inUtc = localStorage.getItem(ZONE_KEY) !== "no";
+
+/** Learn the server's clock, so that ages are right on a machine whose clock is not. */
+export function setServerTime(text) {
+  offsetMs = Date.parse(text) - Date.now();
+}
+
+/** The time on the server, in milliseconds since 1970. */
+export function nowMs() {
+  return Date.now() + offsetMs;
+}
+
+/** Whether moments are shown in UTC, as the logs of nodes are. */
+export function isUtc() {
+  return inUtc;
+}
+
+/** Show moments in UTC, or in this machine's zone. */
+export function setUtc(chosen) {
+  inUtc = chosen;
+  localStorage.setItem(ZONE_KEY, chosen ? "yes" : "no");
+}
+
+/** A count, with separators. */
+export function count(value) {
+  return isUnknown(value) ? UNKNOWN : NUMBER.format(value);
+}
+
+/** A count that has little room. */
+export function shortCount(value) {
+  if (isUnknown(value)) return UNKNOWN;
+  return Math.abs(value) < 10_000
+    ? NUMBER.format(Math.round(value * 10) / 10)
+    : SHORT.format(value);
+}
+
+/** How many of something, in words. */
+export function counted(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** A number with its unit apart, for large figures: `["1.5", "s"]`. */
+export function figure(ms) {
+  if (isUnknown(ms)) return [UNKNOWN, ""];
+  if (ms < 1_000) return [NUMBER.format(Math.round(ms)), "ms"];
+  if (ms < 60_000) return [trimmed(ms / 1_000), "s"];
+  if (ms < 3_600_000) return [trimmed(ms / 60_000), "min"];
+  return ms < 172_800_000 ? [trimmed(ms / 3_600_000), "h"] : [trimmed(ms / 86_400_000), "d"];
+}
+
+/** A stretch of time: `950 ms`, `1.5 s`, `3 min 20 s`, `2 d 4 h`. */
+export function duration(ms) {
+  if (isUnknown(ms)) return UNKNOWN;
+  if (ms < 60_000) return figure(ms).join("\u202f");
+  const seconds = Math.round(ms / 1_000);
+  for (const [size, name, smaller, less] of [
+    [86_400, "d", 3_600, "h"],
+    [3_600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ]) {
+    if (seconds < size) continue;
+    const rest = Math.floor((seconds % size) / smaller);
+    return `${NUMBER.format(Math.floor(seconds / size))}\u202f${name}${rest ? ` ${rest}\u202f${less}` : ""}`;
+  }
+  return UNKNOWN;
+}
+
+/** How far a moment is from now: `12 s ago`, `in 3 min`. */
+export function away(text) {
+  if (!text) return UNKNOWN;
+  const ms = Date.parse(text) - nowMs();
+  if (Math.abs(ms) < 1_000) return "now";
+  const said = duration(Math.floor(Math.abs(ms) / 1_000) * 1_000);
+  return ms < 0 ? `${said} ago` : `in ${said}`;
+}
+
+/** A moment: the time of day where it is of today, else the date too. */
+export function moment(text, { seconds = true, date = null } = {}) {
+  if (!text) return UNKNOWN;
+  const at = new Date(text);
+  const zone = inUtc ? { timeZone: "UTC" } : {};
+  const day = new Intl.DateTimeFormat("en-CA", { ...zone, dateStyle: "short" });
+  const time = new Intl.DateTimeFormat("en-GB", {
+    ...zone,
+    timeStyle: seconds ? "medium" : "short",
+  }).format(at);
+  const isToday = day.format(at) === day.format(new Date(nowMs()));
+  return (date ?? !isToday) ? `${day.format(at)} ${time}` : time;
+}
+
+/** The name of the zone that moments are shown in. */
+export function zone() {
+  return inUtc ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** A moment as an element: how far away, and exactly when on top of it. */
+export function when(text, { exact = false } = {}) {
+  if (!text) return unknown();
+  const said = exact ? moment(text) : away(text);
+  return h("time", { datetime: text, title: `${text}${exact ? ` (${away(text)})` : ""}` }, said);
+}
+
+/** The word for what nobody knows. */
+export function unknown() {
+  return h("span", { class: "unknown", title: "Nobody answers for it right now" }, UNKNOWN);
+}
+
+/** Text, or the word for what nobody knows. */
+export function known(value, format = count) {
+  return isUnknown(value) ? unknown() : format(value);
+}
+
+function isUnknown(value) {
+  return value === null || value === undefined || Number.isNaN(value);
+}
+
+function trimmed(value) {
+  return value < 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value));
+}

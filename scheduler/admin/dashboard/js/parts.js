@@ -1,0 +1,195 @@
+/**
+ * Pieces that several screens show: cards, states in a word, choices, data with its colours.
+ */
+
+import { fill, h, icon } from "./dom.js";
+
+const TONES = {
+  pending: ["accent", "pending"],
+  running: ["calm", "running"],
+  retrying: ["warn", "retrying"],
+  blocked: ["bad", "blocked"],
+  success: ["good", "done"],
+  failure: ["bad", "failed"],
+  dropped: ["", "dropped"],
+  cancelled: ["", "cancelled"],
+  moved: ["", "moved"],
+  alive: ["good", "alive"],
+  silent: ["none", "silent"],
+  started: ["calm", "running"],
+};
+const TOKENS =
+  /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g;
+
+/** The states a task can be in, as one chooses among them. */
+export const STATES = [
+  "pending",
+  "running",
+  "retrying",
+  "blocked",
+  "success",
+  "failure",
+  "dropped",
+  "cancelled",
+  "moved",
+];
+
+/** What a state is called. */
+export function stateWord(state) {
+  return TONES[state]?.[1] ?? state;
+}
+
+/** What a state feels like: `good`, `warn`, `bad`, `calm`, `accent` or nothing. */
+export function stateTone(state) {
+  return TONES[state]?.[0] ?? "";
+}
+
+/** A state as a pill. */
+export function pill(state, word = stateWord(state), tone = stateTone(state)) {
+  return h("span", { class: "pill", data: { tone } }, word);
+}
+
+/** A card with a heading. */
+export function card(title, { aside = null, inside = true, label = null } = {}, ...children) {
+  const id = `card-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+  return h(
+    "section",
+    { class: "card", "aria-labelledby": label ? null : id, "aria-label": label },
+    h("header", {}, h("h2", { id }, title), h("div", { class: "aside" }, aside)),
+    inside ? h("div", { class: "inside" }, children) : children,
+  );
+}
+
+/** A button with an icon. */
+export function button(word, { kind = "", mark = null, act, ...more } = {}) {
+  return h(
+    "button",
+    { class: `button ${kind}`, type: "button", on: act ? { click: act } : {}, ...more },
+    mark && icon(mark),
+    word,
+  );
+}
+
+/** A choice of one: `options` are pairs of value and word. */
+export function segments(label, options, value, choose) {
+  const element = h("div", { class: "segments", role: "group", "aria-label": label });
+  const show = (chosen) =>
+    fill(
+      element,
+      options.map(([each, word]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": String(each === chosen),
+            on: {
+              click: () => {
+                show(each);
+                choose(each);
+              },
+            },
+          },
+          word,
+        ),
+      ),
+    );
+  show(value);
+  return element;
+}
+
+/** A choice of a partition, or of all. */
+export function partitionChoice(count, value, choose) {
+  const options = [
+    ["", "All partitions"],
+    ...Array.from({ length: count }, (_, number) => [String(number), `Partition ${number}`]),
+  ];
+  return h(
+    "select",
+    {
+      class: "field",
+      "aria-label": "Partition",
+      on: {
+        change: (event) => choose(event.target.value === "" ? null : Number(event.target.value)),
+      },
+    },
+    options.map(([each, word]) =>
+      h("option", { value: each, selected: String(value ?? "") === each }, word),
+    ),
+  );
+}
+
+/** A value as JSON that is easy on the eye. */
+export function json(value) {
+  const text = JSON.stringify(value, null, 2) ?? "null";
+  const pre = h("pre", { class: "code", tabindex: "0" });
+  let end = 0;
+  for (const found of text.matchAll(TOKENS)) {
+    pre.append(text.slice(end, found.index));
+    const [whole, string, colon, number] = found;
+    const kind = string ? (colon ? "k" : "s") : number ? "n" : "w";
+    pre.append(h("span", { class: kind }, string ?? whole), colon ?? "");
+    end = found.index + whole.length;
+  }
+  pre.append(text.slice(end));
+  return pre;
+}
+
+/** Bytes as the API tells them: text, or base64 where they are none. */
+export function bytes(value) {
+  if (value === null || value === undefined) return "nothing";
+  return value.text ?? `base64 ${value.base64}`;
+}
+
+/** A long text that opens on demand. */
+export function trace(title, text) {
+  return h(
+    "details",
+    { class: "trace" },
+    h("summary", {}, title),
+    h("pre", { class: "code", tabindex: "0" }, text),
+  );
+}
+
+/** Names and values. */
+export function pairs(entries) {
+  return h(
+    "dl",
+    { class: "pairs" },
+    entries.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+/** Words for a place that shows nothing yet. */
+export function empty(mark, title, text) {
+  return h(
+    "div",
+    { class: "empty" },
+    icon(mark),
+    h("strong", {}, title),
+    text && h("span", {}, text),
+  );
+}
+
+/** A refusal, where what was asked for would stand. */
+export function refusal(error) {
+  return h(
+    "div",
+    { class: "empty", role: "alert" },
+    icon("alert"),
+    h("strong", {}, "This could not be shown"),
+    h("span", {}, error.message),
+  );
+}
+
+/** A button that copies a text. */
+export function copier(text) {
+  const made = button("Copy", {
+    kind: "small plain",
+    mark: "copy",
+    act: async () => {
+      await navigator.clipboard?.writeText(text);
+      made.lastChild.textContent = "Copied";
+    },
+  });
+  return made;
+}

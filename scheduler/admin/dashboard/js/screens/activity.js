@@ -1,0 +1,162 @@
+/** Activity: what is paused, since when and by whom; and who did what, newest first. */
+
+import { pauseOrResume, targetWords, whyNot } from "../acts.js";
+import { ask } from "../api.js";
+import { shown } from "../dialog.js";
+import { fill, h } from "../dom.js";
+import { when } from "../format.js";
+import { on } from "../live.js";
+import { button, card, json, pill, refusal } from "../parts.js";
+import { makeTable } from "../table.js";
+
+const PAGE = 100;
+
+export const screen = {
+  path: "activity",
+  title: "Pauses and audit",
+  short: "Activity",
+  mark: "journal",
+  key: "p",
+  open,
+};
+
+function open() {
+  let entries = [];
+  let following = null;
+  const problem = h("div", { hidden: true });
+  const more = button("Show older", { act: () => lookAudit(following) });
+  const id = h("input", {
+    class: "field",
+    placeholder: "Ordering id",
+    "aria-label": "Ordering id to pause",
+    autocomplete: "off",
+  });
+  const pauses = makeTable({
+    label: "Pauses",
+    keyOf: (row) => `${row.scope} ${row.partition} ${row.orderingId}`,
+    empty: {
+      icon: "play",
+      title: "Nothing is paused",
+      text: "A pause holds until it is resumed, whatever is restarted meanwhile.",
+    },
+    columns: [
+      { name: "What", class: "key", cell: targetWords },
+      { name: "Since", class: "tight", cell: (row) => when(row.since) },
+      { name: "Who", class: "tight", cell: (row) => row.who },
+      {
+        name: "Reason",
+        class: "words",
+        cell: (row) => row.reason || h("span", { class: "faint" }, "none given"),
+      },
+      {
+        name: "",
+        class: "tight",
+        cell: (row) =>
+          button("Resume", {
+            kind: "small",
+            mark: "play",
+            disabled: whyNot() !== null,
+            title: whyNot(),
+            act: () => done(pauseOrResume(false, [targetOf(row)])),
+          }),
+      },
+    ],
+  });
+  const audit = makeTable({
+    label: "Audit log",
+    keyOf: (row) => row.id,
+    open: showEntry,
+    empty: { icon: "journal", title: "Nobody acted yet" },
+    columns: [
+      { name: "When", class: "tight", cell: (row) => when(row.time, { exact: true }) },
+      { name: "Who", class: "tight", cell: (row) => row.who },
+      { name: "Did", class: "tight", cell: (row) => h("strong", {}, row.action) },
+      { name: "To", class: "key", cell: (row) => h("span", { title: row.target }, row.target) },
+      {
+        name: "Result",
+        class: "words",
+        cell: (row) =>
+          row.result.startsWith("failed") ? pill("failed", row.result, "bad") : row.result,
+      },
+    ],
+  });
+  const pauseId = button("Pause this id", {
+    mark: "pause",
+    disabled: whyNot() !== null,
+    title: whyNot(),
+    act: () =>
+      id.value.trim() &&
+      done(pauseOrResume(true, [{ scope: "ordering", orderingId: id.value.trim() }])),
+  });
+  const everything = button("Pause everything", {
+    kind: "danger",
+    mark: "pause",
+    disabled: whyNot() !== null,
+    title: whyNot(),
+    act: () => done(pauseOrResume(true, [{ scope: "all" }])),
+  });
+  const element = h(
+    "div",
+    { class: "screen" },
+    problem,
+    card("Paused", { inside: false, aside: [id, pauseId, everything] }, pauses.element),
+    card(
+      "Who did what",
+      { inside: false, aside: "newest first" },
+      audit.element,
+      h("div", { class: "table-foot" }, more),
+    ),
+  );
+
+  async function lookPauses() {
+    try {
+      pauses.update((await ask("pauses")).pauses);
+    } catch (error) {
+      fill(problem, refusal(error)).hidden = false;
+    }
+  }
+
+  async function lookAudit(before) {
+    try {
+      const page = await ask("audit", { limit: PAGE, before });
+      entries = before === null ? page.entries : [...entries, ...page.entries];
+      following = page.nextBefore;
+      audit.update(entries);
+      more.hidden = following === null;
+    } catch (error) {
+      fill(problem, refusal(error)).hidden = false;
+    }
+  }
+
+  function look() {
+    problem.hidden = true;
+    lookPauses();
+    lookAudit(null);
+  }
+
+  async function done(act) {
+    if (await act) {
+      id.value = "";
+      look();
+    }
+  }
+
+  look();
+  const stop = on("pauses", look);
+  return { element, refresh: look, close: stop };
+}
+
+function targetOf({ scope, partition, orderingId }) {
+  return scope === "all"
+    ? { scope }
+    : scope === "partition"
+      ? { scope, partition }
+      : { scope, orderingId };
+}
+
+function showEntry(entry) {
+  shown(`${entry.who}: ${entry.action}`, [
+    h("p", {}, `${entry.target}: ${entry.result}`),
+    json(entry.detail),
+  ]);
+}

@@ -1,0 +1,1 @@
+"""The dashboard in a real browser, against nodes that really run; `make test-browser`."""
