@@ -1,10 +1,12 @@
 """How rows, completions and attempts read together, over the memory stores."""
 
+from typing import Any
+
 import pytest
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
-from actors.model.ownership import Watermark
+from actors.model.ownership import Straggler, Watermark
 from actors.model.partition import partition_of
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
@@ -212,3 +214,49 @@ def test_closed_tasks_whose_rows_are_swept_are_listed_too(ordering_id: str | Non
         (swept[1], TaskState.SUCCESS),
         (a_key(), TaskState.PENDING),
     ]
+
+
+def test_open_tasks_are_listed_from_the_first_that_may_be_open() -> None:
+    """Stragglers behind the watermark included; what is closed, or lies behind both, is not."""
+    installation = Installation()
+    due = {"old": -5, "straggler": -3, "closed": -2, "now": 0, "later": 4}
+    partition = partition_of("customer-7", PARTITIONS)
+    keys = {
+        name: a_key(due_in_ms=hours * HOUR_MS, uniqueness_key=name) for name, hours in due.items()
+    }
+    rows = [a_stored_task(due_in_ms=h * HOUR_MS, uniqueness_key=n) for n, h in due.items()]
+    installation.insert(*rows)
+    installation.complete(a_completion(key=keys["closed"]))
+    claim = installation.stores.ownership.claim(partition, NOW_MS).result(timeout=1)
+    straggler = Straggler("customer-7", keys["straggler"].scheduled_ms)
+    mark = Watermark(NOW_MS - HOUR_MS, NOW_MS, stragglers=(straggler,))
+    installation.stores.ownership.save_watermark(partition, claim.epoch, mark).result(timeout=1)
+
+    def listed(**chosen: Any) -> list[str]:
+        asked = {"to_ms": NOW_MS + 4 * HOUR_MS, "limit": 10, "looked_max": 100, **chosen}
+        listing = installation.inspector.list_open(**asked)
+        return [view.key.uniqueness_key for view in listing.tasks]
+
+    assert listed() == listed(ordering_id="customer-7") == ["straggler", "now"]
+    assert listed(to_ms=NOW_MS + 5 * HOUR_MS)[-1] == "later"
+    assert listed(after=keys["straggler"]) == ["now"]
+    assert listed(begins="nobody") == listed(ordering_id="\ud800") == []
+
+
+def test_a_listing_of_open_tasks_looks_at_so_many_rows_and_no_more() -> None:
+    """It says where to go on, though it found nothing, and finds each task once."""
+    installation = Installation()
+    ids = [f"{'mine' if number % 5 == 4 else 'other'}-{number}" for number in range(25)]
+    for number, ordering_id in enumerate(ids):
+        installation.insert(a_stored_task(due_in_ms=number, ordering_id=ordering_id))
+    found: list[list[str]] = []
+    after: TaskKey | None = None
+    while not found or after is not None:
+        listing = installation.inspector.list_open(
+            to_ms=NOW_MS + HOUR_MS, limit=2, looked_max=4, begins="mine", after=after
+        )
+        found.append([view.key.ordering_id for view in listing.tasks])
+        after = listing.next_after
+
+    assert [len(page) for page in found] == [0, 1, 1, 1, 1, 0, 1]
+    assert [each for page in found for each in page] == ids[4::5]

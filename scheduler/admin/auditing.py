@@ -1,0 +1,167 @@
+"""Every write is written down: who, what, when, and what came of it.
+
+The entry is durable before the act begins, so nothing is done that nobody could trace; where
+it cannot be written the act is refused.  What came of it replaces the entry afterwards.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.model.display import storable_text
+from actors.model.errors import HourhandError
+from actors.model.oversight import AuditEntry, AuditPage, AuditPlace
+from actors.ports.clock import Clock
+from actors.ports.oversight import OversightStore
+from scheduler.admin.values import instant_value
+
+logger = logging.getLogger("hourhand.audit")
+
+UNDER_WAY = "under way"
+_numbers = count()
+DAY_MS = 86_400_000
+_ANSWER_S = 10.0
+_TEXT_CHARS_MAX = 500
+_SHOWN_MAX = 20
+_DETAIL_BYTES_MAX = 20_000
+
+_T = TypeVar("_T")
+
+
+class AuditLog:
+    """Writes and reads entries."""
+
+    def __init__(self, store: OversightStore, clock: Clock, kept_days: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._kept_ms = kept_days * DAY_MS
+
+    def audited(
+        self,
+        who: str,
+        action: str,
+        target: str,
+        detail: dict[str, Any],
+        act: Callable[[], tuple[_T, str]],
+    ) -> _T:
+        """Do something that returns its result and a few words about it."""
+        entry = AuditEntry(
+            self._clock.now_ms(),
+            # In the order of this process's acts, where they are of one millisecond.
+            f"{next(_numbers):012x}{uuid.uuid4().hex[:16]}",
+            _cut(who),
+            _cut(action),
+            _cut(target),
+            _encoded(detail),
+            UNDER_WAY,
+        )
+        self._write(entry)
+        try:
+            result, words = act()
+        except Exception as error:
+            code = error.code if isinstance(error, HourhandError) else type(error).__name__
+            self._finish(entry, f"failed: {code}")
+            raise
+        self._finish(entry, words)
+        return result
+
+    def audited_report(
+        self,
+        who: str,
+        what: tuple[str, str],
+        names: Sequence[str],
+        reason: str,
+        act: Callable[[], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Do something to what has these names; ``what`` is the act, and a word for many.
+
+        Returns the report, whose ``outcomes`` are the words about it.
+        """
+        action, many = what
+        target = names[0] if len(names) == 1 else f"{len(names)} {many}"
+        detail = {"count": len(names), "names": list(names[:_SHOWN_MAX]), "reason": reason}
+
+        def told() -> tuple[dict[str, Any], str]:
+            report = act()
+            return report, outcome_words(report["outcomes"])
+
+        return self.audited(who, action, target, detail, told)
+
+    def page(self, before: AuditPlace | None, limit: int) -> AuditPage:
+        """Return entries, newest first."""
+        return self._store.page_audit(before, limit).result(timeout=_ANSWER_S)
+
+    def _write(self, entry: AuditEntry) -> None:
+        self._store.append_audit(entry, self._kept_ms).result(timeout=_ANSWER_S)
+
+    def _finish(self, entry: AuditEntry, words: str) -> None:
+        done = replace(entry, result=_cut(words))
+        logger.info(
+            "%s %s %s: %s",
+            ascii(done.who),
+            done.action,
+            ascii(done.target),
+            ascii(done.result),
+        )
+        try:
+            self._write(done)
+        except (HourhandError, TimeoutError) as error:
+            # It was done; the entry that says it was begun is there.
+            logger.warning("the result of %s could not be written down: %s", done.id, error)
+
+
+def outcome_words(outcomes: Mapping[str, int]) -> str:
+    """Return how many came to what, in a line."""
+    return ", ".join(f"{word} {n}" for word, n in sorted(outcomes.items())) or "nothing"
+
+
+def entry_value(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as a JSON value."""
+    return {
+        "time": instant_value(entry.at_ms),
+        "id": entry.id,
+        "who": entry.who,
+        "action": entry.action,
+        "target": entry.target,
+        "detail": msgspec.json.decode(entry.detail or b"{}"),
+        "result": entry.result,
+    }
+
+
+def place_text(place: AuditPlace) -> str:
+    """Return a place as text."""
+    return f"{place.at_ms}-{place.id}"
+
+
+def parse_place(text: str) -> AuditPlace:
+    """Read what ``place_text`` wrote; raises ValueError for anything else."""
+    at_ms, dash, name = text.partition("-")
+    if not (dash and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) < 16 and name.isalnum()):
+        raise ValueError(f"{text[:80]!r} is no place in the audit log")
+    return AuditPlace(int(at_ms), name[:64])
+
+
+def _cut(text: str) -> str:
+    return storable_text(text)[:_TEXT_CHARS_MAX]
+
+
+def _encoded(detail: dict[str, Any]) -> bytes:
+    body = msgspec.json.encode(_storable(detail))
+    if len(body) <= _DETAIL_BYTES_MAX:
+        return body
+    return msgspec.json.encode({"leftOut": f"{len(body)} bytes"})
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return {storable_text(str(name)): _storable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(each) for each in value]
+    return value

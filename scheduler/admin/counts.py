@@ -1,0 +1,115 @@
+"""What the kept counts say: tasks due ahead, and how the hours of each partition went.
+
+Reads counts only, so the number of tasks never matters.  A count may be off by what a crash
+lost and by keys that were scheduled twice; it is never below zero.
+"""
+
+from collections import defaultdict
+from enum import StrEnum
+from typing import Any
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.tally import MINUTE_MS, SECONDS, HourTally
+from actors.ports.store import Stores
+from scheduler.admin.values import instant_value
+
+_ANSWER_S = 20.0
+
+
+class Unit(StrEnum):
+    """Width of a bar of the future."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def width_ms(self) -> int:
+        """How much time it covers."""
+        return {"minute": MINUTE_MS, "hour": HOUR_MS, "day": 24 * HOUR_MS}[self.value]
+
+
+BARS_MAX = {Unit.MINUTE: 24 * 60, Unit.HOUR: 60 * 24, Unit.DAY: 400}
+BUCKET_HOURS_MAX = 24 * 31
+
+
+class Counts:
+    """Reads ``hour_tally``."""
+
+    def __init__(self, stores: Stores, partition_count: int) -> None:
+        self._tallies = stores.tallies
+        self._partition_count = partition_count
+
+    def ahead(
+        self, unit: Unit, from_ms: int, bars: int, partition: int | None = None
+    ) -> dict[str, Any]:
+        """Return how many tasks are due in each of the next bars.
+
+        The first bar counts from the minute of ``from_ms`` on: what lies before is not ahead.
+        Beside them stands how the open tasks of those hours lie within their minutes.
+        """
+        first_ms = from_ms - from_ms % unit.width_ms
+        minute_ms = from_ms - from_ms % MINUTE_MS
+        end_ms = first_ms + bars * unit.width_ms
+        due: dict[int, int] = defaultdict(int)
+        seconds = [0] * SECONDS
+        for _, hour_ms, tally in self._hours(hour_of(first_ms), end_ms, partition):
+            for second, count in tally.seconds.items():
+                seconds[second] += count
+            for minute, count in tally.open.items():
+                at_ms = hour_ms + minute * MINUTE_MS
+                if minute_ms <= at_ms < end_ms and count > 0:
+                    due[at_ms - at_ms % unit.width_ms] += count
+        times = range(first_ms, end_ms, unit.width_ms)
+        bars_value = [{"time": instant_value(at_ms), "due": due.get(at_ms, 0)} for at_ms in times]
+        return {
+            "unit": unit.value,
+            "total": sum(due.values()),
+            "bars": bars_value,
+            "secondsOfMinute": [max(0, each) for each in seconds],
+        }
+
+    def buckets(self, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
+        """Return what became of each partition's tasks, hour by hour; empty hours are left out."""
+        return [
+            {
+                "partition": partition,
+                "hour": instant_value(hour_ms),
+                "stored": tally.stored,
+                "pending": sum(count for count in tally.open.values() if count > 0),
+                **_closed(tally),
+            }
+            for partition, hour_ms, tally in self._hours(hour_of(from_ms), to_ms, None)
+        ]
+
+    def totals(self, from_ms: int, to_ms: int) -> dict[str, int]:
+        """Return how many tasks of a stretch of time stand where."""
+        total: dict[str, int] = defaultdict(int)
+        for _, _, tally in self._hours(hour_of(from_ms), to_ms, None):
+            total["pending"] += sum(count for count in tally.open.values() if count > 0)
+            for name, count in _closed(tally).items():
+                total[name] += count
+        return dict(total)
+
+    def _hours(
+        self, first_ms: int, end_ms: int, partition: int | None
+    ) -> list[tuple[int, int, HourTally]]:
+        numbers = range(self._partition_count) if partition is None else [partition]
+        asked = [(each, self._tallies.load(each, first_ms, end_ms)) for each in numbers]
+        return [
+            (number, hour_ms, tally)
+            for number, future in asked
+            for hour_ms, tally in sorted(future.result(timeout=_ANSWER_S).hours.items())
+        ]
+
+
+def _closed(tally: HourTally) -> dict[str, int]:
+    reopened = tally.closed.get("reopened", 0)
+    failed = tally.closed.get("failure", 0)
+    return {
+        "done": tally.closed.get("success", 0),
+        "failed": max(0, failed - reopened),
+        "dropped": tally.closed.get("dropped", 0),
+        "cancelled": tally.closed.get("cancelled", 0),
+        "moved": tally.closed.get("moved", 0),
+    }

@@ -1,0 +1,88 @@
+"""Pausing and resuming: the sheet is read, changed, and replaced where nobody else came first."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from actors.model.display import storable_text
+from actors.model.errors import InvalidTask, StoreUnavailable
+from actors.model.partition import partition_of
+from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.ports.clock import Clock
+from actors.ports.oversight import OversightStore
+from scheduler.admin.values import instant_value
+
+_TRIES_MAX = 20
+_ANSWER_S = 10.0
+_REASON_CHARS_MAX = 300
+
+
+class Pauses:
+    """Changes the sheet of an installation."""
+
+    def __init__(self, store: OversightStore, clock: Clock, partition_count: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._partition_count = partition_count
+
+    def sheet(self) -> PauseSheet:
+        """Return what is paused."""
+        return self._store.read_pauses(PauseSheet()).result(timeout=_ANSWER_S)
+
+    def target(
+        self, scope: PauseScope, partition: int | None, ordering_id: str | None
+    ) -> tuple[PauseScope, int, str]:
+        """Return what a pause of these words holds up; InvalidTask where they say nothing."""
+        match scope:
+            case PauseScope.ALL if partition is None and ordering_id is None:
+                return scope, -1, ""
+            case PauseScope.PARTITION if partition is not None and ordering_id is None:
+                if not 0 <= partition < self._partition_count:
+                    raise InvalidTask(
+                        f"partition {partition} is none of 0 to {self._partition_count - 1}"
+                    )
+                return scope, partition, ""
+            case PauseScope.ORDERING if ordering_id and partition is None:
+                if storable_text(ordering_id) != ordering_id:
+                    raise InvalidTask("no task has an ordering id that UTF-8 cannot hold")
+                return scope, partition_of(ordering_id, self._partition_count), ordering_id
+            case _:
+                raise InvalidTask(
+                    "a pause of scope all names nothing, one of scope partition a partition, one"
+                    " of scope ordering an orderingId"
+                )
+
+    def pause(
+        self, targets: Iterable[tuple[PauseScope, int, str]], who: str, reason: str
+    ) -> PauseSheet:
+        """Pause; what is paused already keeps the name of who paused it."""
+        now_ms = self._clock.now_ms()
+        words = storable_text(who)[:100], storable_text(reason)[:_REASON_CHARS_MAX]
+        added = [Pause(*target, now_ms, *words) for target in targets]
+        return self._change(lambda sheet: sheet.with_pauses(added))
+
+    def resume(self, targets: Iterable[tuple[PauseScope, int, str]]) -> PauseSheet:
+        """Lift pauses; one that is not there is none to lift."""
+        lifted = list(targets)
+        return self._change(lambda sheet: sheet.without(lifted))
+
+    def _change(self, changed: Callable[[PauseSheet], PauseSheet]) -> PauseSheet:
+        for _ in range(_TRIES_MAX):
+            known = self.sheet()
+            sheet = changed(known)
+            if sheet.pauses == known.pauses:
+                return known
+            if self._store.replace_pauses(sheet).result(timeout=_ANSWER_S):
+                return sheet
+        raise StoreUnavailable("others change what is paused all the time; try again")
+
+
+def pause_value(pause: Pause) -> dict[str, Any]:
+    """Return a pause as a JSON value."""
+    return {
+        "scope": pause.scope.value,
+        "partition": None if pause.partition < 0 else pause.partition,
+        "orderingId": pause.ordering_id or None,
+        "since": instant_value(pause.paused_ms),
+        "who": pause.who,
+        "reason": pause.reason,
+    }

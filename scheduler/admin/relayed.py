@@ -1,0 +1,121 @@
+"""Messages that wait for their time, as operators see them: of the relay and of ``send_later``.
+
+Decides what is shown of a delivery and which task an id stands for.  Cancelling or moving one
+is a command for that task, decided by its owner in the order of the log.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.model.definition import RESERVED
+from actors.model.display import storable_text
+from actors.model.instant import format_instant
+from actors.model.key import TaskKey
+from scheduler.admin.definitions import ANSWER_S
+from scheduler.admin.values import attempt_value, bytes_value
+from scheduler.definition_book import DefinitionBook
+from scheduler.inspector import Inspector, TaskListing, TaskView
+from scheduler.relay.claims import claim_name
+from scheduler.relay.delivery import SEND, Delivery, Message, parked_name
+from scheduler.relay.standing import Claim
+from scheduler.task_state import OPEN_STATES
+
+DELIVERIES = f"{RESERVED}{SEND}:"
+"""How the ordering ids of all deliveries begin."""
+LOOKED_MAX = 1_000
+"""Rows that one page looks at: a user's tasks lie between the deliveries."""
+_MOVES_MAX = 20
+
+
+class RelayMessages:
+    """Reads deliveries; used from any thread."""
+
+    def __init__(self, definitions: DefinitionBook, inspector: Inspector) -> None:
+        self._definitions = definitions
+        self._inspector = inspector
+
+    def page(self, after: TaskKey | None, limit: int, to_ms: int) -> TaskListing:
+        """Return up to ``limit`` deliveries due before ``to_ms``, earliest first."""
+        return self._inspector.list_open(
+            to_ms=to_ms, limit=limit, looked_max=LOOKED_MAX, begins=DELIVERIES, after=after
+        )
+
+    def find(self, message_id: str) -> TaskView | None:
+        """Return the delivery that an id stands for; None where none waits."""
+        return self.known([message_id]).get(message_id)
+
+    def known(self, ids: Sequence[str]) -> dict[str, TaskView]:
+        """Return the deliveries that wait under these ids."""
+        # What UTF-8 cannot hold is no id, and stores cannot even be asked for it.
+        storable = [each for each in dict.fromkeys(ids) if storable_text(each) == each]
+        rows = self._definitions.find_all(map(claim_name, storable))
+        found: dict[str, TaskView] = {}
+        for row in rows.result(timeout=ANSWER_S):
+            view = None if row.ended else self._delivery(msgspec.json.decode(row.rule, type=Claim))
+            if view is not None:
+                found[row.name.id] = view
+        return found
+
+    def shown(self, view: TaskView, *, data: bool) -> dict[str, Any]:
+        """Return one message with its attempts and, where that is allowed, its bytes."""
+        value = delivery_value(view)
+        value["attempts"] = [attempt_value(each) for each in view.attempts]
+        message = self._message(view) if data else None
+        if message is not None:
+            value["topic"] = message.topic
+            value["messageKey"] = bytes_value(message.key)
+            value["messageValue"] = bytes_value(message.value)
+            value["headers"] = [[name, bytes_value(each)] for name, each in message.headers]
+        return value
+
+    def _delivery(self, claim: Claim) -> TaskView | None:
+        """Return the open task of a claim, wherever commands have moved it."""
+        if not claim.place:
+            return None
+        key = TaskKey(claim.times_ms[-1], claim.ordering_id, claim.place)
+        for _ in range(_MOVES_MAX):
+            view = self._inspector.show(key)
+            if view.state in OPEN_STATES:
+                return view
+            if view.completion is None or view.completion.moved_to_ms is None:
+                return None
+            key = key._replace(scheduled_ms=view.completion.moved_to_ms)
+        return None
+
+    def _message(self, view: TaskView) -> Message | None:
+        delivery = _delivery_of(view)
+        if delivery is None or delivery.parked is None:
+            return None if delivery is None else delivery.message
+        row = self._definitions.find(parked_name(delivery.parked)).result(timeout=ANSWER_S)
+        if row is None or row.ended:
+            return None
+        return msgspec.msgpack.decode(row.rule, type=Message)
+
+
+def delivery_value(view: TaskView) -> dict[str, Any]:
+    """Return one message as a JSON value; what its task's data does not tell is null."""
+    delivery = _delivery_of(view) or Delivery()
+    message = delivery.message
+    return {
+        "key": str(view.key),
+        "due": format_instant(view.key.scheduled_ms),
+        "state": view.state.value,
+        "topic": None if message is None else message.topic,
+        "id": delivery.id,
+        "parked": delivery.parked is not None,
+        "sizeBytes": None if message is None else message.size_bytes,
+    }
+
+
+def is_delivery(key: TaskKey) -> bool:
+    """Whether a task passes a message on."""
+    return key.ordering_id.startswith(DELIVERIES)
+
+
+def _delivery_of(view: TaskView) -> Delivery | None:
+    try:
+        return None if view.task is None else msgspec.json.decode(view.task.data, type=Delivery)
+    except msgspec.MsgspecError:
+        return None

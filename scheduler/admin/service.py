@@ -1,0 +1,102 @@
+"""Everything the admin API works with, opened together and closed together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.ports.clock import Clock
+from actors.ports.letters import LogView
+from actors.ports.log import LogWriter
+from actors.ports.store import Stores
+from scheduler import wiring
+from scheduler.admin.acting import Actions
+from scheduler.admin.auditing import AuditLog
+from scheduler.admin.cluster import Cluster
+from scheduler.admin.counts import Counts
+from scheduler.admin.letters import Letters
+from scheduler.admin.pausing import Pauses
+from scheduler.admin.recurring import RecurringSchedules
+from scheduler.admin.relayed import RelayMessages
+from scheduler.admin.timers import Timers
+from scheduler.appending import TaskAppender
+from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.definition_book import DefinitionBook
+from scheduler.inspector import Inspector
+from scheduler.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class AdminPorts:
+    """What an admin service reaches an installation by; ``close`` lets go of all of it."""
+
+    writer: LogWriter
+    stores: Stores
+    log_view: LogView
+    clock: Clock
+    close: list[Callable[[], None]] = field(default_factory=list)
+
+
+def open_ports(settings: Settings) -> AdminPorts:
+    """Open log and stores; raises what ``SchedulerClient`` and ``Inspector`` raise."""
+    closing: list[Callable[[], None]] = []
+    try:
+        writer = wiring.open_writer(settings)
+        closing.append(writer.close)
+        stores = wiring.open_stores(settings)
+        closing.append(stores.close)
+        log_view = wiring.open_log_view(settings)
+        closing.append(log_view.close)
+    except BaseException:
+        for close in reversed(closing):
+            close()
+        raise
+    return AdminPorts(writer, stores, log_view, wiring.open_clock(), closing)
+
+
+class AdminService:
+    """The operations behind the requests; used from any thread."""
+
+    def __init__(self, settings: Settings, ports: AdminPorts | None = None) -> None:
+        self.settings = settings
+        self._ports = ports = ports or open_ports(settings)
+        self.clock = ports.clock
+        self.stores = ports.stores
+        client_ports = ClientPorts(
+            ports.writer, lambda: ports.stores, ports.clock, wiring.build_telemetry(settings)
+        )
+        self.client = SchedulerClient(settings, client_ports)
+        self.partition_count = ports.writer.partition_count()
+        self.inspector = Inspector(ports.stores, self.partition_count)
+        self.actions = Actions(self.client, self.inspector, ports.stores, ports.clock)
+        self.pauses = Pauses(ports.stores.oversight, ports.clock, self.partition_count)
+        self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
+        self.counts = Counts(ports.stores, self.partition_count)
+        self.letters = Letters(ports.log_view, ports.writer, self.partition_count)
+        definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
+        appender = TaskAppender(ports.writer, self.partition_count)
+        self.recurring = RecurringSchedules(
+            self.client, definitions, self.inspector, ports.stores, ports.clock
+        )
+        self.timers = Timers(appender, definitions, self.inspector, ports.clock)
+        self.relayed = RelayMessages(definitions, self.inspector)
+        self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
+
+    @property
+    def installation(self) -> dict[str, str]:
+        """Whose log and store are looked at, as an operator tells installations apart."""
+        settings = self.settings
+        stored = {"folder": str(settings.embedded.folder)}
+        if settings.store == "cassandra":
+            stored = {"keyspace": settings.cassandra.keyspace}
+        log = {"log": settings.log, "topic": settings.topic.name}
+        return {**log, "store": settings.store, **stored}
+
+    def start(self) -> None:
+        """Begin to follow the cluster."""
+        self.cluster.start()
+
+    def close(self) -> None:
+        """Let go of everything; repeatable."""
+        self.cluster.close()
+        for close in reversed(self._ports.close):
+            close()
+        self._ports.close.clear()

@@ -1,0 +1,99 @@
+"""The figures as they change: server-sent events, one a second, to any number of lookers.
+
+Each event carries the time its figures are of.  A looker that reads slowly gets the newest
+picture when it is ready for it, never a backlog.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import StreamingResponse
+
+from scheduler.admin.refusals import Problem
+from scheduler.admin.service import AdminService
+
+_PAUSE_S = 0.25
+_KEEP_ALIVE_S = 10.0
+_LIFE_S = 3_600.0
+"""A stream ends after an hour; the browser opens the next, with a token that is still good."""
+
+
+class _Streams:
+    """How many are open."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
+def stream_routes(service: AdminService) -> APIRouter:
+    """Return the path of the stream."""
+    router = APIRouter()
+    streams = _Streams(service.settings.admin.streams_max)
+
+    @router.get(
+        "/stream",
+        tags=["cluster"],
+        summary="Status, nodes, partitions and troubles as they change, as server-sent events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def stream() -> StreamingResponse:
+        if streams.left <= 0:
+            raise Problem(503, "too-many-streams", "too many streams are open (admin.streams_max)")
+        streams.left -= 1
+        return StreamingResponse(
+            _counted(streams, _events(service)),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return router
+
+
+async def _counted(streams: _Streams, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    try:
+        async for each in events:
+            yield each
+    finally:
+        streams.left += 1
+
+
+async def _events(service: AdminService) -> AsyncIterator[str]:
+    cluster = service.cluster
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + _LIFE_S
+    told = loop.time()
+    sheet_version = -1
+    beat = -1
+    yield "retry: 1000\n\n"
+    while loop.time() < ends and not cluster.is_closed:
+        if cluster.beat != beat:
+            beat = cluster.beat
+            told = loop.time()
+            for name, value in _pictures(service).items():
+                yield _event(name, await loop.run_in_executor(None, value))
+            if cluster.sheet.version != sheet_version:
+                sheet_version = cluster.sheet.version
+                yield _event("pauses", {"version": sheet_version})
+        elif loop.time() - told > _KEEP_ALIVE_S:
+            told = loop.time()
+            yield ": still here\n\n"
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _pictures(service: AdminService) -> dict[str, Callable[[], dict[str, Any]]]:
+    cluster = service.cluster
+    return {
+        "status": cluster.status,
+        "nodes": lambda: {"nodes": cluster.nodes()},
+        "partitions": lambda: {"partitions": cluster.partitions()},
+        "blocked": lambda: cluster.troubled("blocked"),
+        "failing": lambda: cluster.troubled("failing"),
+    }
+
+
+def _event(name: str, value: object) -> str:
+    return f"event: {name}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n"

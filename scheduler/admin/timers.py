@@ -1,0 +1,120 @@
+"""Timers as operators see them: a page of them, one with its open pops, and their end.
+
+Decides what is shown.  Making timers is the timer service's matter; ending them is done the way
+it does it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from actors.model.definition import Definition, DefinitionKind
+from actors.ports.clock import Clock
+from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
+from scheduler.admin.values import instant_value, view_value
+from scheduler.appending import TaskAppender
+from scheduler.definition_book import DefinitionBook
+from scheduler.inspector import Inspector, TaskView
+from scheduler.timers.executor import timer_name
+from scheduler.timers.service import FoundTimer, TimerService, found_timer, has_tag
+from scheduler.timers.timer import next_pop, split_id
+
+_OPEN_MAX = 5
+_LOOKED_MAX = 1_000
+_AHEAD_MS = 31 * 86_400_000
+"""A pop later than this is not looked for: ``nextPop`` says when it is."""
+
+
+class Timers:
+    """Reads and ends timers; used from any thread."""
+
+    def __init__(
+        self,
+        appender: TaskAppender,
+        definitions: DefinitionBook,
+        inspector: Inspector,
+        clock: Clock,
+    ) -> None:
+        self._appender = appender
+        self._definitions = definitions
+        self._inspector = inspector
+        self._clock = clock
+
+    def page(self, tag: str | None, after: str | None, limit: int) -> Listing[FoundTimer]:
+        """Return about ``limit`` timers, those with a tag where one is given."""
+
+        def keep(row: Definition) -> FoundTimer | None:
+            timer = found_timer(row)
+            return timer if has_tag(timer, tag) else None
+
+        return list_definitions(self._definitions, DefinitionKind.TIMER, after, limit, keep)
+
+    def find(self, text: str) -> FoundTimer | None:
+        """Return one timer by its id, as a URL of the service has it; None where there is none."""
+        return self.known([text]).get(text)
+
+    def known(self, texts: Sequence[str]) -> dict[str, FoundTimer]:
+        """Return those of these timers that go on, by the text they were asked for by."""
+        ids = {text: parts[0] for text in texts if (parts := split_id(text)) is not None}
+        rows = self._definitions.find_all(map(timer_name, set(ids.values())))
+        timers = [found_timer(row) for row in rows.result(timeout=ANSWER_S) if not row.ended]
+        found = {each.id: each for each in timers if each.state.rule is not None}
+        return {text: found[timer_id] for text, timer_id in ids.items() if timer_id in found}
+
+    def shown(self, timer: FoundTimer, *, data: bool) -> dict[str, Any]:
+        """Return one timer with its open tasks: the pop it waits for, or that is tried again."""
+        value = self.value(timer, data=data)
+        value["open"] = [view_value(each, data=data) for each in self.open_tasks(timer)]
+        return value
+
+    def open_tasks(self, timer: FoundTimer) -> Sequence[TaskView]:
+        """Return the tasks that a timer waits for."""
+        listing = self._inspector.list_open(
+            to_ms=self._clock.now_ms() + _AHEAD_MS,
+            limit=_OPEN_MAX,
+            looked_max=_LOOKED_MAX,
+            ordering_id=timer_name(timer.id).ordering_id,
+        )
+        return listing.tasks
+
+    def value(self, timer: FoundTimer, *, data: bool) -> dict[str, Any]:
+        """Return a timer as a JSON value."""
+        rule, start_ms = timer.state.rule, timer.state.start_ms
+        assert rule is not None, "a timer that has ended is not shown"
+        number, due_ms = next_pop(rule, start_ms, self._clock.now_ms())
+        value: dict[str, Any] = {
+            "id": f"{timer.id}-{rule.replication}",
+            "orderingId": timer_name(timer.id).ordering_id,
+            "since": instant_value(start_ms),
+            "intervalMs": rule.interval_ms,
+            "repeatForMs": rule.repeat_for_ms,
+            "uri": rule.uri,
+            "replicationFactor": rule.replication,
+            "tags": [{"type": tag, "count": count} for tag, count in rule.tags],
+            "nextPop": {"number": number, "time": instant_value(due_ms)},
+        }
+        if data:
+            value["opaque"] = rule.opaque
+        return value
+
+    def delete(self, known: Iterable[FoundTimer]) -> dict[str, Any]:
+        """End timers, each once; returns when that is durable, and no pop begins after it."""
+        timers = list({each.id: each for each in known}.values())
+        asyncio.run(self._delete(timers))
+        results = [{"id": _text(each), "outcome": "deleted"} for each in timers]
+        return {
+            "asked": len(results),
+            "outcomes": dict(Counter(each["outcome"] for each in results)),
+            "results": results,
+        }
+
+    async def _delete(self, timers: Sequence[FoundTimer]) -> None:
+        # Of its own, as one belongs to one event loop.
+        service = TimerService(self._appender, self._definitions, self._clock)
+        await asyncio.gather(*(service.put(timer.id, None) for timer in timers))
+
+
+def _text(timer: FoundTimer) -> str:
+    assert timer.state.rule is not None, "a timer that has ended is not shown"
+    return f"{timer.id}-{timer.state.rule.replication}"

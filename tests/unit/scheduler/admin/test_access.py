@@ -1,0 +1,146 @@
+"""Who may ask, and what is refused before anybody looks at it."""
+
+import pytest
+from fastapi import FastAPI
+from pydantic import ValidationError
+
+from scheduler.door_settings import AdminSettings
+from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
+
+PAUSE = {"targets": [{"scope": "all"}]}
+
+
+def guarded(**more: object) -> World:
+    """Return a world with a token for looking and one for acting."""
+    return World(read_tokens={"eve": READ}, write_tokens={"ann": WRITE}, **more)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header of a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "looking", "acting"),
+    [
+        ({}, 401, 401),
+        (bearer("x" * 16), 401, 401),
+        ({"Authorization": WRITE}, 401, 401),
+        ({"Authorization": "Bearer é"}, 401, 401),
+        (bearer(READ), 200, 403),
+        (bearer(WRITE), 200, 200),
+        ({"Cookie": f"token={WRITE}"}, 401, 401),
+    ],
+)
+def test_tokens_have_scopes(headers: dict[str, str], looking: int, acting: int) -> None:
+    """A reader may look, a writer may act, and a cookie is nothing."""
+    world = guarded()
+    raw = {name: value.encode("latin-1") for name, value in headers.items()}
+
+    assert world.http.get("/status", headers=raw).status_code == looking
+    assert world.http.post("/pauses", json=PAUSE, headers=raw).status_code == acting
+
+
+@pytest.mark.parametrize(("token", "told"), [(READ, ("eve", False)), (WRITE, ("ann", True))])
+def test_a_token_is_told_whom_it_names(token: str, told: tuple[str, bool]) -> None:
+    """So that a page offers what may be done, and nothing else."""
+    answer = guarded().http.get("/whoami", headers=bearer(token)).json()
+
+    assert (answer["who"], answer["mayAct"]) == told
+
+
+def test_without_tokens_loopback_may_act() -> None:
+    """And so may whoever asks an app that asks for a login of its own."""
+    assert World().get("/whoami")[1]["mayAct"] is True
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::", "a@b"])
+def test_without_tokens_only_loopback_is_served_under_its_own_names(host: str) -> None:
+    """A name of somebody else's that points here is how a page gets past a browser."""
+    assert World().http.get("/status", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:7254", "[::1]:7254", "ops.example"])
+def test_names_of_its_own_are_served(host: str) -> None:
+    """Loopback's, and those of the settings."""
+    world = World(host_names=("ops.example",))
+    assert world.http.get("/status", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "application/json", "Sec-Fetch-Site": "same-site"}, 403),
+        ({"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+    ],
+)
+def test_a_page_of_another_site_cannot_act(headers: dict[str, str], status: int) -> None:
+    """Not by a form, not by a script."""
+    body = b'{"targets":[{"scope":"all"}]}'
+    assert World().http.post("/pauses", content=body, headers=headers).status_code == status
+
+
+def test_sizes_are_limited() -> None:
+    """Whatever a client says the size is."""
+    world = World(request_bytes_max=1_000)
+    kind = {"Content-Type": "application/json"}
+
+    assert world.http.post("/pauses", content=b"x" * 1_001, headers=kind).status_code == 413
+    lying = {**kind, "Content-Length": "-1"}
+    assert world.http.post("/pauses", content=b"x" * 2_000, headers=lying).status_code == 413
+    assert world.http.get("/task", params={"key": "x" * 61_000}).status_code == 400
+
+
+def test_rates_are_limited() -> None:
+    """And again allowed a second later."""
+    world = World(requests_per_s_max=1, requests_burst=3)
+
+    answers = [world.http.get("/pauses").status_code for _ in range(4)]
+    assert answers == [200, 200, 200, 429]
+    world.clock.advance(1_000)
+    assert world.http.get("/pauses").status_code == 200
+
+
+def test_streams_are_limited() -> None:
+    """Each holds a connection."""
+    world = World(streams_max=1)
+    world.service.cluster._closed.set()
+    assert [world.http.get("/stream").status_code for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"host": "0.0.0.0"},  # noqa: S104 - what must be refused
+        {"write_tokens": {"ann": "short"}},
+        {"write_tokens": {"ann": "é" * 20}},
+        {"certificate_file": "a.pem"},
+    ],
+)
+def test_settings_that_are_not_safe_are_refused(settings: dict[str, object]) -> None:
+    """An open port without tokens, a token that can be guessed, half a key pair."""
+    with pytest.raises(ValidationError):
+        AdminSettings.model_validate(settings)
+
+
+def test_every_answer_says_how_a_browser_may_treat_it() -> None:
+    """Never guessed at, never framed."""
+    headers = World().http.get("/status").headers
+    assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+
+
+def test_an_app_that_mounts_it_is_guarded_as_well() -> None:
+    """Under whatever path: without a token nothing is told or done."""
+    world = guarded()
+    outer = FastAPI()
+    outer.mount("/deep/hourhand", world.app)
+    asking = Asking(outer, "http://localhost/deep/hourhand/api/v1")
+
+    assert asking.get("/status").status_code == 401
+    assert asking.post("/pauses", json=PAUSE).status_code == 401
+    assert asking.get("/status", headers=bearer(READ)).status_code == 200
+    assert asking.post("/pauses", json=PAUSE, headers=bearer(READ)).status_code == 403
