@@ -6,13 +6,19 @@ Decides names and order only; each command lives with others of its kind.
 import typer
 
 from scheduler.doors import (
+    admin_commands,
+    bulk_commands,
+    cluster_commands,
+    health_commands,
     node_commands,
-    pipeline_commands,
+    operator_commands,
     reading_commands,
     recurring_commands,
     relay_commands,
     task_commands,
     timers_commands,
+    transfer_commands,
+    trouble_commands,
 )
 
 app = typer.Typer(
@@ -47,8 +53,23 @@ app.command("list")(reading_commands.list_tasks)
 app.command()(reading_commands.outcome)
 app.add_typer(recurring_commands.app, name="recurring")
 app.add_typer(relay_commands.app, name="relay")
-app.command()(timers_commands.timers)
-app.add_typer(pipeline_commands.app, name="pipeline")
+app.add_typer(timers_commands.app, name="timers")
+app.command()(admin_commands.admin)
+app.command()(cluster_commands.top)
+app.command()(bulk_commands.tasks)
+app.command()(trouble_commands.blocked)
+app.command()(trouble_commands.unblock)
+app.command()(trouble_commands.waiting)
+app.command()(trouble_commands.running)
+app.command()(operator_commands.pause)
+app.command()(operator_commands.resume)
+app.command("dead-letters")(operator_commands.dead_letters)
+app.command()(cluster_commands.nodes)
+app.command()(cluster_commands.ahead)
+app.command()(cluster_commands.buckets)
+app.command("audit-log")(cluster_commands.audit_log)
+app.add_typer(transfer_commands.pipeline_app, name="pipeline")
+app.command()(health_commands.health)
 app.command()(node_commands.migrate)
 app.command()(node_commands.demo)
 app.command("settings")(reading_commands.show_settings)

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from actors.model.errors import SettingsInvalid
+from scheduler.admin.masking import masked
 from scheduler.assignments import config_file, read_value
 from scheduler.settings import Settings
-
-_MASK = "**********"
-_SECRET_WORDS = ("password", "secret", "token", "credential", "jaas", "security_properties")
 
 
 def load_settings(config: Path | None = None, assignments: Sequence[str] = ()) -> Settings:
@@ -68,25 +66,6 @@ def _suggestion(name: str) -> str:
     known = [known for known, _ in flattened(Settings.model_construct())]
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else "; `hourhand settings` lists all"
-
-
-def masked(settings: Settings) -> dict[str, Any]:
-    """Return the settings as plain values, with everything that looks secret hidden."""
-    return {name: _plain(name, value) for name, value in settings}
-
-
-def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return {part: _plain(part, inner) for part, inner in value}
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        return {part: _plain(f"{name}.{part}", inner) for part, inner in value.items()}
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, SecretStr) or any(word in name.lower() for word in _SECRET_WORDS):
-        return _MASK
-    return list(value) if isinstance(value, tuple) else value
 
 
 def flattened(settings: Settings) -> Iterator[tuple[str, Any]]:

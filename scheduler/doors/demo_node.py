@@ -1,4 +1,4 @@
-"""A node in a process of its own: ``hourhand run``, started, killed and started again.
+"""A node in a process of its own: ``hourhand run`` or another, started, killed, started again.
 
 Never signals a process it did not start.
 """
@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _READY_LINE = "the node runs"
@@ -32,14 +32,25 @@ def node_environment(settings: Mapping[str, str]) -> dict[str, str]:
 class NodeProcess:
     """One child process; its output goes to ``log``."""
 
-    def __init__(self, executor: str, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        executor: str | None,
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        command: Sequence[str] = ("run",),
+        ready_line: str = _READY_LINE,
+    ) -> None:
+        """``command`` is one of `hourhand` that runs a node, ``ready_line`` what it says then."""
         self._log = log
         self._asked = False
+        self._ready_line = ready_line
+        chosen = () if executor is None else ("--executor", executor)
         with log.open("wb") as output:
             # A session of its own keeps the terminal's Ctrl-C away: whoever started the node
             # stops it, in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "scheduler", "run", "--executor", executor],
+                [sys.executable, "-m", "scheduler", *command, *chosen],
                 # A settings file of the user's own must not be found.
                 cwd=log.parent,
                 env=dict(environment),
@@ -67,7 +78,7 @@ class NodeProcess:
     @property
     def says_ready(self) -> bool:
         """Whether it has said that it runs."""
-        return _READY_LINE in self.output
+        return self._ready_line in self.output
 
     def ended_within(self, timeout_s: float) -> bool:
         """Wait for the end, at most so long; return whether it came."""

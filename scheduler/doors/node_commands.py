@@ -5,15 +5,14 @@ import gc
 import logging
 import os
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actors.model.errors import SettingsInvalid
-from actors.ports.telemetry import Telemetry
-from scheduler import wiring
+from scheduler import log_lines, wiring
+from scheduler.door_settings import ObserveSettings
 from scheduler.doors.rendering import OutputFormat, as_json
 from scheduler.doors.session import (
     EXIT_INTERRUPTED,
@@ -25,10 +24,9 @@ from scheduler.doors.session import (
     reported_errors,
     say,
 )
+from scheduler.executor_path import load_executor
 from scheduler.scheduler import Scheduler
 from scheduler.settings import Settings
-
-_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 
 
 def run(
@@ -38,7 +36,8 @@ def run(
         typer.Option(metavar="MODULE:CLASS", help="A TaskExecutor, or a function returning one."),
     ],
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Serve Prometheus metrics here.")
+        int | None,
+        typer.Option(min=0, max=65_535, help="Serve metrics and health here: observe.port."),
     ] = None,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; debug tells of every attempt.")
@@ -57,16 +56,17 @@ def run(
       hourhand run --executor invoices:SendInvoice
       hourhand run --executor invoices:SendInvoice --metrics-port 9464 --set log=kafka
     """
-    with command_session(config, assignments, debug=debug) as settings, ExitStack() as closing:
-        log_to_stderr(log_level)
-        factory = wiring.load_executor(executor)
-        telemetry = open_telemetry(settings, metrics_port, closing)
-        scheduler = Scheduler(settings, executor=factory, telemetry=telemetry)
+    chosen = observed(assignments, metrics_port)
+    with command_session(config, chosen, debug=debug) as settings:
+        log_to_stderr(log_level, settings)
+        factory = load_executor(executor)
+        scheduler = Scheduler(settings, executor=factory)
         try:
             # What is there by now stays: the collector need not walk it again.
             gc.freeze()
             with scheduler.stopped_by_signals():
                 scheduler.start()
+                say_where(scheduler)
                 say("the node runs; Ctrl-C lets running attempts finish and stops it")
                 scheduler.wait()
         except KeyboardInterrupt:
@@ -74,30 +74,25 @@ def run(
         say("the node has stopped")
 
 
-def log_to_stderr(level: str) -> None:
+def log_to_stderr(level: str, settings: Settings | None = None) -> None:
     """Show the node's log from a level on; SettingsInvalid where there is no such level."""
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
-    logging.basicConfig(stream=sys.stderr, level=max(number, logging.INFO), format=_LOG_FORMAT)
-    # Drivers' own debug lines would bury the node's.
-    logging.getLogger("hourhand").setLevel(number)
+    log_lines.log_to_stderr(number, ObserveSettings() if settings is None else settings.observe)
 
 
-def open_telemetry(settings: Settings, metrics_port: int | None, closing: ExitStack) -> Telemetry:
-    """Build telemetry, with metrics served on a port where one is given."""
-    if metrics_port is None:
-        return wiring.build_telemetry(settings)
-    try:
-        telemetry, server = wiring.serve_metrics(settings, metrics_port)
-    except OSError as error:
-        raise SettingsInvalid(
-            f"cannot serve metrics on port {metrics_port}: {error.strerror}; choose another"
-            " --metrics-port"
-        ) from None
-    closing.callback(server.close)
-    say(f"metrics on port {server.port}")
-    return telemetry
+def observed(assignments: list[str] | None, metrics_port: int | None) -> list[str]:
+    """Return the settings of a command with the port that its own option names."""
+    chosen = [] if metrics_port is None else [f"observe.port={metrics_port}"]
+    return [*(assignments or ()), *chosen]
+
+
+def say_where(scheduler: Scheduler) -> None:
+    """Say where a node's metrics and health are served, if they are."""
+    observation = scheduler.observation
+    if observation.port is not None:
+        say(f"metrics and health on port {observation.port}")
 
 
 def leave_at_once() -> None:

@@ -1,96 +1,46 @@
 """``hourhand pipeline NAME``: the jobs over everything that is stored, on Spark.
 
-Decides how a job's plan is typed and how its summary is shown; Spark is loaded when a job is
-run and not before.  Exit code 1 where an audit found something, 2 where rows were put aside.
+Decides how a job's plan is typed.  Exit code 1 where an audit found something, 2 where rows were
+put aside.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-import importlib.util
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from actors.model.errors import InvalidInput, SettingsInvalid
+from actors.model.errors import InvalidInput
 from scheduler import wiring
 from scheduler.doors import task_input
-from scheduler.doors.rendering import OutputFormat, as_json
+from scheduler.doors.rendering import OutputFormat
 from scheduler.doors.session import (
     EXIT_CALLER,
     ConfigOption,
     DebugOption,
     OutputOption,
     SetOption,
-    reported_errors,
-    say,
+)
+from scheduler.doors.spark_jobs import (
+    Asked,
+    ConfOption,
+    DryRunOption,
+    MasterOption,
+    opened_job,
+    pair_of,
+    show_summary,
 )
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Jobs over everything that is stored, on Spark (pip install 'hourhand[pipeline]').",
+    help="Jobs over everything that is stored, on Spark (pip install 'hourhand[spark]').",
 )
 
 EXIT_FOUND = 1
 
-MasterOption = Annotated[
-    str | None,
-    typer.Option("--master", metavar="URL", help="Spark's master; this machine by default."),
-]
-ConfOption = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable."),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Do all but write, and tell what would be written.")
-]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Where a job runs, as it was typed."""
-
-    config: Path | None
-    assignments: Sequence[str] | None
-    master: str | None
-    conf: Sequence[str] | None
-    dry_run: bool = False
-
-
-@contextmanager
-def _job(asked: _Asked, *, debug: bool) -> Iterator[Any]:
-    """Hand a job its options, and end the program as its errors demand."""
-    with reported_errors(debug=debug):
-        if importlib.util.find_spec("pyspark") is None:
-            raise SettingsInvalid(
-                "Spark is not installed here: pip install 'hourhand[pipeline]' (it needs Java 17)"
-            )
-        from scheduler.pipeline.job import JobOptions
-        from scheduler.pipeline.options import parse_options
-
-        named = dict(_pair("--set", each) for each in asked.assignments or ())
-        if asked.config is not None:
-            named["config"] = str(asked.config)
-        yield JobOptions(
-            source=parse_options(named),
-            master=asked.master,
-            dry_run=asked.dry_run,
-            say=say,
-            conf=dict(_pair("--conf", each) for each in asked.conf or ()),
-        )
-
 
 def _moment_ms(text: str | None, now_ms: int) -> int | None:
     return None if text is None else task_input.parse_moment_ms(text, now_ms)
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InvalidInput(f"{option} takes NAME=VALUE, such as {option} group.id=blue")
-    return name.strip(), value
 
 
 @app.command()
@@ -137,7 +87,7 @@ def load(
       hourhand pipeline load reminders.parquet --dry-run
       hourhand pipeline load old.csv --column ordering_id=customer --timezone Europe/Vienna
     """
-    with _job(_Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
         from scheduler.pipeline.load import LoadPlan, run_load
 
         if past not in {"run", "reject"}:
@@ -145,7 +95,7 @@ def load(
         plan = LoadPlan(
             path=path,
             format=file_format,
-            columns=dict(_pair("--column", each) for each in column or ()),
+            columns=dict(pair_of("--column", each) for each in column or ()),
             timezone=timezone,
             accept_past=past == "run",
             rejects=rejects,
@@ -153,7 +103,7 @@ def load(
             writers=writers,
         )
         summary = run_load(job, plan)
-    _show(summary, output)
+    show_summary(summary, output)
     if summary["invalid"] + summary["duplicates"]:
         raise typer.Exit(EXIT_CALLER)
 
@@ -177,13 +127,13 @@ def report(
     Examples:
       hourhand pipeline report yesterday --from -48h --to -24h
     """
-    with _job(_Asked(config, assignments, master, conf), debug=debug) as job:
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
         from scheduler.pipeline.report import ReportPlan, run_report
 
         now_ms = wiring.open_clock().now_ms()
         first_ms, end_ms = (task_input.parse_moment_ms(each, now_ms) for each in (start, end))
         summary = run_report(job, ReportPlan(first_ms, end_ms, folder))
-    _show(summary, output)
+    show_summary(summary, output)
 
 
 @app.command()
@@ -215,7 +165,7 @@ def audit(
     Examples:
       hourhand pipeline audit --tolerance 1m -o json
     """
-    with _job(_Asked(config, assignments, master, conf), debug=debug) as job:
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
         from scheduler.pipeline.audit import AuditPlan, run_audit
 
         now_ms = wiring.open_clock().now_ms()
@@ -227,7 +177,7 @@ def audit(
             findings=findings,
         )
         summary = run_audit(job, plan)
-    _show(summary, output)
+    show_summary(summary, output)
     if summary["found"]:
         raise typer.Exit(EXIT_FOUND)
 
@@ -256,33 +206,52 @@ def archive(
     Examples:
       hourhand pipeline archive /archive/hourhand --older-than 30d --dry-run
     """
-    with _job(_Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
         from scheduler.pipeline.archive import ArchivePlan, run_archive
 
         older_than_ms = task_input.parse_duration_ms(older_than)
         summary = run_archive(job, ArchivePlan(folder, older_than_ms))
-    _show(summary, output)
+    show_summary(summary, output)
 
 
-def _show(summary: dict[str, Any], output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        typer.echo(as_json(summary))
-        return
-    width = max(map(len, summary))
-    for name, fact in summary.items():
-        if isinstance(fact, list):
-            typer.echo(f"{name}:")
-            for row in fact:
-                typer.echo("  " + "  ".join(_one_line(value) for value in row.values()))
-        elif isinstance(fact, dict):
-            typer.echo(f"{name}:")
-            for part, value in fact.items():
-                typer.echo(f"  {part}: {_one_line(value)}")
-        else:
-            typer.echo(f"{name:<{width}}  {_one_line(fact)}")
+@app.command()
+def follow(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The table of events.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Between two batches.")] = "10s",
+    repeats_within: Annotated[
+        str, typer.Option(metavar="DURATION", help="An event told again so late is left out.")
+    ] = "1h",
+    batch_rows: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="Most events of one batch.")
+    ] = 1_000_000,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Follow what happens to tasks into a Parquet table, by date, until stopped.
 
+    Nodes and bulk loads tell it to the topic that events.topic names. Safe to kill and to run
+    again with the same folder: it goes on where it was, and keeps each event once.
 
-def _one_line(fact: object) -> str:
-    """Return text that cannot pass for another line."""
-    text = str(fact)
-    return text if text.isprintable() else as_json(text)
+    \b
+    Examples:
+      hourhand pipeline follow /lake/hourhand-events --every 1m
+      hourhand pipeline follow events --once -o json
+    """
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+        from scheduler.pipeline.follow import FollowPlan, run_follow
+
+        plan = FollowPlan(
+            folder=folder,
+            once=once,
+            every_ms=task_input.parse_duration_ms(every),
+            repeats_within_ms=task_input.parse_duration_ms(repeats_within),
+            batch_rows=batch_rows,
+        )
+        summary = run_follow(job, plan)
+    show_summary(summary, output)

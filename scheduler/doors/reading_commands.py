@@ -12,9 +12,10 @@ import typer
 from actors.model.errors import InvalidKey, InvalidTask
 from actors.model.key import TaskKey
 from scheduler import wiring
+from scheduler.admin.masking import masked
 from scheduler.admission import checked_place
 from scheduler.doors import rendering, task_input
-from scheduler.doors.configuration import flattened, masked
+from scheduler.doors.configuration import flattened
 from scheduler.doors.rendering import OutputFormat, as_json
 from scheduler.doors.session import (
     EXIT_CALLER,
@@ -158,7 +159,7 @@ def show_settings(
 ) -> None:
     """Show the settings in effect, secrets masked.
 
-    Every one can be given as --set name=value, as HOURHAND_GROUP__NAME in the environment,
+    Every one can be given as --set name=value, as HOURHAND_GROUP__ID in the environment,
     or in hourhand.toml; the first of these wins.
 
     \b

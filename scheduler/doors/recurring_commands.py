@@ -1,31 +1,40 @@
 """``hourhand recurring``: make, change and look at recurring schedules.
 
-Each change appends to the log and returns when it is durable there; a node applies it.
+Each change is written to the audit log, then appended to the task log; a node applies it.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
 from actors.model.errors import InvalidTask, LogUnavailable
-from actors.model.instant import format_instant, from_millis
+from actors.model.instant import from_millis
 from scheduler import wiring
-from scheduler.client import Receipt, SchedulerClient
+from scheduler.admin.recurring import RecurringChange, recurring_value
 from scheduler.doors import task_input
-from scheduler.doors.rendering import OutputFormat, as_json, receipt_value
+from scheduler.doors.operating import (
+    NamedAct,
+    ReasonOption,
+    YesOption,
+    operator_service,
+    operator_session,
+    print_rows,
+    whoever_runs_this,
+)
+from scheduler.doors.rendering import OutputFormat, as_json, fact_lines, receipt_value
 from scheduler.doors.session import (
     ConfigOption,
     DebugOption,
     OutputOption,
     SetOption,
     command_session,
+    say,
 )
-from scheduler.recurring.rule import Overlap, next_times
-from scheduler.recurring.state import Recurring
+from scheduler.doors.task_commands import WaitOption
+from scheduler.receipt import Receipt
+from scheduler.recurring.rule import Overlap
 from scheduler.settings import Settings
 
 app = typer.Typer(
@@ -71,6 +80,7 @@ def set_schedule(
         str | None, typer.Option("--until", metavar="TIME", help="Not due at this time or after.")
     ] = None,
     times: Annotated[int | None, typer.Option(min=1, help="End after so many tasks.")] = None,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -85,85 +95,58 @@ def set_schedule(
     """
     with command_session(config, assignments, debug=debug) as settings:
         now_ms = wiring.open_clock().now_ms()
-        policy: Any = overlap
         bounds = [
             None if text is None else from_millis(task_input.parse_moment_ms(text, now_ms))
             for text in (starts, ends)
         ]
-        _change(
-            settings,
-            output,
-            lambda client: client.schedule_recurring(
-                name,
-                cron=cron,
-                every=None if every is None else _duration(every),
-                time_zone=time_zone,
-                ordering_id=ordering_id,
-                data=task_input.parse_data(data),
-                overlap=_checked_overlap(policy),
-                catch_up=_duration(catch_up),
-                jitter=_duration(jitter),
-                starts=bounds[0],
-                ends=bounds[1],
-                count_max=times,
-            ),
-        )
+        given = {
+            "cron": cron,
+            "every": None if every is None else _duration(every),
+            "time_zone": time_zone,
+            "ordering_id": ordering_id,
+            "data": task_input.parse_data(data),
+            "overlap": _checked_overlap(overlap),
+            "catch_up": _duration(catch_up),
+            "jitter": _duration(jitter),
+            "starts": bounds[0],
+            "ends": bounds[1],
+            "count_max": times,
+        }
+        _set(settings, name, given, reason, output)
 
 
-@app.command()
-def pause(
-    name: NameArgument,
-    *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
-) -> None:
-    """Let a schedule rest until it is resumed."""
-    with command_session(config, assignments, debug=debug) as settings:
-        _change(settings, output, lambda client: client.pause_recurring(name))
+def _add_change(change: RecurringChange, text: str) -> None:
+    """Add a command that changes schedules and needs nothing but their names."""
+
+    @app.command(change.value, help=text)
+    def change_schedules(
+        names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+        *,
+        wait: WaitOption = 5,
+        yes: YesOption = False,
+        reason: ReasonOption = "",
+        config: ConfigOption = None,
+        assignments: SetOption = None,
+        output: OutputOption = OutputFormat.TEXT,
+        debug: DebugOption = False,
+    ) -> None:
+        with operator_session(config, assignments, debug=debug) as service:
+            known = list(service.recurring.known(names))
+            unknown = [each for each in dict.fromkeys(names) if each not in known]
+            doing = NamedAct(
+                f"recurring {change.value}",
+                "schedules",
+                known,
+                unknown,
+                lambda: service.recurring.change(change, known, wait),
+            )
+            doing.run(service, reason, yes=yes, output=output)
 
 
-@app.command()
-def resume(
-    name: NameArgument,
-    *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
-) -> None:
-    """Let a paused schedule go on from now."""
-    with command_session(config, assignments, debug=debug) as settings:
-        _change(settings, output, lambda client: client.resume_recurring(name))
-
-
-@app.command()
-def trigger(
-    name: NameArgument,
-    *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
-) -> None:
-    """Run a schedule's task now, besides its times."""
-    with command_session(config, assignments, debug=debug) as settings:
-        _change(settings, output, lambda client: client.trigger_recurring(name))
-
-
-@app.command()
-def delete(
-    name: NameArgument,
-    *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
-) -> None:
-    """End a schedule; a task that was made already still runs."""
-    with command_session(config, assignments, debug=debug) as settings:
-        _change(settings, output, lambda client: client.delete_recurring(name))
+_add_change(RecurringChange.PAUSE, "Let schedules rest until they are resumed.")
+_add_change(RecurringChange.RESUME, "Let paused schedules go on from now.")
+_add_change(RecurringChange.TRIGGER, "Run schedules' tasks now, besides their times.")
+_add_change(RecurringChange.DELETE, "End schedules; a task that was made already still runs.")
 
 
 @app.command()
@@ -178,59 +161,64 @@ def show(
     output: OutputOption = OutputFormat.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Show a schedule with its next times, in UTC and in its own time zone."""
-    with command_session(config, assignments, debug=debug) as settings:
-        with SchedulerClient(settings) as client:
-            found = client.find_recurring(name)
+    """Show a schedule with its next times, in UTC and in its own zone, and its last runs."""
+    with operator_session(config, assignments, debug=debug) as service:
+        found = service.recurring.find(name)
         if found is None:
             raise InvalidTask(f"there is no recurring schedule {name!r}, or no node has it yet")
-        value = _value(found)
-        after_ms = wiring.open_clock().now_ms()
-        if not found.state.paused:
-            value["nextTimes"] = next_times(found.rule, after_ms, found.state.anchor_ms, next_count)
+        value = service.recurring.shown(found, next_count, data=service.settings.admin.show_data)
         if output is OutputFormat.JSON:
             typer.echo(as_json(value))
             return
-        for field, fact in value.items():
-            lines = fact if isinstance(fact, list) else [fact]
-            for line in lines:
-                shown = as_json(line) if isinstance(line, dict) else line
-                typer.echo(f"{field:<10}  {shown}")
+        times, runs = value.pop("nextTimes"), value.pop("lastRuns")
+        typer.echo("\n".join(fact_lines(value)))
+        for each in times:
+            typer.echo(f"next time    {each['time']} {each['local']}")
+        for each in runs:
+            typer.echo(f"last run     {each['state']:<10} {each['key']}")
 
 
 @app.command("list")
 def list_schedules(
     *,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """List all recurring schedules."""
-    with command_session(config, assignments, debug=debug) as settings:
-        with SchedulerClient(settings) as client:
-            found = client.list_recurring()
+    """List recurring schedules."""
+    with operator_session(config, assignments, debug=debug) as service:
+        listing, data = service.recurring.page(after, limit), service.settings.admin.show_data
+        values = [recurring_value(each, data=data) for each in listing.found]
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"recurring": [_value(each) for each in found]}))
+            typer.echo(as_json({"recurring": values, "nextAfter": listing.next_after}))
             return
-        typer.echo(f"{'NEXT':<24} {'TAKEN':>7} {'SKIPPED':>7} {'MISSED':>7}  NAME")
-        for each in found:
-            state = each.state
-            due = "paused" if each.next_ms is None else format_instant(each.next_ms)
-            counts = f"{state.taken:>7} {state.skipped:>7} {state.missed:>7}"
-            typer.echo(f"{due:<24} {counts}  {each.name}")
+        rows = [
+            {**each, "next": "paused" if each["paused"] else each["next"]}
+            for each in sorted(values, key=lambda each: str(each["name"]))
+        ]
+        print_rows(rows, ("next", "taken", "skipped", "missed", "name"))
+        if listing.next_after is not None:
+            say(f"there are more: --after {listing.next_after}")
 
 
-def _change(
-    settings: Settings,
-    output: OutputFormat,
-    send: "Callable[[SchedulerClient], Future[Receipt]]",
+def _set(
+    settings: Settings, name: str, given: dict[str, Any], reason: str, output: OutputFormat
 ) -> None:
-    with SchedulerClient(settings) as client:
+    told = {field: str(each) for field, each in given.items() if each and field != "data"}
+
+    def act() -> tuple[Receipt, str]:
         try:
-            receipt = send(client).result(timeout=_ACKNOWLEDGED_S)
+            receipt = service.client.schedule_recurring(name, **given).result(_ACKNOWLEDGED_S)
         except TimeoutError:
-            raise LogUnavailable("the log did not acknowledge the change in time") from None
+            raise LogUnavailable("the log did not acknowledge the schedule in time") from None
+        return receipt, "accepted"
+
+    with operator_service(settings) as service:
+        who, detail = whoever_runs_this(), {"rule": told, "reason": reason}
+        receipt = service.audit.audited(who, "recurring set", name, detail, act)
     if output is OutputFormat.JSON:
         typer.echo(as_json(receipt_value(receipt)))
     else:
@@ -246,16 +234,3 @@ def _checked_overlap(policy: Any) -> Overlap:
         raise InvalidTask(f"--overlap {policy!r} is none of skip, buffer_one, allow")
     checked: Overlap = policy
     return checked
-
-
-def _value(found: Recurring) -> dict[str, Any]:
-    state = found.state
-    return {
-        "name": found.name,
-        "rule": state.rule,
-        "paused": state.paused,
-        "next": None if found.next_ms is None else format_instant(found.next_ms),
-        "taken": state.taken,
-        "skipped": state.skipped,
-        "missed": state.missed,
-    }

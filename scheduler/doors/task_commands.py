@@ -1,14 +1,14 @@
 """Commands of ``hourhand`` that write: schedule a task, or change one that waits.
 
 Each appends to the log and says where the record stands; what a node made of a command is
-waited for and shown.  They need no node to be running, except for that last part.
+waited for and shown.  They need no node to be running, except for that last part.  A command is
+written to the audit log first, as the admin API's acts are; scheduling is no operator's act.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-import threading
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -20,9 +20,11 @@ from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import Task
 from scheduler import wiring
+from scheduler.admin.acting import Action
 from scheduler.client import Receipt, SchedulerClient
 from scheduler.doors import rendering, task_input
 from scheduler.doors.file_scheduling import schedule_file
+from scheduler.doors.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.doors.rendering import OutputFormat, as_json
 from scheduler.doors.session import (
     EXIT_CALLER,
@@ -44,7 +46,6 @@ WaitOption = Annotated[
 ]
 
 _ACKNOWLEDGED_MARGIN_S = 10
-_OUTCOME_PAUSE_S = 0.05
 _EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
 
 
@@ -112,6 +113,7 @@ def cancel(
     key: KeyArgument,
     *,
     wait: WaitOption = 5,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -126,7 +128,7 @@ def cancel(
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(config, assignments, debug=debug) as settings:
-        _command(settings, key, SchedulerClient.cancel_task, wait, output)
+        _command(settings, _Asked(Action.CANCEL, key, reason=reason), wait, output)
 
 
 def reschedule(
@@ -139,6 +141,7 @@ def reschedule(
         str | None, typer.Option("--in", metavar="DURATION", help="The new time, from now.")
     ] = None,
     wait: WaitOption = 5,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -154,17 +157,14 @@ def reschedule(
     with command_session(config, assignments, debug=debug) as settings:
         now_ms = wiring.open_clock().now_ms()
         target: datetime = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
-
-        def send(client: SchedulerClient, parsed: TaskKey) -> "Future[Receipt]":
-            return client.reschedule_task(parsed, target)
-
-        _command(settings, key, send, wait, output)
+        _command(settings, _Asked(Action.RESCHEDULE, key, target, reason), wait, output)
 
 
 def run_now(
     key: KeyArgument,
     *,
     wait: WaitOption = 5,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -177,13 +177,14 @@ def run_now(
       hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(config, assignments, debug=debug) as settings:
-        _command(settings, key, SchedulerClient.run_task_now, wait, output)
+        _command(settings, _Asked(Action.RUN_NOW, key, reason=reason), wait, output)
 
 
 def drop(
     key: KeyArgument,
     *,
     wait: WaitOption = 5,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -196,13 +197,14 @@ def drop(
       hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(config, assignments, debug=debug) as settings:
-        _command(settings, key, SchedulerClient.drop_task, wait, output)
+        _command(settings, _Asked(Action.DROP, key, reason=reason), wait, output)
 
 
 def retry(
     key: KeyArgument,
     *,
     wait: WaitOption = 5,
+    reason: ReasonOption = "",
     config: ConfigOption = None,
     assignments: SetOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -215,21 +217,31 @@ def retry(
       hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(config, assignments, debug=debug) as settings:
-        _command(settings, key, SchedulerClient.retry_task, wait, output)
+        _command(settings, _Asked(Action.RETRY, key, reason=reason), wait, output)
 
 
-def _command(
-    settings: Settings,
-    key: str,
-    send: "Callable[[SchedulerClient, TaskKey], Future[Receipt]]",
-    wait_s: float,
-    output: OutputFormat,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for a task."""
+
+    action: Action
+    key: str
+    to: datetime | None = None
+    reason: str = ""
+
+
+def _command(settings: Settings, asked: _Asked, wait_s: float, output: OutputFormat) -> None:
     """Send a command, wait for its outcome, print both; exit 2 where it changed nothing."""
-    parsed = TaskKey.parse(key)
-    with SchedulerClient(settings) as client:
-        receipt = _acknowledged(send(client, parsed), settings)
-        outcome = _awaited_outcome(client, receipt, wait_s)
+    parsed = TaskKey.parse(asked.key)
+    with operator_service(settings) as service:
+        report = act_on_tasks(
+            service, asked.action, [parsed], asked.to, asked.reason, wait_s=wait_s
+        )
+    (tried,) = report.tried
+    if tried.error is not None:
+        raise tried.error
+    receipt, outcome = tried.receipt, tried.outcome
+    assert receipt is not None, "what was not refused was sent"
     print_outcome(receipt, outcome, output)
     if outcome is None:
         say(
@@ -260,16 +272,3 @@ def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
         return future.result(timeout=timeout_s)
     except TimeoutError:
         raise LogUnavailable(f"the log did not acknowledge within {timeout_s:.0f} s") from None
-
-
-def _awaited_outcome(
-    client: SchedulerClient, receipt: Receipt, wait_s: float
-) -> RecordedOutcome | None:
-    clock = wiring.open_clock()
-    deadline_ms = clock.monotonic_ms() + wait_s * 1000
-    pause = threading.Event()
-    while (outcome := client.outcome(receipt)) is None:
-        if clock.monotonic_ms() >= deadline_ms:
-            return None
-        pause.wait(_OUTCOME_PAUSE_S)
-    return outcome
