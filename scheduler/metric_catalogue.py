@@ -1,0 +1,277 @@
+"""Every metric of a node, as data: name, kind, labels, buckets, meaning, and who calls it what.
+
+Prometheus' and OpenTelemetry's instruments and docs/metrics.md are all made from this table.
+It decides names and bounds, and never when something is counted.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+PREFIX = "hourhand_"
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+LATENESS_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 30, 60, 300, 3600)
+ROWS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
+
+
+class Kind(StrEnum):
+    """How a metric moves: only up, both ways, or as a distribution."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """One metric; ``words`` are the values its only label may have, where they are fixed."""
+
+    name: str
+    kind: Kind
+    text: str
+    labels: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    peers: str = ""
+    """What other schedulers call the same thing."""
+
+    @property
+    def full_name(self) -> str:
+        """The name that a query uses."""
+        return PREFIX + self.name
+
+
+def _counter(
+    name: str, text: str, *labels: str, words: tuple[str, ...] = (), peers: str = ""
+) -> Metric:
+    return Metric(f"{name}_total", Kind.COUNTER, text, labels, words, (), peers)
+
+
+def _gauge(name: str, text: str, *labels: str, peers: str = "") -> Metric:
+    return Metric(name, Kind.GAUGE, text, labels, (), (), peers)
+
+
+def _histogram(
+    name: str,
+    text: str,
+    *labels: str,
+    words: tuple[str, ...] = (),
+    buckets: tuple[float, ...] = SECONDS,
+    peers: str = "",
+) -> Metric:
+    return Metric(name, Kind.HISTOGRAM, text, labels, words, buckets, peers)
+
+
+_ACCEPTING = (
+    _counter(
+        "records_enqueued",
+        "Accepted: records of this client that the log acknowledged",
+        peers="PagerDuty `checker_total_enqueued`",
+    ),
+    _histogram(
+        "enqueue_seconds",
+        "From schedule_task or a command to the log's acknowledgement",
+        peers="PagerDuty `task_enqueue_to_kafka`",
+    ),
+    _histogram(
+        "batch_persist_seconds",
+        "From a polled batch to its durability in the store",
+        peers="PagerDuty `tasks_sent_to_akka`",
+    ),
+    _counter(
+        "tasks_persisted",
+        "Tasks made durable in the store",
+        "partition",
+        peers="PagerDuty `tasks_persist_to_cass`",
+    ),
+    _counter("commands_read", "Commands read from the log", "partition"),
+    _counter("poison_records", "Records that cannot be decoded or stored, put aside"),
+    _counter("misplaced_records", "Records found in another partition than their own"),
+    _counter(
+        "dead_letters",
+        "Records and tasks that went to the dead-letter topic",
+        "reason",
+        words=("poison", "exhausted", "relay"),
+        peers="awa `job.dlq_*`",
+    ),
+)
+_CALLS = (
+    _histogram("log_call_seconds", "Answers of the log, polls left out", "call"),
+    _counter("log_errors", "Requests that the log failed", "call", "error"),
+    _histogram("store_call_seconds", "Answers of the store", "call"),
+    _counter("store_errors", "Requests that the store failed", "call", "error"),
+    _histogram(
+        "store_group_rows",
+        "Group commit: rows that one write to the store holds",
+        "call",
+        buckets=ROWS,
+        peers="awa `completion.flush_batch_size`",
+    ),
+)
+_WINDOW = (
+    _histogram(
+        "window_load_seconds",
+        "Duration of a load from the store",
+        peers="Temporal `task_latency_load`",
+    ),
+    _counter(
+        "tasks_loaded",
+        "Open tasks loaded from the store",
+        "partition",
+        peers="Pulsar `delayed_message_index_loaded`",
+    ),
+    _counter("window_dropped_tasks", "Tasks left to the store for want of memory"),
+    _gauge(
+        "waiting_tasks",
+        "Tasks in memory not yet due",
+        "partition",
+        peers="PagerDuty `partitionScheduler_task_count`",
+    ),
+    _gauge(
+        "executing_tasks",
+        "Due tasks with their ordering executors",
+        "partition",
+        peers="PagerDuty `partitionExecutor_task_count`",
+    ),
+    _gauge("busy_ids", "Ordering ids with tasks in hand", "partition"),
+    _gauge(
+        "held_ids",
+        "Blocked: ordering ids that wait for a retry, an operator or slow code",
+        "partition",
+    ),
+    _gauge(
+        "watermark_timestamp_seconds",
+        "Everything scheduled before is closed or a straggler's",
+        "partition",
+        peers="PagerDuty `stale_task_count`",
+    ),
+    _gauge("watermark_age_seconds", "Age of the oldest watermark of this node"),
+    _gauge("straggler_ids", "Held ordering ids the watermark has passed", "partition"),
+    _gauge("watermark_held_ids", "Held ordering ids the watermark waits for", "partition"),
+    _gauge(
+        "oldest_overdue_seconds",
+        "How long ago the oldest open task, or message with Kafka alone, fell due",
+        "partition",
+        peers="awa `queue.lag`",
+    ),
+)
+ATTEMPT_RESULTS = ("success", "failure", "retry", "dropped", "timeout")
+_ATTEMPTS = (
+    _counter("attempts_started", "Calls of user code", "partition"),
+    _histogram(
+        "attempt_delay_seconds",
+        "Lateness: from due, or the retry's time, to the call of user code",
+        "partition",
+        buckets=LATENESS_SECONDS,
+        peers="PagerDuty `task_execution_delay`, Temporal `schedule_action_delay`",
+    ),
+    _histogram(
+        "attempt_seconds",
+        "Duration of user code",
+        "result",
+        words=ATTEMPT_RESULTS,
+        peers="PagerDuty `task_execution_duration`, Flower `task_runtime_seconds`",
+    ),
+    _counter(
+        "attempts",
+        "Attempts ended",
+        "result",
+        "error_class",
+        peers="PagerDuty `task_execution`",
+    ),
+    _counter("attempt_retries", "Attempts started that were not a task's first"),
+    _counter("attempts_refused", "Attempts not started for want of a lease or of time"),
+    _counter("attempts_stuck", "Blocking attempts that passed their timeout"),
+    _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
+    _counter(
+        "retries_exhausted",
+        "Tasks that used up their attempts",
+        "on_exhausted",
+        words=("skip", "block", "dead_letter"),
+        peers="PagerDuty `task_retries_exhausted`",
+    ),
+    _counter(
+        "tasks_closed",
+        "Keys closed, by outcome",
+        "result",
+        words=("success", "failure", "dropped", "cancelled", "moved", "reopened"),
+        peers="PagerDuty `checker_incomplete`, as enqueued less closed",
+    ),
+    _counter("commands", "Commands decided", "kind", "outcome"),
+)
+_DOORS = (
+    _histogram("relayed_late_seconds", "Messages passed on, by how late", buckets=LATENESS_SECONDS),
+    _counter("relay_records_refused", "Messages that cannot be relayed"),
+    _histogram(
+        "timer_pop_late_seconds",
+        "Callbacks of timers ended, by how late",
+        "result",
+        words=("popped", "failed", "given_up"),
+        buckets=LATENESS_SECONDS,
+    ),
+)
+_BUCKETS = (
+    _gauge(
+        "held_messages",
+        "Messages in the memory of their partition's owner",
+        "partition",
+        peers="Pulsar `delayed_message_index_size`",
+    ),
+    _histogram("transaction_records", "Records that one transaction holds", buckets=ROWS),
+    _counter("messages_moved", "Messages moved to a nearer bucket"),
+    _counter("bucket_splits", "Buckets split by this node, as they grew too full"),
+)
+_NODE = (
+    _counter(
+        "tree_rebuilds", "Trees rebuilt after a failure", peers="PagerDuty `sys_restart_on_error`"
+    ),
+    _gauge("owned_partitions", "Partitions this node owns"),
+    _counter(
+        "partition_changes",
+        "Changes of ownership seen by this node",
+        "change",
+        words=("assigned", "revoked", "lost"),
+        peers='PagerDuty event "Rebalancing Kafka Consumers"',
+    ),
+    _counter("drains_unfinished", "Revocations whose deadline passed with attempts running"),
+    _histogram("catch_up_seconds", "Wait of a new partition for the end of its log"),
+    _counter("catch_ups_incomplete", "Catch-ups ended by their deadline"),
+    _histogram(
+        "rebalance_gap_seconds",
+        "From the group's assignment of a partition until its tasks may start",
+    ),
+    _gauge(
+        "lease_margin_seconds",
+        "How long this node may still start tasks unless its membership is proved again",
+    ),
+    _gauge("poll_age_seconds", "Time since the polling thread last asked the log"),
+    _gauge("mailbox_messages", "Messages that wait in the actors' mailboxes"),
+    _gauge("ready", "Whether this node works on what it owns and is answered: 1 or 0"),
+)
+_SELF_CHECK = (
+    _counter("self_checked_tasks", "Sampled tasks compared with the store"),
+    _counter(
+        "promise_doubts",
+        "What looks like a broken promise to the self-check",
+        "promise",
+        words=("P2", "P3", "P4", "P5", "P8", "P9"),
+    ),
+)
+
+SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
+    ("Accepting and storing", _ACCEPTING),
+    ("Calls of log and store", _CALLS),
+    ("What waits", _WINDOW),
+    ("What runs", _ATTEMPTS),
+    ("Relay and timers", _DOORS),
+    ("Kafka alone", _BUCKETS),
+    ("The node", _NODE),
+    ("The self-check", _SELF_CHECK),
+)
+"""All metrics, in the order in which a task meets them."""
+CATALOGUE: dict[str, Metric] = {
+    metric.name: metric for _, section in SECTIONS for metric in section
+}
+"""All metrics by their names without the prefix."""
+
+ERROR_CLASSES_MAX = 50
+"""Distinct ``error_class`` labels; what comes later is counted as ``other``."""

@@ -1,0 +1,144 @@
+"""Counts of tasks by the hour they are due in, kept while they are stored and closed.
+
+Takes note of events and adds what changed to the store's counts now and then; nothing is ever
+counted by looking for it.  The counts are for people: a crash may lose the last moments of
+them, and nothing is decided by them.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.codec import CommandKind
+from actors.model.errors import HourhandError
+from actors.model.events import (
+    CommandDecided,
+    Event,
+    PartitionLost,
+    PartitionRevoked,
+    TaskClosed,
+    TasksStored,
+)
+from actors.model.ownership import EPOCH_SHIFT
+from actors.model.status import CommandOutcome, CompletionResult
+from actors.model.tally import HourTally, TallyChange
+from actors.ports.oversight import TallyStore
+
+_T = TypeVar("_T")
+
+logger = logging.getLogger("hourhand.tallies")
+
+HOURS_PER_SAVE_MAX = 500
+KEPT_MS = 15 * 24 * HOUR_MS
+"""Counts of past hours are kept about as long as completions."""
+_TIMEOUT_S = 10.0
+_CLOSED_BY = {
+    CommandKind.CANCEL: CompletionResult.CANCELLED,
+    CommandKind.DROP: CompletionResult.DROPPED,
+    CommandKind.RESCHEDULE: CompletionResult.MOVED,
+    CommandKind.RUN_NOW: CompletionResult.MOVED,
+    CommandKind.RETRY: CompletionResult.REOPENED,
+}
+
+
+class Tallies:
+    """Implements ``Telemetry``; ``flush`` is called by one thread."""
+
+    def __init__(self, store: TallyStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._changes: dict[int, TallyChange] = {}
+        self._known_offsets: dict[int, int] = {}
+        """Of partitions whose stored offset was read: records below it are counted."""
+        self._saves: dict[int, int] = {}
+        self._forgotten_ms: dict[int, int] = {}
+
+    def emit(self, event: Event) -> None:
+        """Count what an event says."""
+        match event:
+            case TasksStored(partition=partition, last_offset=last_offset):
+                with self._lock:
+                    if last_offset >= self._known_offsets.get(partition, 0):
+                        change = self._change(partition)
+                        change.store(event.scheduled_ms)
+                        change.counted_offset = max(change.counted_offset, last_offset + 1)
+            case TaskClosed(partition=partition, key=key, result=result):
+                with self._lock:
+                    self._change(partition).close(key.scheduled_ms, result)
+            case CommandDecided(outcome=CommandOutcome.APPLIED):
+                with self._lock:
+                    result = _CLOSED_BY[event.kind]
+                    self._change(event.partition).close(event.key.scheduled_ms, result)
+            case PartitionRevoked() | PartitionLost():
+                with self._lock:
+                    self._known_offsets.pop(event.partition, None)
+                    self._changes.pop(event.partition, None)
+            case _:
+                pass
+
+    def begin(self, partition: int, counted_offset: int) -> None:
+        """Count no record below this again: what the store said when the partition was taken."""
+        with self._lock:
+            self._known_offsets[partition] = counted_offset
+
+    def flush(self, epochs: Mapping[int, int], now_ms: int) -> None:
+        """Add what changed of the partitions owned, each under its epoch; waits for the store."""
+        for partition, epoch in epochs.items():
+            with self._lock:
+                change = self._changes.pop(partition, None)
+            if change is None:
+                continue
+            try:
+                self._add(partition, epoch, change)
+                self._forget(partition, epoch, now_ms)
+            except (HourhandError, TimeoutError) as error:
+                logger.debug("counts of partition %d are kept for later: %s", partition, error)
+                self._take_back(partition, change)
+
+    def _change(self, partition: int) -> TallyChange:
+        found = self._changes.get(partition)
+        if found is None:
+            found = self._changes[partition] = TallyChange()
+        return found
+
+    def _add(self, partition: int, epoch: int, change: TallyChange) -> None:
+        hours = sorted(change.hours)
+        offset = change.counted_offset
+        while hours:
+            # Hours far apart are read apart, so that no read covers years.
+            first_ms = hours[0]
+            together = [h for h in hours if h < first_ms + HOURS_PER_SAVE_MAX * HOUR_MS]
+            hours = hours[len(together) :]
+            stored = _wait(self._store.load(partition, first_ms, together[-1] + HOUR_MS))
+            merged: dict[int, HourTally] = {}
+            for hour_ms in together:
+                tally = stored.hours.get(hour_ms, HourTally())
+                tally.add(change.hours[hour_ms])
+                merged[hour_ms] = tally
+            offset = max(offset, stored.counted_offset)
+            _wait(self._store.save(partition, merged, offset, self._write_time(partition, epoch)))
+
+    def _forget(self, partition: int, epoch: int, now_ms: int) -> None:
+        before_ms = hour_of(now_ms - KEPT_MS)
+        if self._forgotten_ms.get(partition) != before_ms:
+            self._forgotten_ms[partition] = before_ms
+            _wait(self._store.forget(partition, before_ms, self._write_time(partition, epoch)))
+
+    def _write_time(self, partition: int, epoch: int) -> int:
+        """Return one above all of this node's: a process has an epoch once."""
+        count = self._saves[partition] = self._saves.get(partition, 0) + 1
+        return (epoch << EPOCH_SHIFT) | count
+
+    def _take_back(self, partition: int, change: TallyChange) -> None:
+        with self._lock:
+            newer = self._changes.setdefault(partition, TallyChange())
+            newer.counted_offset = max(newer.counted_offset, change.counted_offset)
+            for hour_ms, tally in change.hours.items():
+                newer.hours.setdefault(hour_ms, HourTally()).add(tally)
+
+
+def _wait(future: "Future[_T]") -> _T:
+    return future.result(timeout=_TIMEOUT_S)
