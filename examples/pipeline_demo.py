@@ -1,7 +1,8 @@
 """``make pipeline-demo``: the pipeline on real Kafka and Cassandra, while a node runs.
 
 Loads tasks from Parquet, reports, audits, plants a fault of each kind and sees the audit find
-it, archives.  Ends in a table, and in exit code 1 where something is not as it must be.
+it, archives, and moves all to another number of partitions, where a node goes on.  Ends in a
+table, and in exit code 1 where something is not as it must be.
 """
 
 import shutil
@@ -9,6 +10,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,19 +21,16 @@ from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
-from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.key import TaskKey
-from actors.model.partition import partition_of
-from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from actors.model.task import StoredTask
+from actors.model.bucket import HOUR_MS
 from actors.task_executor import TaskExecutor
-from examples.demo_cluster.installation import PARTITIONS, open_installation
+from examples.demo_cluster.installation import PARTITIONS, open_installation, remove
+from examples.pipeline_faults import never_stored, options_of, plant
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.pipeline.archive import ArchivePlan, run_archive
 from scheduler.pipeline.audit import AuditPlan, run_audit
 from scheduler.pipeline.job import JobOptions, read_table
 from scheduler.pipeline.load import LoadPlan, run_load
-from scheduler.pipeline.options import Options
+from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
 from scheduler.pipeline.report import ReportPlan, run_report
 from scheduler.pipeline.session import open_session
 from scheduler.pipeline.transform_audit import KINDS
@@ -40,7 +40,9 @@ DUE_SHARE = 100
 DAYS_MAX = 30
 BUCKET_TASKS = 100
 """A bucket that is worth opening: fewer tasks are spread over fewer days."""
-_WRITE_TIME = 1 << 50
+NEW_PARTITIONS = 48
+AFTER_TASKS = 1_000
+"""Scheduled on the new topic, to see it work."""
 _WAIT_S = 600.0
 
 console = Console(stderr=True)
@@ -54,28 +56,49 @@ class Quiet(TaskExecutor):
 
 
 class Steps:
-    """What was done, how many rows that were, and how long it took."""
+    """What was done, how many rows that were, how long it took, and what does not hold."""
 
     def __init__(self) -> None:
-        self.table = Table("step", "rows", "seconds", "rows/s", "what")
+        self.table = Table("step", "rows", "seconds", "rows/s", "checksum", "what")
         self.wrong: list[str] = []
         self._clock = wiring.open_clock()
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Time a step; it fills in ``rows`` and ``what``."""
+        """Time a step; it fills in ``rows``, ``checksum`` and ``what``."""
         console.print(f"[bold]{name}[/bold]")
-        told: dict[str, Any] = {"rows": 0, "what": ""}
+        told: dict[str, Any] = {"rows": 0, "checksum": "", "what": ""}
         began_ms = self._clock.monotonic_ms()
         yield told
         seconds = (self._clock.monotonic_ms() - began_ms) / 1000
         rate = f"{told['rows'] / seconds:,.0f}" if told["rows"] else ""
-        self.table.add_row(name, f"{told['rows']:,}", f"{seconds:,.1f}", rate, str(told["what"]))
+        rest = (f"{seconds:,.1f}", rate, str(told["checksum"]), str(told["what"]))
+        self.table.add_row(name, f"{told['rows']:,}", *rest)
 
     def expect(self, claim: str, *, holds: bool) -> None:
         """Note what does not hold."""
         if not holds:
             self.wrong.append(claim)
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What all steps work with."""
+
+    spark: SparkSession
+    settings: Settings
+    folder: Path
+    count: int
+    steps: Steps = field(default_factory=Steps)
+
+    @property
+    def job(self) -> JobOptions:
+        """What every job is told."""
+        return JobOptions(options_of(self.settings), say=console.print)
+
+    def table(self, name: str) -> DataFrame:
+        """Return a table of the installation."""
+        return read_table(self.spark, self.job, name)
 
 
 def main(
@@ -89,69 +112,150 @@ def main(
         with open_installation(folder, "cooperative-sticky", console.print) as settings:
             spark = open_session("demo", master)
             try:
-                job = JobOptions(_options(settings), say=console.print)
-                _play(spark, job, settings, folder, tasks, steps)
+                play = Play(spark, settings, folder, tasks, steps)
+                load_and_run(play)
+                report_and_audit(play)
+                archive(play)
+                repartition(play)
             finally:
                 spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    Console().print(steps.table)
+    Console(width=160).print(steps.table)
     for each in steps.wrong:
         console.print(f"[red]WRONG: {each}[/red]")
     raise typer.Exit(1 if steps.wrong else 0)
 
 
-def _play(
-    spark: SparkSession, job: JobOptions, settings: Settings, folder: Path, count: int, steps: Steps
-) -> None:
-    clock = wiring.open_clock()
-    source = str(folder / "tasks.parquet")
+def load_and_run(play: Play) -> None:
+    """Load a file beside a node, which runs what is due of it."""
+    source = str(play.folder / "tasks.parquet")
+    steps, count = play.steps, play.count
     with steps.step("make Parquet") as told:
-        _tasks(spark, count, clock.now_ms()).write.parquet(source)
+        _tasks(play.spark, count, wiring.open_clock().now_ms()).write.parquet(source)
         told["rows"] = count
-    with Scheduler(settings, executor=Quiet):
+        made = _checksum(play.spark.read.parquet(source))
+        told["checksum"] = made
+    with Scheduler(play.settings, executor=Quiet):
         with steps.step("load beside a node") as told:
-            loaded = run_load(job, LoadPlan(source, accept_past=True))
+            loaded = run_load(play.job, LoadPlan(source, accept_past=True))
             told["rows"] = loaded["tasks"]
             told["what"] = f"{loaded['batched']:,} in batches, {loaded['logged']:,} also logged"
             steps.expect("every row is loaded", holds=loaded["rowsWritten"] == count)
-        due = count // DUE_SHARE
+        due = len(range(0, count, DUE_SHARE))
         with steps.step("the node runs what is due") as told:
-            told["rows"] = _wait_for(spark, job, due)
+            told["rows"] = _wait_for(play, due)
             steps.expect("what is due is executed once", holds=told["rows"] == due)
     with steps.step("count every row") as told:
-        states = read_table(spark, job, "states").groupBy("state").count().collect()
-        told["what"] = {row["state"]: row["count"] for row in states}
-        told["rows"] = sum(row["count"] for row in states)
+        states = play.table("states").persist()
+        by_state = states.groupBy("state").count().collect()
+        told["what"] = {row["state"]: row["count"] for row in by_state}
+        told["rows"] = sum(row["count"] for row in by_state)
+        told["checksum"] = _checksum(states)
+        states.unpersist()
         steps.expect("no task is lost", holds=told["rows"] == count)
+        steps.expect("the keys are those of the file", holds=told["checksum"] == made)
+
+
+def report_and_audit(play: Play) -> None:
+    """Report, and audit twice: what is sound, and what is planted."""
+    now_ms, steps = wiring.open_clock().now_ms(), play.steps
     with steps.step("report") as told:
-        now_ms = clock.now_ms()
-        report = run_report(job, ReportPlan(now_ms - 6 * HOUR_MS, now_ms, folder / "report"))
+        period = ReportPlan(now_ms - 6 * HOUR_MS, now_ms, play.folder / "report")
+        report = run_report(play.job, period)
         told["rows"] = report["executions"] + report["ahead"]
-        told["what"] = f"lateness p99 {report['lateness_ms_p99']} ms"
-    _audit(spark, job, settings, folder, steps)
-    with steps.step("archive") as told:
-        archived = run_archive(job, ArchivePlan(str(folder / "archive"), 0))
-        told["rows"] = sum(table["rows"] for table in archived["copied"].values())
-        told["what"] = (
-            f"removed {archived['removed']}, {archived['copied']['statuses']['checksum']}"
-        )
-
-
-def _audit(
-    spark: SparkSession, job: JobOptions, settings: Settings, folder: Path, steps: Steps
-) -> None:
+        charts = Path(report["page"]).read_text().count('class="plotly-graph-div"')
+        told["what"] = f"lateness p99 {report['lateness_ms_p99']} ms, {charts} charts"
+        steps.expect("the report has charts", holds=charts > 0)
     with steps.step("audit") as told:
-        sound = run_audit(job, AuditPlan())
+        sound = run_audit(play.job, AuditPlan())
         told["rows"], told["what"] = sound["tasks"], sound["found"] or "nothing found"
         steps.expect(f"all is well, found {sound['found']}", holds=not sound["found"])
-    expected = str(folder / "expected.parquet")
-    _plant(settings)
-    _keys(spark).write.parquet(expected)
+    expected = str(play.folder / "expected.parquet")
+    plant(play.settings)
+    never_stored(play.spark).write.parquet(expected)
     with steps.step("audit of planted faults") as told:
-        planted = run_audit(job, AuditPlan(expected=expected))
+        planted = run_audit(play.job, AuditPlan(expected=expected))
         told["rows"], told["what"] = planted["tasks"], planted["found"]
         steps.expect("each kind is found", holds=planted["found"].keys() == KINDS.keys())
+
+
+def archive(play: Play) -> None:
+    """Move finished hours into Parquet."""
+    with play.steps.step("archive") as told:
+        archived = run_archive(play.job, ArchivePlan(str(play.folder / "archive"), 0))
+        told["rows"] = sum(table["rows"] for table in archived["copied"].values())
+        told["checksum"] = archived["copied"]["statuses"]["checksum"]
+        told["what"] = f"removed {archived['removed']}"
+
+
+def repartition(play: Play) -> None:
+    """Move everything to another topic and keyspace, and let a node go on there."""
+    before = _waiting(play)
+    name = f"{play.settings.topic.name}-{NEW_PARTITIONS}"
+    into = {
+        "topic.name": name,
+        "topic.dead_letter": f"{name}-dead-letter",
+        "group.id": name,
+        "cassandra.keyspace": name.replace("-", "_"),
+    }
+    moved = Play(play.spark, _moved(play.settings, into), play.folder, play.count, play.steps)
+    try:
+        with play.steps.step(f"repartition {PARTITIONS} to {NEW_PARTITIONS}") as told:
+            found = run_repartition(play.job, RepartitionPlan(NEW_PARTITIONS, into))
+            told["rows"] = sum(int(table["rows"]) for table in found["copied"].values())
+            told["checksum"] = found["copied"]["tasks"]["checksum"]
+            told["what"] = {table: each["rows"] for table, each in found["copied"].items()}
+        with play.steps.step("compare what waits") as told:
+            after = _waiting(moved)
+            told["rows"], told["checksum"] = after
+            told["what"] = "the same as before" if after == before else f"{before} before"
+            play.steps.expect("what waits is what waited", holds=after == before)
+        with play.steps.step("a node on the new topic") as told:
+            told["rows"] = _run_some(moved)
+            holds = told["rows"] == AFTER_TASKS
+            play.steps.expect("a node runs on the new topic", holds=holds)
+    finally:
+        remove(moved.settings)
+
+
+def _moved(settings: Settings, into: dict[str, str]) -> Settings:
+    def changed(group: str) -> Any:
+        prefix = f"{group}."
+        named = {key.removeprefix(prefix): value for key, value in into.items() if prefix in key}
+        return getattr(settings, group).model_copy(update=named)
+
+    topic = changed("topic").model_copy(update={"partitions": NEW_PARTITIONS})
+    groups = {"topic": topic, "group": changed("group"), "cassandra": changed("cassandra")}
+    return settings.model_copy(update=groups)
+
+
+def _waiting(play: Play) -> tuple[int, str]:
+    """Return how many tasks wait, and the checksum of their keys and data."""
+    waiting = play.table("states").where("state = 'pending'").persist()
+    try:
+        return waiting.count(), _checksum(waiting, "data")
+    finally:
+        waiting.unpersist()
+
+
+def _run_some(play: Play) -> int:
+    """Schedule tasks that are due at once, and return how many ended well."""
+    now = datetime.now(UTC)
+    with Scheduler(play.settings, executor=Quiet) as node:
+        node.schedule_tasks(
+            Task(ordering_id=f"after-{n % 97}", scheduled_time=now, uniqueness_key=str(n))
+            for n in range(AFTER_TASKS)
+        ).raise_if_rejected()
+        return _wait_for(play, AFTER_TASKS, "after-")
+
+
+def _checksum(tasks: DataFrame, *more: str) -> str:
+    """Return a sum over all keys, and more columns, that is the same in any order."""
+    columns = ("scheduled_time", "ordering_id", "uniqueness_key", *more)
+    hashed = f.xxhash64(*(f.col(each) for each in columns))
+    row = tasks.agg(f.sum(hashed.cast("decimal(38,0)")).alias("sum")).first()
+    return f"{int(row['sum'] or 0) % 2**64:016x}" if row else ""
 
 
 def _tasks(spark: SparkSession, count: int, now_ms: int) -> DataFrame:
@@ -168,64 +272,16 @@ def _tasks(spark: SparkSession, count: int, now_ms: int) -> DataFrame:
     )
 
 
-def _wait_for(spark: SparkSession, job: JobOptions, due: int) -> int:
-    """Return how many tasks were executed, when all are or it takes too long."""
+def _wait_for(play: Play, due: int, prefix: str = "") -> int:
+    """Return how many tasks ended well, when all did or it takes too long."""
     pause, clock = threading.Event(), wiring.open_clock()
     until_ms = clock.monotonic_ms() + 1000 * _WAIT_S
+    well = (f.col("result") == "success") & f.col("ordering_id").startswith(prefix)
     while True:
-        done = read_table(spark, job, "statuses").where("result = 'success'").count()
+        done = play.table("statuses").where(well).count()
         if done >= due or clock.monotonic_ms() > until_ms:
             return done
         pause.wait(2)
-
-
-def _keys(spark: SparkSession) -> DataFrame:
-    return spark.sql(
-        "SELECT current_timestamp() AS scheduled_time, 'never-stored' AS ordering_id,"
-        " 'x' AS uniqueness_key"
-    )
-
-
-def _plant(settings: Settings) -> None:
-    """Write rows that make one fault of each kind but ``missing``, which is a key not stored."""
-    stores = wiring.open_stores(settings)
-    hour_ms = hour_of(wiring.open_clock().now_ms()) - 5 * HOUR_MS
-    try:
-        for name in ("overdue", "blocked", "lost", "twice", "early", "busy"):
-            key = TaskKey(hour_ms, f"planted-{name}", "x")
-            partition = partition_of(key.ordering_id, settings.topic.partitions)
-            done = Completion(key, CompletionResult.SUCCESS, 1, 1, hour_ms + 5_000, hour_ms + 6_000)
-            writes: list[Any] = []
-            if name in {"overdue", "blocked"}:
-                row = StoredTask(key, b"{}", 1)
-                writes.append(stores.schedule.insert_tasks(partition, [row], _WRITE_TIME))
-            elif name != "lost":
-                begun_ms = hour_ms - 5 if name == "early" else hour_ms + 5_000
-                done = Completion(key, done.result, 1, 1, begun_ms, hour_ms + 6_000)
-                writes.append(stores.status.insert_completions(partition, [done], _WRITE_TIME))
-            if name in {"blocked", "lost", "twice", "busy"}:
-                late_ms = hour_ms + (7_000 if name == "twice" else 5_500 if name == "busy" else 1)
-                attempt = AttemptRecord(key, 9, AttemptResult.FAILURE, late_ms, late_ms + 400)
-                writes.append(stores.status.insert_attempts(partition, [attempt], _WRITE_TIME))
-            for each in writes:
-                each.result(30)
-    finally:
-        stores.close()
-
-
-def _options(settings: Settings) -> Options:
-    named = {
-        "log": settings.log,
-        "store": settings.store,
-        "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
-        "topic.name": settings.topic.name,
-        "topic.dead_letter": settings.topic.dead_letter,
-        "topic.partitions": str(settings.topic.partitions),
-        "cassandra.contact_points": ",".join(settings.cassandra.contact_points),
-        "cassandra.port": str(settings.cassandra.port),
-        "cassandra.keyspace": settings.cassandra.keyspace,
-    }
-    return Options(assignments=tuple(sorted(named.items())))
 
 
 if __name__ == "__main__":

@@ -56,8 +56,12 @@ def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
     now_ms = wiring.open_clock().now_ms()
     with spark_job("audit", job) as spark:
         watermarks = _watermarks(spark, job)
+        # On disk, and read once: each kind of finding looks at most of them.
         tasks, statuses, attempts = (
-            _within(read_table(spark, job, name), plan) for name in _TABLES
+            _within(read_table(spark, job, name), plan)
+            .select(*KEY, *columns)
+            .persist(StorageLevel.DISK_ONLY)
+            for name, columns in _TABLES.items()
         )
         tables = Tables(tasks, statuses, attempts, watermarks)
         found = findings(tables, now_ms - plan.tolerance_ms)
@@ -69,7 +73,8 @@ def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
         if plan.findings is not None and not job.dry_run:
             found.write.mode("overwrite").parquet(plan.findings)
         checked = tables.tasks.count()
-        found.unpersist()
+        for each in (found, tasks, statuses, attempts):
+            each.unpersist()
     return {
         "job": "audit",
         "tasks": checked,
@@ -79,7 +84,12 @@ def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
     }
 
 
-_TABLES = ("tasks", "statuses", "attempts")
+_TABLES = {
+    "tasks": ("log_offset",),
+    "statuses": ("result", "log_offset", "attempts", "started", "finished", "for_good"),
+    "attempts": ("attempt", "result", "started", "finished", "next_attempt"),
+}
+"""What is looked at of each table, besides the key."""
 
 
 def _within(table: DataFrame, plan: AuditPlan) -> DataFrame:

@@ -49,7 +49,9 @@ KEY = (
     Column("uniqueness_key", *_TEXT, "tells tasks of one id and time apart; part of the key"),
 )
 _DATA = Column("data", *_TEXT, "the task's data, a JSON object")
-_OFFSET = Column("log_offset", *_LONG, "offset of the record behind the row; -1: none, bulk-loaded")
+_OFFSET = Column(
+    "log_offset", *_LONG, "offset of the record; -1: bulk-loaded; lower: of another log"
+)
 _WRITE_TIME = Column(
     "write_time", *_LONG, "orders writes of one row: owner epoch * 2^40 + a counter, less: bulk"
 )

@@ -60,7 +60,7 @@ def spark_job(name: str, job: JobOptions) -> Iterator[SparkSession]:
     try:
         yield spark
     except PySparkException as error:
-        _raise_readable(error)
+        raise_readable(error)
     finally:
         ended.set()
         watcher.join()
@@ -99,7 +99,7 @@ def _tell_progress(spark: SparkSession, name: str, say: Say, ended: threading.Ev
             said = line
 
 
-def _raise_readable(error: PySparkException) -> NoReturn:
+def raise_readable(error: PySparkException) -> NoReturn:
     """Raise what a worker raised, or Spark's own complaint in one line."""
     text = str(error)
     raised = _RAISED.search(text)

@@ -22,7 +22,7 @@ STATES = "states"
 TABLES = (*(table.value for table in BulkTable), STATES)
 BUCKETS_PER_TASK_MAX = 100_000
 
-_OWN = ("table", "config", "metrics", "bucketspertask", "rowspersecond")
+_OWN = ("table", "config", "metrics", "bucketspertask", "rowspersecond", "rowsperbatch")
 
 
 class Options(NamedTuple):
@@ -38,6 +38,8 @@ class Options(NamedTuple):
     buckets_per_task: int | None = None
     rows_per_second: float | None = None
     """Of each task that writes."""
+    rows_per_batch: int | None = None
+    """Most events of one batch of a stream."""
 
     def settings(self) -> Settings:
         """Return the settings; raises SettingsInvalid."""
@@ -47,6 +49,13 @@ class Options(NamedTuple):
         with config_file(self.config):
             return Settings(**values)
 
+    def with_settings(self, changed: Mapping[str, str]) -> "Options":
+        """Return the options with some settings another way; raises SettingsInvalid."""
+        for name in changed:
+            _refuse_secret(name)
+        named = {**dict(self.assignments), **{name.lower(): v for name, v in changed.items()}}
+        return self._replace(assignments=tuple(sorted(named.items())))
+
     def as_mapping(self) -> dict[str, str]:
         """Return the options as ``spark.read.options`` takes them."""
         named = {
@@ -55,6 +64,7 @@ class Options(NamedTuple):
             "metrics": self.metrics,
             "bucketsPerTask": self.buckets_per_task,
             "rowsPerSecond": self.rows_per_second,
+            "rowsPerBatch": self.rows_per_batch,
         }
         given = {name: str(value) for name, value in named.items() if value is not None}
         return {**given, **dict(self.assignments)}
@@ -79,6 +89,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         metrics=own.get("metrics"),
         buckets_per_task=_number(own, "bucketspertask", int, 1, BUCKETS_PER_TASK_MAX),
         rows_per_second=_number(own, "rowspersecond", float, 0.001, 1e9),
+        rows_per_batch=_number(own, "rowsperbatch", int, 1, 1_000_000_000),
     )
 
 

@@ -6,10 +6,11 @@ run twice changes nothing.  Where the store has one writer at a time (embedded),
 through the log.  It knows the ports and no Spark.
 """
 
+import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import letter_of
@@ -17,10 +18,11 @@ from actors.model.errors import StoreUnavailable, TaskTooLarge
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import EPOCH_SHIFT, Claim, initial_watermark
 from actors.model.partition import partition_of
+from actors.model.status import Completion
 from actors.model.task import StoredTask
-from actors.ports.bulk import Bucket
+from actors.ports.bulk import Bucket, BulkTable
 from actors.ports.log import LogWriter, Position
-from actors.ports.store import Stores
+from actors.ports.store import Stores, TaskPage
 
 NO_OFFSET = -1
 """Of a row that no record of the log made: every record of its key is later."""
@@ -29,6 +31,8 @@ _WRITE_TIMES_BEGIN_MS = 1_577_836_800_000
 _ANSWER_TIMEOUT_S = 120.0
 
 _T = TypeVar("_T")
+
+ListBuckets = Callable[[BulkTable, Collection[int], int, int], Sequence[Bucket]]
 
 
 class SinkPorts(NamedTuple):
@@ -39,6 +43,8 @@ class SinkPorts(NamedTuple):
     """None where tasks may only go through the log."""
     begin_partition: Callable[[int, Claim], Claim]
     now_ms: Callable[[], int]
+    list_buckets: ListBuckets | None = None
+    """``BulkStore``'s, which asks for many buckets at once; without it each is asked for alone."""
 
 
 class SinkCounts(NamedTuple):
@@ -57,6 +63,13 @@ class SinkCounts(NamedTuple):
         return SinkCounts(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
+class Looked(NamedTuple):
+    """Rows by partition, and the buckets in which their keys may be in use."""
+
+    tasks: Mapping[int, Sequence[StoredTask]]
+    occupied: frozenset[Bucket]
+
+
 class Written(NamedTuple):
     """Rows that the store holds and no node was told of yet."""
 
@@ -73,9 +86,9 @@ def bulk_write_time(now_ms: int) -> int:
 
 
 class TaskSink:
-    """Used by one thread; raises StoreUnavailable, LogUnavailable, TaskTooLarge.
-
-    Whatever it raises, the same rows may be written again.
+    """Raises StoreUnavailable, LogUnavailable, TaskTooLarge; then the same rows may be written
+    again.  ``look`` is used by one thread, in the order of the rows; what was looked at may be
+    written by several.
     """
 
     def __init__(
@@ -86,6 +99,10 @@ class TaskSink:
         self._write_time = write_time
         self._record_bytes_max = record_bytes_max
         self._in_flight_max = in_flight_max
+        self._bulk = threading.Lock()
+        """Whole buckets are asked for by one thread at a time."""
+        self._begun_here: Bucket | None = None
+        """The last bucket of the last rows, where that was empty: its rows are of this sink."""
 
     def write(self, tasks: Iterable[StoredTask]) -> SinkCounts:
         """Make tasks durable and known to whoever has to run them."""
@@ -93,14 +110,34 @@ class TaskSink:
 
     def write_rows(self, tasks: Iterable[StoredTask]) -> Written:
         """Write the rows and wait until they are durable; ``settle`` must follow."""
+        return self.write_looked(self.look(tasks))
+
+    def look(self, tasks: Iterable[StoredTask]) -> Looked:
+        """Ask which buckets hold something already, before anything is written."""
         by_partition: defaultdict[int, list[StoredTask]] = defaultdict(list)
         for task in tasks:
             owner = partition_of(task.key.ordering_id, self._partition_count)
             by_partition[owner].append(task)
+        if self._ports.stores is None or not by_partition:
+            return Looked(by_partition, frozenset())
+        buckets = {
+            Bucket(partition, hour_of(task.key.scheduled_ms))
+            for partition, rows in by_partition.items()
+            for task in rows
+        }
+        last = Bucket(owner, hour_of(task.key.scheduled_ms))
+        if self._begun_here is not None:
+            buckets.discard(self._begun_here)
+        occupied = self._occupied(self._ports.stores, buckets)
+        self._begun_here = None if last in occupied else last
+        return Looked(by_partition, occupied)
+
+    def write_looked(self, looked: Looked) -> Written:
+        """Write rows that were looked at, and wait until they are durable."""
+        by_partition, occupied = looked
         stores = self._ports.stores
         if stores is None:
             return Written(by_partition, (), 0)
-        occupied = self._occupied(stores, by_partition)
         _all(
             stores.schedule.insert_tasks(partition, rows, self._write_time)
             for partition, rows in by_partition.items()
@@ -149,41 +186,40 @@ class TaskSink:
 
     def _begin(self, partition: int, tasks: Sequence[StoredTask]) -> Claim:
         first_ms = min(self._ports.now_ms(), *(task.key.scheduled_ms for task in tasks))
-        return self._ports.begin_partition(partition, Claim(1, initial_watermark(first_ms)))
+        with self._bulk:
+            return self._ports.begin_partition(partition, Claim(1, initial_watermark(first_ms)))
 
-    def _occupied(
-        self, stores: Stores, tasks: Mapping[int, Sequence[StoredTask]]
-    ) -> frozenset[Bucket]:
+    def _occupied(self, stores: Stores, buckets: Collection[Bucket]) -> frozenset[Bucket]:
         """Return the buckets that hold rows or completions: there a key may be in use."""
-        hours = {
-            Bucket(partition, hour_of(task.key.scheduled_ms))
-            for partition, rows in tasks.items()
-            for task in rows
-        }
-        asked: list[tuple[Bucket, Future[Any], Future[Any]]] = []
+        if self._ports.list_buckets is not None:
+            return self._listed(self._ports.list_buckets, buckets)
         occupied = set()
-
-        def settle() -> None:
-            for bucket, page, completions in asked:
-                if _answer(page).tasks or _answer(completions):
+        waiting = deque(sorted(buckets))
+        while waiting:
+            asked: list[tuple[Bucket, Future[TaskPage], Future[Sequence[Completion]]]] = []
+            for bucket in [waiting.popleft() for _ in range(min(len(waiting), _BUCKETS_ASKED_MAX))]:
+                start, end_ms = first_key_at(bucket.hour_ms), bucket.hour_ms + HOUR_MS
+                page = stores.schedule.load_tasks(bucket.partition, start, end_ms, 1)
+                end = first_key_at(end_ms)
+                completions = stores.status.load_completions(bucket.partition, start, end)
+                asked.append((bucket, page, completions))
+            for bucket, found, closed in asked:
+                if len(_answer(found).tasks) + len(_answer(closed)):
                     occupied.add(bucket)
-            asked.clear()
-
-        for bucket in hours:
-            start, end_ms = first_key_at(bucket.hour_ms), bucket.hour_ms + HOUR_MS
-            page = stores.schedule.load_tasks(bucket.partition, start, end_ms, 1)
-            last = max(
-                task.key
-                for task in tasks[bucket.partition]
-                if hour_of(task.key.scheduled_ms) == bucket.hour_ms
-            )
-            asked.append(
-                (bucket, page, stores.status.load_completions(bucket.partition, start, last))
-            )
-            if len(asked) >= _BUCKETS_ASKED_MAX:
-                settle()
-        settle()
         return frozenset(occupied)
+
+    def _listed(self, list_buckets: ListBuckets, buckets: Collection[Bucket]) -> frozenset[Bucket]:
+        """Ask for all buckets of a partition at once, or a few times where they lie far apart."""
+        hours: defaultdict[int, list[int]] = defaultdict(list)
+        for bucket in sorted(buckets):
+            hours[bucket.partition].append(bucket.hour_ms)
+        found: set[Bucket] = set()
+        for partition, of_partition in hours.items():
+            for first_ms, end_ms in _spans(of_partition):
+                for table in (BulkTable.TASKS, BulkTable.STATUSES):
+                    with self._bulk:
+                        found.update(list_buckets(table, (partition,), first_ms, end_ms))
+        return frozenset(found.intersection(buckets))
 
     def _compare(
         self, stores: Stores, partition: int, tasks: Sequence[StoredTask]
@@ -215,6 +251,19 @@ class TaskSink:
 
 
 _BUCKETS_ASKED_MAX = 64
+_SPAN_HOURS_MAX = 256
+"""Hours that are asked for at once, whether or not all of them matter."""
+
+
+def _spans(hours: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield stretches [first, end) that hold all of these hours, which are sorted."""
+    first_ms = last_ms = hours[0]
+    for hour_ms in hours[1:]:
+        if hour_ms - first_ms >= _SPAN_HOURS_MAX * HOUR_MS:
+            yield first_ms, last_ms + HOUR_MS
+            first_ms = hour_ms
+        last_ms = hour_ms
+    yield first_ms, last_ms + HOUR_MS
 
 
 def _differs(row: StoredTask | None, task: StoredTask) -> bool:

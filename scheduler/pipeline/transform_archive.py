@@ -3,7 +3,7 @@
 Pure functions; the watermark alone says what is finished.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 REACH = "partition int, first timestamp, end timestamp"
@@ -23,12 +23,17 @@ def within_reach(rows: DataFrame, reach: DataFrame) -> DataFrame:
 
 def fingerprint(rows: DataFrame, columns: list[str]) -> DataFrame:
     """Return one row: how many there are, and a sum over all values that no order changes."""
+    return rows.agg(*fingerprint_columns(columns))
+
+
+def fingerprint_columns(columns: list[str]) -> list[Column]:
+    """Return the aggregates that make up a fingerprint."""
     # Two hashes by different seeds: one alone would let two errors cancel out too easily.
     sums = [
         f.coalesce(f.sum(f.xxhash64(f.lit(seed), *columns).cast("decimal(38,0)")), f.lit(0))
         for seed in (1, 2)
     ]
-    return rows.agg(
+    return [
         f.count("*").alias("rows"),
         f.concat_ws(":", *(each.cast("string") for each in sums)).alias("checksum"),
-    )
+    ]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
@@ -160,22 +161,36 @@ def _judge_lines(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         lines = batch.column("value").to_pylist()
-        yield _judged(rules, lines, [judge_line(rules, line, names) for line in lines])
+        judged = [judge_line(rules, line, names) for line in lines]
+        yield _judged(rules, batch.column("value"), judged)
 
 
 def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        torn, rows = columns["torn"], columns["row"]
-        values = (columns[name] for name in ("time", "ordering_id", "uniqueness_key", "data"))
-        verdicts = [
-            judge(rules, *each)
-            if broken is None
-            else Verdict(None, "the line has not the columns of the file's first one")
-            for broken, *each in zip(torn, *values, strict=True)
+        columns = [
+            times_of(batch.column("time")),
+            *(batch.column(name).to_pylist() for name in ("ordering_id", "uniqueness_key", "data")),
         ]
-        kept = [row if broken is None else broken for row, broken in zip(rows, torn, strict=True)]
-        yield _judged(rules, kept, verdicts)
+        torn = batch.column("torn")
+        if torn.null_count == len(torn):
+            verdicts = [judge(rules, *row) for row in zip(*columns, strict=True)]
+        else:
+            verdicts = [
+                judge(rules, *row) if broken is None else _TORN
+                for broken, *row in zip(torn.to_pylist(), *columns, strict=True)
+            ]
+        yield _judged(rules, pc.coalesce(torn, batch.column("row")), verdicts)
+
+
+_TORN = Verdict(None, "the line has not the columns of the file's first one")
+
+
+def times_of(times: pa.Array) -> list[object]:
+    """Return times as whole milliseconds where they are instants, and else as they are."""
+    if not pa.types.is_timestamp(times.type):
+        return times.to_pylist()
+    micros = times.cast(_MICROS).cast(pa.int64()).to_pylist()
+    return [None if each is None else each // 1000 for each in micros]
 
 
 def _add_partition(count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -184,21 +199,26 @@ def _add_partition(count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         yield batch.append_column("partition", pa.array(owners, pa.int32()))
 
 
-def _judged(rules: Rules, rows: Sequence[str], verdicts: Sequence[Verdict]) -> pa.RecordBatch:
-    tasks = [verdict.task for verdict in verdicts]
-    times = [None if task is None else task.key.scheduled_ms for task in tasks]
-    ids = [None if task is None else task.key.ordering_id for task in tasks]
+def _judged(rules: Rules, rows: pa.Array, verdicts: Sequence[Verdict]) -> pa.RecordBatch:
+    keys = [None if task is None else task.key for task, _ in verdicts]
+    times = pa.array([None if key is None else key.scheduled_ms for key in keys], pa.int64())
+    hours = pa.array(
+        [None if key is None else hour_of(key.scheduled_ms) for key in keys], pa.int64()
+    )
+    count = rules.partition_count
     columns = [
-        [None if each is None else partition_of(each, rules.partition_count) for each in ids],
-        [None if each is None else hour_of(each) * 1000 for each in times],
-        [None if each is None else each * 1000 for each in times],
-        ids,
-        [None if task is None else task.key.uniqueness_key for task in tasks],
-        [None if task is None else task.data.decode() for task in tasks],
-        list(rows),
-        [verdict.reason for verdict in verdicts],
+        [None if key is None else partition_of(key.ordering_id, count) for key in keys],
+        hours.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROS),
+        times.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROS),
+        [None if key is None else key.ordering_id for key in keys],
+        [None if key is None else key.uniqueness_key for key in keys],
+        # As bytes, which Arrow takes for text without decoding them first.
+        [None if task is None else task.data for task, _ in verdicts],
+        rows,
+        [reason for _, reason in verdicts],
     ]
     arrays = [
-        pa.array(values, field.type) for field, values in zip(_JUDGED_ARROW, columns, strict=True)
+        values if isinstance(values, pa.Array) else pa.array(values, field.type)
+        for field, values in zip(_JUDGED_ARROW, columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_JUDGED_ARROW)

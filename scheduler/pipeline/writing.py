@@ -5,7 +5,9 @@ that arrive together become one batch, so a writer wants them sorted (``transfor
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -22,14 +24,17 @@ from scheduler.pipeline.judging import Rules, judge
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.reading import note_metrics
 from scheduler.pipeline.sink import (
+    Looked,
     SinkCounts,
     SinkPorts,
     TaskSink,
     bulk_write_time,
 )
+from scheduler.pipeline.transform_load import times_of
 from scheduler.settings import Settings
 
 _CHUNK_ROWS = 5_000
+_PIECES_WRITTEN_MAX = 2
 
 
 class _Message(WriterCommitMessage):
@@ -85,14 +90,39 @@ class HourhandWriter(DataSourceArrowWriter):
             record_bytes_max=settings.client.record_bytes_max,
         )
         with opened_sink(settings, self._write_time) as sink:
-            for batch in iterator:
-                renamed = batch.rename_columns(self._names)
-                for start in range(0, renamed.num_rows, _CHUNK_ROWS):
-                    piece = renamed.slice(start, _CHUNK_ROWS)
-                    counts += sink.write(tasks_of(piece, rules))
-                    self._pause(piece.num_rows)
+            for found in self._written(sink, self._pieces(iterator), rules):
+                counts += found
         note_metrics(self._options, {"table": "tasks", **counts._asdict()})
         return _Message(counts)
+
+    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Put small batches together and cut large ones: a piece is what a sink takes at once."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            for start in range(0, batch.num_rows, _CHUNK_ROWS):
+                held.append(batch.slice(start, _CHUNK_ROWS))
+                rows += held[-1].num_rows
+                if rows >= _CHUNK_ROWS:
+                    yield pa.concat_batches(held).rename_columns(self._names)
+                    held, rows = [], 0
+        if held:
+            yield pa.concat_batches(held).rename_columns(self._names)
+
+    def _written(
+        self, sink: TaskSink, pieces: Iterable[pa.RecordBatch], rules: Rules
+    ) -> Iterator[SinkCounts]:
+        """Write pieces, a few at a time: while the store works the next one is prepared."""
+        writing: deque[Future[SinkCounts]] = deque()
+        with ThreadPoolExecutor(_PIECES_WRITTEN_MAX) as pool:
+            for piece in pieces:
+                looked = sink.look(tasks_of(piece, rules))
+                writing.append(pool.submit(_write_looked, sink, looked))
+                if len(writing) >= _PIECES_WRITTEN_MAX:
+                    yield writing.popleft().result()
+                self._pause(piece.num_rows)
+            while writing:
+                yield writing.popleft().result()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is left to do: each task's rows are durable and told."""
@@ -103,6 +133,10 @@ class HourhandWriter(DataSourceArrowWriter):
     def _pause(self, rows: int) -> None:
         if self._options.rows_per_second is not None:
             threading.Event().wait(rows / self._options.rows_per_second)
+
+
+def _write_looked(sink: TaskSink, looked: Looked) -> SinkCounts:
+    return sink.settle(sink.write_looked(looked))
 
 
 class opened_sink:  # noqa: N801 - used like a function
@@ -119,13 +153,15 @@ class opened_sink:  # noqa: N801 - used like a function
             writer = self._keep(wiring.open_writer(settings))
             # The embedded store has one writer at a time, and that is the node.
             direct = settings.store != "embedded"
-            stores = self._keep(wiring.open_stores(settings)) if direct else None
+            clock = wiring.open_clock()
+            stores = self._keep(wiring.open_told_stores(settings, clock)) if direct else None
             bulk = self._keep(wiring.open_bulk(settings)) if direct else None
             ports = SinkPorts(
                 writer=writer,
                 stores=stores,
                 begin_partition=bulk.begin_partition if bulk else _never,
-                now_ms=wiring.open_clock().now_ms,
+                now_ms=clock.now_ms,
+                list_buckets=bulk.list_buckets if bulk else None,
             )
             return TaskSink(
                 ports,
@@ -155,9 +191,8 @@ def _never(*_: object) -> Any:
 
 def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
     """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
-    times = batch.column("scheduled_time").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     columns = (
-        [None if micros is None else micros // 1000 for micros in times.to_pylist()],
+        times_of(batch.column("scheduled_time")),
         batch.column("ordering_id").to_pylist(),
         batch.column("uniqueness_key").cast(pa.string()).to_pylist(),
         batch.column("data").to_pylist(),

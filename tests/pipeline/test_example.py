@@ -1,4 +1,4 @@
-"""The notebook of ``examples/`` runs from its first cell to its last."""
+"""The notebook of ``examples/`` runs from its first cell to its last, the page's example too."""
 
 import runpy
 from pathlib import Path
@@ -7,8 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from actors.task_executor import TaskExecutor
-from scheduler import Scheduler, Task
+from scheduler import Scheduler, Settings, Task, wiring
+from tests.documents.blocks import blocks
+from tests.documents.surroundings import Page
 from tests.pipeline.installation import settings_of
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -34,3 +37,20 @@ def test_the_notebook_shows_the_tasks_it_wrote(
     said = capsys.readouterr().out
     assert "|count|" in said
     assert "|error_class|count|" in said
+
+
+def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """What it selects can be counted: nothing has failed in a fresh folder."""
+    assert spark.version
+    data, config = tmp_path / "data", tmp_path / "hourhand.toml"
+    config.write_text(f'[embedded]\nfolder = "{data}"\n', encoding="utf-8")
+    wiring.open_stores(Settings(embedded={"folder": data})).close()
+    found = blocks(ROOT / "docs/pipeline.md")
+    [block] = [block for block in found if block.info == "python"]
+    page = Page()
+
+    # This session began in another folder, so the reader's relative path would lead there.
+    text = block.text.replace('"hourhand.toml"', f'"{config}"')
+    page.run(text, "docs/pipeline.md", block.line)
+
+    assert page.names["failed"].count() == 0

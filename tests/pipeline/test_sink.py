@@ -5,18 +5,20 @@ The node is the real one under a virtual clock; between the writer's two steps a
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import encode_data
 from actors.model.errors import TaskTooLarge
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from actors.model.task import StoredTask, Task
+from actors.ports.bulk import Bucket, BulkTable
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, wiring
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -229,3 +231,44 @@ def test_rows_of_a_partition_without_an_owner_are_not_before_its_beginning(tmp_p
     with Scheduler(settings, executor=Counting):
         assert ran.wait(60)
     assert sorted(done) == sorted(task.key for task in tasks if task.key.scheduled_ms < now_ms)
+
+
+def test_buckets_are_asked_for_together_and_one_that_is_begun_not_again(
+    virtual: VirtualScheduler,
+) -> None:
+    """Each question costs as much as writing hundreds of rows; rows come sorted by bucket."""
+    asked: list[tuple[BulkTable, int, int]] = []
+    held: list[Bucket] = []
+
+    def list_buckets(
+        table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
+    ) -> list[Bucket]:
+        asked.append((table, first_ms, end_ms))
+        return [each for each in held if each.partition in partitions]
+
+    rows = [a_row(virtual, timedelta(days=3, hours=hour)) for hour in (0, 1, 400)]
+    hours = [hour_of(row.key.scheduled_ms) for row in rows]
+    ports = SinkPorts(
+        MemoryWriter(virtual.broker),
+        virtual.stores,
+        _nobody_begins,
+        virtual.clock.now_ms,
+        list_buckets,
+    )
+    sink = TaskSink(ports, write_time=1, record_bytes_max=10_000, in_flight_max=10)
+
+    assert sink.look(rows).occupied == frozenset()
+    near, far = (hours[0], hours[1] + HOUR_MS), (hours[2], hours[2] + HOUR_MS)
+    assert asked == [(table, *span) for span in (near, far) for table in _CLOSED_OR_NOT]
+
+    asked.clear()
+    assert sink.look(rows[2:]).occupied == frozenset()
+    assert asked == [], "the last bucket was empty, and what it holds by now is the sink's own"
+
+    (partition,) = sink.look(rows[:1]).tasks
+    held.append(Bucket(partition, hours[0]))
+    assert sink.look(rows[:2]).occupied == frozenset()
+    assert sink.look(rows[:1]).occupied == {held[0]}
+
+
+_CLOSED_OR_NOT = (BulkTable.TASKS, BulkTable.STATUSES)

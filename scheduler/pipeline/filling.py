@@ -1,0 +1,246 @@
+"""A target that is filled with all that another installation holds, step by step.
+
+Decides in which order, and what a job that was stopped need not do again.  Until the last step
+no node can begin with the target: it has no number of partitions yet.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+
+from msgspec.structs import replace
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
+from actors.model.ownership import EPOCH_SHIFT, Claim, Watermark
+from actors.model.pauses import Pause, PauseSheet
+from actors.ports.bulk import BulkTable
+from actors.ports.transfer import TransferStore
+from scheduler import wiring
+from scheduler.pipeline.answers import wait_for
+from scheduler.pipeline.applying import apply_log
+from scheduler.pipeline.copying import Destination, write_rows
+from scheduler.pipeline.job import Say, Summary
+from scheduler.pipeline.new_owners import (
+    Claims,
+    highest_epoch,
+    lowered,
+    moved_pauses,
+    new_watermark,
+)
+from scheduler.pipeline.options import Options
+from scheduler.pipeline.resting import keep_nodes_out, log_name, store_name
+from scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, rows_frame
+from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, compared_columns
+from scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
+from scheduler.pipeline.transform_move import lasting, moved
+from scheduler.settings import Settings
+
+COPIED = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES)
+"""Tables that are copied, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a target is filled with."""
+
+    identity: str
+    """Tells this state of this source from any other."""
+    tables: Mapping[str, DataFrame]
+    """Those of ``COPIED``."""
+    log: DataFrame
+    """Records that no node has read."""
+    claims: Claims
+    """Of every partition of the source."""
+    ends: Mapping[int, int]
+    """Where the source's log ends."""
+    pauses: Sequence[Pause]
+    """What operators have paused."""
+    confirm: Callable[[], None]
+    """Raises where the source has changed since."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is done; kept in the target as its note."""
+
+    source: str
+    partitions: int
+    copied: dict[str, dict[str, object]] = field(default_factory=dict)
+    log: dict[str, int] | None = None
+    earliest: dict[str, int] = field(default_factory=dict)
+
+
+@contextmanager
+def opened_target(target: Options, partitions: int) -> Iterator[TransferStore]:
+    """Open what is to be filled and keep nodes out of it; raises where it is none to fill.
+
+    The log must have that number of partitions and no record, and no node may be about.
+    """
+    settings = target.settings()
+    with ExitStack() as opened:
+        # First, because it makes the folder of an embedded installation.
+        writer = wiring.open_writer(settings)
+        opened.callback(writer.close)
+        if writer.partition_count() != partitions:
+            raise InvalidInput(
+                f"the target's {log_name(settings)} has {writer.partition_count()} partitions,"
+                f" {partitions} are needed: name one that does not exist yet, or has that number"
+            )
+        opened.callback(keep_nodes_out(settings))
+        _require_silence(settings)
+        store = wiring.open_transfer(settings)
+        opened.callback(store.close)
+        yield store
+
+
+def _require_silence(settings: Settings) -> None:
+    tail = wiring.open_tail(settings)
+    try:
+        if members := tail.members():
+            raise InstallationBusy(
+                f"{members} members of group.id {settings.group.id!r} are at work, maybe on the"
+                " target: stop all nodes first"
+            )
+        held = [each for each, span in tail.spans({}).items() if span.first < span.end]
+    finally:
+        tail.close()
+    if held:
+        raise InvalidInput(
+            f"the target's {log_name(settings)} holds records already, in partition {held[0]}:"
+            " name one that does not exist yet"
+        )
+
+
+class Filling:
+    """One run of a job that fills a target."""
+
+    def __init__(self, spark: SparkSession, target: Options, partitions: int, say: Say) -> None:
+        self._spark = spark
+        self._target = target
+        self._settings = target.settings()
+        self._partitions = partitions
+        self._say = say
+
+    def run(self, store: TransferStore, contents: Contents) -> Summary:
+        """Do what is left to do, the opening to nodes last."""
+        progress = self._progress(store, contents)
+        self._note(store, progress)
+        destination = Destination(self._target, self._own(contents.claims))
+        for table in COPIED:
+            if table not in progress.copied:
+                copied = self._copy(table, contents.tables[table], destination)
+                progress.copied[table] = copied
+                self._note(store, progress)
+                self._say(f"{table}: {copied['rows']} rows copied and compared")
+        if progress.log is None:
+            applied = apply_log(contents.log, destination, contents.ends, self._partitions)
+            progress.log = applied.counts
+            progress.earliest = {str(each): at for each, at in applied.earliest.items()}
+            self._note(store, progress)
+            self._say(f"log: {progress.log['records']} unread records applied")
+        contents.confirm()
+        self._begin_partitions(contents, destination, progress)
+        store.finish(self._partitions)
+        return {"copied": progress.copied, "log": progress.log}
+
+    def _progress(self, store: TransferStore, contents: Contents) -> _Progress:
+        note = store.read_note()
+        name = store_name(self._settings)
+        if note is None:
+            if not store.is_empty():
+                raise InvalidInput(
+                    f"the target's {name} holds tasks, completions or owners already: name one"
+                    " that is empty or does not exist yet"
+                )
+            return _Progress(contents.identity, self._partitions)
+        progress = _Progress(**json.loads(note))
+        if (progress.source, progress.partitions) != (contents.identity, self._partitions):
+            raise InvalidInput(
+                f"the target's {name} was begun from another source, or from this one before nodes"
+                " worked or records arrived there again: name one that is empty, and remove this"
+            )
+        return progress
+
+    def _note(self, store: TransferStore, progress: _Progress) -> None:
+        if not store.write_note(json.dumps(asdict(progress))):
+            raise InvalidInput(
+                f"a node has begun with the target's {store_name(self._settings)}: stop it, and"
+                " name one that is empty"
+            )
+
+    def _own(self, claims: Claims) -> dict[int, int]:
+        """Own the target's partitions, above every owner of the source and every earlier run."""
+        epoch = max(1, highest_epoch(claims))
+        now_ms = wiring.open_clock().now_ms()
+        stores, bulk = wiring.open_stores(self._settings), wiring.open_bulk(self._settings)
+        try:
+            for partition in range(self._partitions):
+                mark = self._watermark(claims, partition, now_ms)
+                bulk.begin_partition(partition, Claim(epoch, mark))
+            asked = [stores.ownership.claim(each, now_ms) for each in range(self._partitions)]
+            return {each: wait_for(claiming).epoch for each, claiming in enumerate(asked)}
+        finally:
+            bulk.close()
+            stores.close()
+
+    def _copy(self, table: str, rows: DataFrame, destination: Destination) -> dict[str, object]:
+        """Write a table and compare what is stored with what was to be stored."""
+        columns = compared_columns(table)
+        expected = moved(rows, table, self._partitions)
+        # Noted in passing: to read the source once more would double the time.
+        noted = Observation()
+        observed = expected.observe(noted, *fingerprint_columns(columns))
+        written = write_rows(observed, table, destination)
+        if not self._is_there(table, expected, noted):
+            raise StoreUnavailable(
+                f"the target's {store_name(self._settings)} does not hold the {written} rows of"
+                f" {table} as they were written: look at its servers, then run the job once more"
+            )
+        return noted.get
+
+    def _is_there(self, table: str, expected: DataFrame, noted: Observation) -> bool:
+        columns, stored = compared_columns(table), self._stored(table)
+        if table == OUTCOMES:
+            # They expire one by one, so there may be fewer to read again than were copied.
+            return expected.select(*columns).exceptAll(stored.select(*columns)).isEmpty()
+        if table == DEFINITIONS:
+            now_s = wiring.open_clock().now_ms() / 1000
+            wanted = fingerprint(lasting(expected, now_s), columns).first()
+            return fingerprint(lasting(stored, now_s), columns).first() == wanted
+        found = fingerprint(stored, columns).first()
+        return found is not None and found.asDict() == noted.get
+
+    def _stored(self, table: str) -> DataFrame:
+        if table == DEFINITIONS:
+            return definitions_frame(self._spark, self._target, range(self._partitions))
+        if table == OUTCOMES:
+            return outcomes_frame(self._spark, self._target)
+        return rows_frame(self._spark, self._target, table)
+
+    def _watermark(self, claims: Claims, partition: int, now_ms: int) -> Watermark:
+        stragglers_max = self._settings.tree.watermark.stragglers_max
+        return new_watermark(partition, claims, self._partitions, stragglers_max, now_ms)
+
+    def _begin_partitions(
+        self, contents: Contents, destination: Destination, progress: _Progress
+    ) -> None:
+        """Store where each partition begins, and what is paused."""
+        now_ms = wiring.open_clock().now_ms()
+        stores = wiring.open_stores(self._settings)
+        try:
+            saves = []
+            for partition, epoch in destination.epochs.items():
+                mark = self._watermark(contents.claims, partition, now_ms)
+                mark = lowered(mark, progress.earliest.get(str(partition)))
+                mark = replace(mark, write_time=(epoch + 1 << EPOCH_SHIFT) - 1)
+                saves.append(stores.ownership.save_watermark(partition, epoch, mark))
+            for each in saves:
+                wait_for(each)
+            pauses = moved_pauses(contents.pauses, len(contents.claims), self._partitions)
+            sheet = wait_for(stores.oversight.read_pauses(PauseSheet()))
+            if pauses and not sheet.pauses:
+                wait_for(stores.oversight.replace_pauses(sheet.with_pauses(pauses)))
+        finally:
+            stores.close()

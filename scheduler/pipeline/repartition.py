@@ -1,0 +1,136 @@
+"""``hourhand pipeline repartition``: everything into a new log and store, with M partitions.
+
+The number of partitions is fixed for the life of a topic, so another number is another topic and
+another keyspace (or folder).  The cluster is stopped meanwhile; the source is only read.  A run
+that was stopped is finished by the next one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as f
+
+from actors.model.errors import InvalidInput, SettingsInvalid
+from scheduler import wiring
+from scheduler.pipeline.filling import COPIED, Contents, Filling, opened_target
+from scheduler.pipeline.job import JobOptions, Summary, spark_job
+from scheduler.pipeline.options import Options
+from scheduler.pipeline.resting import SETTLE_S, Rest, Resting, at_rest, log_name, store_name
+from scheduler.pipeline.state_frames import definitions_frame, log_frame, outcomes_frame, rows_frame
+from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES
+from scheduler.settings import Settings
+
+PARTITIONS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionPlan:
+    """How many partitions, and where to."""
+
+    to: int
+    into: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the new installation that differ from the old one's, by dotted names."""
+    into_config: str | None = None
+    """Its settings file; by default the old one's."""
+    settle_s: float = SETTLE_S
+
+
+def run_repartition(job: JobOptions, plan: RepartitionPlan) -> Summary:
+    """Move everything; raises InstallationBusy, FolderLocked, InvalidInput, SettingsInvalid."""
+    target = target_of(job.source, plan)
+    require_apart(job.source.settings(), target.settings())
+    with at_rest(job.source, plan.settle_s) as resting, spark_job("repartition", job) as spark:
+        count = resting.state.partition_count
+        if plan.to == count:
+            raise InvalidInput(
+                f"--to {plan.to} is the number of partitions there is already: to move without"
+                " changing it, use `hourhand pipeline export` and `import`"
+            )
+        source = job.source.with_settings({"topic.partitions": str(count)})
+        contents = contents_of(spark, source, resting)
+        summary: Summary = {
+            "job": "repartition",
+            "dryRun": job.dry_run,
+            "from": count,
+            "to": plan.to,
+            "unread": resting.state.unread,
+        }
+        if job.dry_run:
+            rows = {name: {"rows": contents.tables[name].count()} for name in COPIED}
+            return {**summary, "copied": rows}
+        for line in wiring.migrate(target.settings()):
+            job.say(f"repartition: {line}")
+        with opened_target(target, plan.to) as store:
+            filled = Filling(spark, target, plan.to, job.say).run(store, contents)
+    return {**summary, **filled, "into": _named(target.settings())}
+
+
+def target_of(source: Options, plan: RepartitionPlan) -> Options:
+    """Return the options of the new installation; SettingsInvalid for a count that none has."""
+    if not 1 <= plan.to <= PARTITIONS_MAX:
+        raise SettingsInvalid(f"--to {plan.to} is no number of partitions: 1 to {PARTITIONS_MAX}")
+    if "topic.partitions" in {name.lower() for name in plan.into}:
+        raise SettingsInvalid("--into topic.partitions is what --to says: leave it out")
+    changed = {**plan.into, "topic.partitions": str(plan.to)}
+    if plan.into_config is not None:
+        source = Options(config=plan.into_config)
+    return source.with_settings(changed)
+
+
+def require_apart(source: Settings, target: Settings) -> None:
+    """Raise SettingsInvalid where the new installation would lie in the old one."""
+    for name, mine, its in (
+        ("log", _log_place(source), _log_place(target)),
+        ("store", _store_place(source), _store_place(target)),
+    ):
+        if mine == its:
+            where = log_name(target) if name == "log" else store_name(target)
+            setting = where.partition(" '")[0].removeprefix("the log of ")
+            raise SettingsInvalid(
+                f"source and target have the same {name}, {where}: name another one with --into"
+                f" {setting}=…, as the source is never touched"
+            )
+
+
+def contents_of(spark: SparkSession, source: Options, resting: Resting) -> Contents:
+    """Return what the old installation holds; outcomes only of commands that are read again."""
+    state = resting.state
+    tables = {name: rows_frame(spark, source, name) for name in COPIED[:3]}
+    partitions = range(state.partition_count)
+    tables[DEFINITIONS] = definitions_frame(spark, source, partitions)
+    tables[OUTCOMES] = outcomes_frame(spark, source).where(_read_again(state))
+    return Contents(
+        identity=state.identity,
+        tables=tables,
+        log=log_frame(spark, source, state.spans),
+        claims=state.claims,
+        ends={each: span.end for each, span in state.spans.items()},
+        pauses=state.pauses,
+        confirm=resting.require,
+    )
+
+
+def _read_again(state: Rest) -> Column:
+    wanted = f.lit(False)  # noqa: FBT003 - a column
+    for partition, span in state.spans.items():
+        if span.next < span.end:
+            wanted |= (f.col("partition") == partition) & (f.col("log_offset") >= span.next)
+    return wanted
+
+
+def _log_place(settings: Settings) -> tuple[str, ...]:
+    if settings.log == "kafka":
+        return settings.kafka.bootstrap_servers, settings.topic.name
+    return ("embedded", str(settings.embedded.folder.resolve()))
+
+
+def _store_place(settings: Settings) -> tuple[str, ...]:
+    if settings.store == "cassandra":
+        cassandra = settings.cassandra
+        return (*cassandra.contact_points, str(cassandra.port), cassandra.keyspace)
+    return ("embedded", str(settings.embedded.folder.resolve()))
+
+
+def _named(settings: Settings) -> dict[str, str]:
+    return {"log": log_name(settings), "store": store_name(settings)}

@@ -1,0 +1,166 @@
+"""An installation at rest: no node runs, no record arrives, and nothing changes meanwhile.
+
+Decides whether a job that copies everything may begin, and at its end whether what it copied
+was still all there was.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
+from actors.model.ownership import Claim
+from actors.model.pauses import Pause, PauseSheet
+from actors.ports.transfer import UNFINISHED, LogTail, Span
+from scheduler import wiring
+from scheduler.pipeline.options import Options
+from scheduler.settings import Settings
+
+SETTLE_S = 1.0
+"""Between two looks at the ends of the log: records that arrive at all arrive faster."""
+_READ_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What an installation held when a job began with it."""
+
+    claims: Mapping[int, Claim | None]
+    spans: Mapping[int, Span]
+    pauses: tuple[Pause, ...] = ()
+
+    @property
+    def partition_count(self) -> int:
+        """The installation's number of partitions."""
+        return len(self.spans)
+
+    @property
+    def unread(self) -> int:
+        """Records that no node has read, control records among them."""
+        return sum(span.end - span.next for span in self.spans.values())
+
+    @cached_property
+    def identity(self) -> str:
+        """Tells this state from any later one: each owner and each record changes it."""
+        epochs = {each: claim.epoch for each, claim in self.claims.items() if claim is not None}
+        places = {each: (span.next, span.end) for each, span in self.spans.items()}
+        text = json.dumps([sorted(epochs.items()), sorted(places.items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Resting:
+    """An installation that is kept at rest, as far as a lock can."""
+
+    def __init__(self, settings: Settings, tail: LogTail) -> None:
+        self._settings = settings
+        self._tail = tail
+        self.state = self._look()
+
+    def require(self) -> None:
+        """Raise InstallationBusy where nodes run, or records arrived since the first look."""
+        if members := self._tail.members():
+            raise InstallationBusy(
+                f"{members} {'nodes are' if members > 1 else 'node is'} in group.id"
+                f" {self._settings.group.id!r}: stop all of them first; a node that died is"
+                " in the group for another group.session_timeout_ms"
+            )
+        now = self._look()
+        for partition, span in self.state.spans.items():
+            if now.spans[partition].end != span.end:
+                raise InstallationBusy(
+                    f"records still arrive in {log_name(self._settings)}, partition {partition}:"
+                    f" it ended at {span.end} and ends at {now.spans[partition].end}; stop whoever"
+                    " schedules, then run the job once more"
+                )
+        if now.identity != self.state.identity:
+            raise InstallationBusy(
+                f"a node of group.id {self._settings.group.id!r} has worked since the job began:"
+                " stop all of them, then run the job once more, into an empty target"
+            )
+
+    def _look(self) -> Rest:
+        settings = self._settings
+        stores = wiring.open_stores(settings)
+        try:
+            partitions = sorted(self._tail.spans({}))
+            asked = {each: stores.ownership.read_watermark(each) for each in partitions}
+            claims = {each: reading.result(_READ_TIMEOUT_S) for each, reading in asked.items()}
+            sheet = stores.oversight.read_pauses(PauseSheet()).result(_READ_TIMEOUT_S)
+        except TimeoutError:
+            raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+        finally:
+            stores.close()
+        known = {
+            each: None if claim is None else claim.watermark.next_offset
+            for each, claim in claims.items()
+        }
+        return Rest(claims, self._tail.spans(known), sheet.pauses)
+
+
+@contextmanager
+def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Resting]:
+    """Keep an installation's nodes out where a lock can, and see that it rests.
+
+    Raises InstallationBusy, and FolderLocked where an embedded node works.
+    """
+    settings = source.settings()
+    tail = wiring.open_tail(settings)
+    try:
+        release = keep_nodes_out(settings)
+        try:
+            resting = Resting(settings, tail)
+            _require_one_count(settings, resting.state)
+            threading.Event().wait(settle_s)
+            resting.require()
+            yield resting
+        finally:
+            release()
+    finally:
+        tail.close()
+
+
+def keep_nodes_out(settings: Settings) -> Callable[[], None]:
+    """Hold the lock of a folder that log or store lies in; return its release."""
+    embedded = "embedded" in (settings.log, settings.store)
+    if not embedded:
+        return _nothing
+    return wiring.keep_nodes_out(settings.model_copy(update={"store": "embedded"}))
+
+
+def _nothing() -> None:
+    """There is no lock to let go of."""
+
+
+def _require_one_count(settings: Settings, state: Rest) -> None:
+    bulk = wiring.open_bulk(settings)
+    try:
+        stored = bulk.partition_count()
+    finally:
+        bulk.close()
+    if stored == UNFINISHED:
+        raise InvalidInput(
+            f"{store_name(settings)} is still being filled by another job: run that one to its end"
+        )
+    if stored is not None and stored != state.partition_count:
+        raise InvalidInput(
+            f"{log_name(settings)} has {state.partition_count} partitions, but"
+            f" {store_name(settings)} was begun with {stored}: these two do not belong together"
+        )
+
+
+def log_name(settings: Settings) -> str:
+    """Return the setting that names the log, with its value."""
+    if settings.log == "kafka":
+        return f"topic.name {settings.topic.name!r}"
+    return f"the log of embedded.folder {str(settings.embedded.folder)!r}"
+
+
+def store_name(settings: Settings) -> str:
+    """Return the setting that names the store, with its value."""
+    if settings.store == "cassandra":
+        return f"cassandra.keyspace {settings.cassandra.keyspace!r}"
+    return f"embedded.folder {str(settings.embedded.folder)!r}"
