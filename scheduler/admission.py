@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import ParamSpec
 
+from actors.model.definition import RESERVED
 from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
@@ -48,6 +49,15 @@ def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -
         raise InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}") from error
 
 
+def refuse_reserved(ordering_id: str) -> None:
+    """Raise InvalidTask for an ordering id of Hourhand's own tasks, which no user's can have."""
+    if ordering_id.startswith(RESERVED):
+        raise InvalidTask(
+            f"ordering id {shown(ordering_id)} begins with {RESERVED!r}, as those of Hourhand's"
+            " own tasks do: choose another"
+        )
+
+
 def checked_task(task: object) -> TaskKey:
     """Return a task's key; raises InvalidTask for no task, or one built around its checks."""
     if not isinstance(task, Task):
@@ -57,6 +67,7 @@ def checked_task(task: object) -> TaskKey:
     if not (isinstance(ordering_id, str) and isinstance(uniqueness_key, str) and ordering_id):
         got = shown((ordering_id, uniqueness_key))
         raise InvalidTask(f"a task has two ids that are text, got {got}")
+    refuse_reserved(ordering_id)
     for text in (ordering_id, uniqueness_key):
         # A character takes up to four bytes, so short ids need no count.
         if len(text) * 4 > ID_BYTES_MAX:

@@ -6,7 +6,7 @@ client it refuses neither the past nor a size; the node runs whatever reached th
 
 from concurrent.futures import Future
 
-from actors.model.codec import Command, CommandKind, encode_command, encode_task
+from actors.model.codec import Command, CommandKind, encode_command, encode_json, encode_task
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.task import Task
@@ -27,6 +27,10 @@ class TaskAppender:
     def append(self, task: Task) -> "Future[Position]":
         """Append a task; the future resolves when the log holds it durably."""
         return self._append(task.ordering_id, encode_task(task))
+
+    def append_json(self, key: TaskKey, data: bytes) -> "Future[Position]":
+        """Append a task whose data is written as JSON already."""
+        return self._append(key.ordering_id, encode_json(key, data))
 
     def cancel(self, key: TaskKey) -> "Future[Position]":
         """Append a command that cancels a key."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from actors.model.errors import CallerError, HourhandError
 from actors.model.events import BulkEnqueued
+from actors.model.observed import LogCalled
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.log import Position
@@ -123,8 +124,9 @@ class BulkRun:
         self._rejected += 1
         if len(self._kept) < REJECTED_KEPT_MAX:
             self._kept.append(BulkRejected(task, error))
-        if not isinstance(error, CallerError) and self._interrupted_by is None:
-            self._interrupted_by = error
+        if not isinstance(error, CallerError):
+            self.telemetry.emit(LogCalled("append", 0.0, error.code))
+            self._interrupted_by = self._interrupted_by or error
         if self.on_rejected is not None:
             self.on_rejected(task, error)
 

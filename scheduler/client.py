@@ -34,11 +34,14 @@ from scheduler.admission import (
     refuse_the_past,
     target_ms,
 )
+from scheduler.bucket_wiring import open_buckets
+from scheduler.buckets.sending import MessageSender
 from scheduler.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.collector import calm_collector
 from scheduler.definition_book import DefinitionBook
 from scheduler.later import LaterRequests
 from scheduler.receipt import Receipt, ReceiptFuture
+from scheduler.relay.delivery import Message
 from scheduler.settings import ClientSettings, Settings
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
@@ -58,11 +61,18 @@ class ClientPorts:
 
 
 def _open_ports(settings: Settings) -> ClientPorts:
+    clock = wiring.open_clock()
+    writer: LogWriter
+    if settings.store == "kafka":
+        writer = MessageSender(open_buckets(settings, clock), settings, clock)
+    else:
+        writer = wiring.open_writer(settings)
+    telemetry = wiring.build_telemetry(settings)
     return ClientPorts(
-        writer=wiring.open_writer(settings),
+        writer=wiring.observe(settings, clock, telemetry).writer(writer),
         open_stores=lambda: wiring.open_stores(settings),
-        clock=wiring.open_clock(),
-        telemetry=wiring.build_telemetry(settings),
+        clock=clock,
+        telemetry=telemetry,
     )
 
 
@@ -248,6 +258,12 @@ class SchedulerClient(LaterRequests[Receipt]):
         except HourhandError as error:
             future.set_exception(error)
         return future
+
+    def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Receipt]":
+        if isinstance(self._writer, MessageSender):
+            self._refuse_when_closed()
+            return self._writer.send(message, when_ms, now_ms)
+        return super()._send_message(message, when_ms, now_ms)
 
     def _opened_definitions(self) -> DefinitionBook:
         store = self._opened_stores().definitions

@@ -6,16 +6,18 @@ about what a definition says.
 """
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Generic, TypeVar
 
+from actors.kernel.futures import gather
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.model.display import shown, storable_text
 from actors.model.partition import partition_of
 from actors.ports.clock import Clock
-from actors.ports.definitions import DefinitionStore
+from actors.ports.definitions import DefinitionPage, DefinitionStore
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -25,6 +27,7 @@ SAVES_PER_SWEEP = 1_000
 """So often what has expired is looked for, where the store does not forget by itself."""
 GROUP_MAX = 200
 """Requests that go together; further ones wait for the next."""
+_PARTITION_DIGITS_MAX = 6
 
 
 class DefinitionBook:
@@ -53,16 +56,52 @@ class DefinitionBook:
             group = self._saving.setdefault(partition, _Group(partial(self._save, partition)))
         return group.ask(definition)
 
+    def find_all(self, names: Iterable[DefinitionName]) -> "Future[list[Definition]]":
+        """Read many definitions, ended ones too, one request for each partition."""
+        by_partition: defaultdict[int, list[DefinitionName]] = defaultdict(list)
+        for name in names:
+            by_partition[partition_of(name.ordering_id, self.partition_count)].append(name)
+        found = gather([self.store.find(each, asked) for each, asked in by_partition.items()])
+        return _then(found, lambda answers: [row for rows in answers for row in rows.values()])
+
+    def save_all(self, definitions: Iterable[Definition]) -> "Future[None]":
+        """Write many definitions, each name once, one request for each partition."""
+        by_partition: defaultdict[int, list[Definition]] = defaultdict(list)
+        for row in definitions:
+            by_partition[partition_of(row.name.ordering_id, self.partition_count)].append(row)
+        saved = gather([self._save(each, rows) for each, rows in by_partition.items()])
+        return _then(saved, lambda _saved: None)
+
+    def page(self, kind: DefinitionKind, after: str | None, limit: int) -> "Future[DefinitionPage]":
+        """Read about ``limit`` definitions of a kind that have not ended, on behind a page.
+
+        One request of one partition: a page may be empty while there are more.  ValueError for
+        an ``after`` that no page returned.
+        """
+        partition, inner = _split_cursor(after)
+        if partition >= self.partition_count:
+            ended: Future[DefinitionPage] = Future()
+            ended.set_result(DefinitionPage([], None))
+            return ended
+        last = partition + 1 == self.partition_count
+
+        def onwards(page: DefinitionPage) -> DefinitionPage:
+            following = None if last else f"{partition + 1}~"
+            if page.next_after is not None:
+                following = f"{partition}~{page.next_after}"
+            return DefinitionPage(page.definitions, following)
+
+        return _then(self.store.page(partition, kind, inner, limit), onwards)
+
     def all_of(self, kind: DefinitionKind, timeout_s: float) -> Iterator[Definition]:
         """Yield all definitions of a kind that have not ended, page by page; blocks."""
-        for partition in range(self.partition_count):
-            after: str | None = None
-            while True:
-                page = self.store.page(partition, kind, after, PAGE_ROWS).result(timeout_s)
-                yield from page.definitions
-                after = page.next_after
-                if after is None:
-                    break
+        after: str | None = None
+        while True:
+            page = self.page(kind, after, PAGE_ROWS).result(timeout_s)
+            yield from page.definitions
+            after = page.next_after
+            if after is None:
+                return
 
     def _find(
         self, partition: int, names: Sequence[DefinitionName]
@@ -147,3 +186,14 @@ def _then(future: "Future[Given]", answer: Callable[[Given], Answer]) -> "Future
 
     future.add_done_callback(settle)
     return following
+
+
+def _split_cursor(after: str | None) -> tuple[int, str | None]:
+    """Read where a listing goes on; ValueError for what no listing returned."""
+    if after is None:
+        return 0, None
+    number, _, inner = after.partition("~")
+    plain = number.isascii() and number.isdigit() and len(number) <= _PARTITION_DIGITS_MAX
+    if not plain or storable_text(inner) != inner:
+        raise ValueError(f"{shown(after)} is no cursor of a listing")
+    return int(number), inner or None

@@ -1,8 +1,8 @@
-"""Settings of the doors beside the library: the relay and the timer service."""
+"""Settings of what stands beside the library: relay, timers, lifecycle events, observers."""
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -11,6 +11,60 @@ from actors.model.settings import Group
 TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
 """What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
 _ANY_TOPIC = "*"
+
+
+class EventSettings(Group):
+    """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
+
+    topic: str | None = Field(None, pattern=TOPIC_NAME, max_length=249)
+    """Where nodes and bulk loads tell what happens to tasks, before it is stored; without a name
+    nobody is told. `hourhand migrate` creates it."""
+    partitions: int = Field(16, ge=1, le=1_000)
+    """Of the topic when it is created; any number will do."""
+
+
+class ObserveSettings(Group):
+    """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Where metrics and health are served; they hold no task, but name partitions and errors."""
+    port: int | None = Field(None, ge=0, le=65_535)
+    """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
+    metrics: bool = False
+    """Counts although no port is served."""
+    otlp: bool = False
+    """Pushes metrics to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names; needs
+    `hourhand[otel]`."""
+    push_interval_ms: int = Field(15_000, ge=100, le=3_600_000)
+    traces: bool = False
+    """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
+    hang_ms: int = Field(30_000, ge=100, le=3_600_000)
+    """A polling thread or dispatcher that does nothing for so long is taken for hung."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object each."""
+    log_task_data: bool = False
+    """Lines in JSON that are written while a task runs also hold its data."""
+    self_check_share: float = Field(0.01, ge=0, le=1)
+    """Share of the ordering ids that the self-check watches; 0 watches none."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether anybody may ask for metrics."""
+        return self.metrics or self.otlp or self.port is not None
+
+
+def with_events_apart(settings: Any) -> Any:
+    """Return all settings; raises ValueError where events go where tasks or messages are read."""
+    if settings.events.topic in (
+        settings.topic.name,
+        settings.topic.dead_letter,
+        settings.relay.in_topic,
+    ):
+        raise ValueError(
+            f"events.topic is {settings.events.topic!r}, which Hourhand reads tasks or messages"
+            " from, or puts them aside in: give the events a topic of their own"
+        )
+    return settings
 
 
 class RelaySettings(Group):
@@ -63,6 +117,53 @@ class RelaySettings(Group):
         return self.allows_target(topic, own_topics)
 
 
+class BucketSettings(Group):
+    """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
+
+    topic: str = Field("hourhand-pending", pattern=TOPIC_NAME, max_length=230)
+    """Where messages wait. Beside it stand `…-markers` and `…-layout`."""
+    group_id: str = Field("hourhand-pending", min_length=1)
+    """Consumer group whose members share the partitions."""
+    first_ms: int = Field(1_000, ge=100, le=3_600_000)
+    """Upper bound of the first bucket, used when the topics are created."""
+    factor: float = Field(2.0, ge=1.1, le=100.0)
+    """Each bucket reaches this many times as far as the one before; used at creation."""
+    partitions: int = Field(18, ge=2, le=200)
+    """Buckets when the topics are created, one partition each; the last one has no end."""
+    longest_delay_ms: int = Field(604_800_000, ge=1_000, le=3_153_600_000_000)
+    """A longer delay is refused; the pending topic's retention must cover it."""
+    outage_ms: int = Field(86_400_000, ge=0, le=31_536_000_000)
+    """Retention must outlast the longest delay by this: so long may no node run."""
+    split_records_max: int = Field(200_000, ge=0, le=1_000_000_000)
+    """A bucket with more in one partition is split, without stopping; 0 splits none."""
+    split_check_ms: int = Field(10_000, ge=100, le=3_600_000)
+    partitions_max: int = Field(64, ge=2, le=1_000)
+    """No bucket is split beyond so many partitions of the topic."""
+    held_records_max: int = Field(50_000, ge=100, le=10_000_000)
+    """Records of one partition in its owner's memory."""
+    held_bytes_max: int = Field(64_000_000, ge=1_000_000, le=10_000_000_000)
+    batch_records_max: int = Field(5_000, ge=1, le=100_000)
+    """Records of one transaction."""
+    batch_bytes_max: int = Field(4_000_000, ge=10_000, le=100_000_000)
+    transaction_timeout_ms: int = Field(10_000, ge=1_000, le=900_000)
+    """The broker ends a dead owner's transaction after this, if no new owner does before."""
+
+    @property
+    def marker_topic(self) -> str:
+        """Where the owner of a partition notes how far it came."""
+        return f"{self.topic}-markers"
+
+    @property
+    def layout_topic(self) -> str:
+        """Where the bounds of the buckets are published."""
+        return f"{self.topic}-layout"
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """All three: no message may name one."""
+        return self.topic, self.marker_topic, self.layout_topic
+
+
 class TimerSettings(Group):
     """The HTTP timer service, and the callbacks that every node makes for it."""
 
@@ -104,7 +205,7 @@ class TimerSettings(Group):
 
     @model_validator(mode="after")
     def _is_safe(self) -> "TimerSettings":
-        if self.host not in _LOOPBACK and not self.write_tokens:
+        if self.host not in LOOPBACK and not self.write_tokens:
             raise ValueError(
                 f"host {self.host!r} is reached from elsewhere: name write_tokens, or let a proxy"
                 " that asks for a login reach 127.0.0.1"
@@ -114,4 +215,61 @@ class TimerSettings(Group):
         return self
 
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+class AdminSettings(Group):
+    """The admin API and the dashboard."""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Where requests are taken; anything but loopback needs tokens."""
+    port: int = Field(7254, ge=0, le=65_535)
+    read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
+    """Name of a person or program to the bearer token that lets it look."""
+    write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
+    """The same, for those who may also act; the audit log keeps the name."""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    """With `certificate_file`: requests are taken over TLS."""
+    host_names: tuple[str, ...] = ()
+    """Names besides loopback's by which a browser may reach it where no tokens are set."""
+    show_data: bool = True
+    """Whether answers hold the data of tasks and dead letters."""
+    request_bytes_max: int = Field(400_000, ge=1_000, le=10_000_000)
+    """Longest body of a request."""
+    requests_per_s_max: int = Field(200, ge=0, le=1_000_000)
+    """Requests above it are answered with 429; 0 takes all."""
+    requests_burst: int = Field(400, ge=1, le=1_000_000)
+    """So many may come at once."""
+    streams_max: int = Field(100, ge=1, le=10_000)
+    """Event streams open at a time."""
+    bulk_keys_max: int = Field(10_000, ge=1, le=1_000_000)
+    """Tasks that one action may concern."""
+    audit_kept_days: int = Field(400, ge=1, le=7_000)
+    """How long the audit log keeps an entry."""
+    report_interval_ms: int = Field(1_000, ge=100, le=60_000)
+    """How often a node reports, and looks whether something was paused; 0.1 to 60 s."""
+
+    @field_validator("read_tokens", "write_tokens")
+    @classmethod
+    def _cannot_be_guessed(cls, tokens: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, token in tokens.items():
+            text = token.get_secret_value()
+            if len(text) < _TOKEN_CHARS_MIN or not text.isascii() or not text.isprintable():
+                raise ValueError(
+                    f"the token of {name[:40]!r} needs {_TOKEN_CHARS_MIN} printable ASCII"
+                    " characters or more, as `openssl rand -hex 16` makes"
+                )
+        return tokens
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> "AdminSettings":
+        if self.host not in LOOPBACK and not self.write_tokens and not self.read_tokens:
+            raise ValueError(
+                f"host {self.host!r} is reached from elsewhere: name write_tokens or read_tokens,"
+                " or let a proxy that asks for a login reach 127.0.0.1"
+            )
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file belong together")
+        return self
+
+
+_TOKEN_CHARS_MIN = 16
+LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from actors.model.errors import OwnershipLost
+from actors.model.events import PartitionAssigned
 from actors.model.ownership import Assignment, Claim, Ownership
 
 CLAIM_PAUSE_MAX_MS = 2_000
@@ -29,6 +31,16 @@ class Stage(Enum):
     """A subtree works on it."""
     WAITING = auto()
     """Nothing is under way: a tree or a lease is waited for."""
+
+
+class Held(NamedTuple):
+    """What others may know of a partition of this node."""
+
+    partition: int
+    stage: str
+    epoch: int | None
+    next_offset: int | None
+    """Every record below this is durable."""
 
 
 @dataclass(slots=True)
@@ -73,6 +85,11 @@ class Holding:
         if claim is None or claim.epoch != self.ownership.epoch:
             raise OwnershipLost(self.partition, self.ownership.epoch)
         return claim
+
+    def described(self) -> Held:
+        """Return what others may know of it."""
+        epoch = self.ownership.epoch if self.ownership is not None else None
+        return Held(self.partition, self.stage.name.lower(), epoch, self.next_offset)
 
     def postpone(self, now_ms: float, pause_ms: int) -> None:
         """Ask again after a pause, which doubles with every failure in a row."""
@@ -151,3 +168,10 @@ def commit_offsets(holdings: Mapping[int, Holding]) -> dict[int, int]:
         for partition, holding in holdings.items()
         if holding.next_offset is not None
     }
+
+
+def assigned_event(assignment: Assignment) -> PartitionAssigned:
+    """Return what tells that a partition is worked on now."""
+    owned = assignment.ownership
+    end_offset = assignment.catch_up_offset
+    return PartitionAssigned(owned.partition, owned.epoch, assignment.next_offset, end_offset)

@@ -73,10 +73,7 @@ class LaterRequests(ABC, Generic[Proof]):
             message = message_to_send(topic, key, value, headers)
             self._refuse_topic(topic)
             now_ms = self._clock.now_ms()
-            when_ms = due_ms(when, now_ms)
-            if message.size_bytes > self._settings.relay.inline_bytes_max:
-                return self._send_parked(message, when_ms, now_ms)
-            return self._append_own(sending_task(message, when_ms, now_ms))
+            return self._send_message(message, due_ms(when, now_ms), now_ms)
         except HourhandError as error:
             refused: Future[Proof] = Future()
             refused.set_exception(error)
@@ -179,6 +176,12 @@ class LaterRequests(ABC, Generic[Proof]):
                 f"cannot send to topic {shown(topic)}: it is Hourhand's own, or"
                 " relay.target_topics names others only"
             )
+
+    def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
+        """Let a message wait: in a task, or beside one where it is long."""
+        if message.size_bytes > self._settings.relay.inline_bytes_max:
+            return self._send_parked(message, when_ms, now_ms)
+        return self._append_own(sending_task(message, when_ms, now_ms))
 
     def _send_parked(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
         """Make the message durable beside its task before the task is."""

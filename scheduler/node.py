@@ -19,6 +19,7 @@ from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsRevoked,
+    PauseTasks,
     PersistRecords,
     RecordsPersisted,
     RevokePartitions,
@@ -26,7 +27,6 @@ from actors.messages import (
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import (
-    PartitionAssigned,
     PartitionLost,
     PartitionRevoked,
     TreeRebuilt,
@@ -36,9 +36,10 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
-from scheduler.holdings import Holding, Revocation, Stage, commit_offsets
+from scheduler.holdings import Held, Holding, Revocation, Stage, assigned_event, commit_offsets
 from scheduler.in_flight import BatchesInFlight
 from scheduler.lease import Lease
+from scheduler.pausing import PauseWatch
 from scheduler.rebuilds import Rebuilds
 
 logger = logging.getLogger("hourhand.node")
@@ -67,6 +68,7 @@ class Node:
         self._commit_interval_ms = commit_interval_ms
         self._lease_ms = lease_ms
         self._rebuilds = Rebuilds(self._recovery, rng)
+        self.pauses = PauseWatch(effects.stores.oversight, clock)
         # Guards all below: the polling thread and the dispatcher both enter.
         self._lock = threading.RLock()
         self._holdings: dict[int, Holding] = {}
@@ -94,6 +96,11 @@ class Node:
         """The partitions this node holds, in order."""
         with self._lock:
             return tuple(sorted(self._holdings))
+
+    def describe(self) -> list[Held]:
+        """Return what this node holds, for those who look."""
+        with self._lock:
+            return [self._holdings[partition].described() for partition in self.partitions]
 
     def step(self, timeout_ms: int) -> None:
         """Do one round: build, claim, poll, deliver, commit."""
@@ -264,12 +271,15 @@ class Node:
                 return
             self._rebuilds.note_built(now_ms)
             self._root = self._system.spawn_root(TopicSupervisor(self._effects, self))
+            self._root.tell(PauseTasks(self.pauses.sheet))
 
     def _advance_holdings(self) -> None:
         with self._lock:
             for revocation in tuple(self._revocations):
                 self._drain(revocation)
-            if self._root is None or self._stop_requested:
+            if self.pauses.look(self._lease) and self._root is not None:
+                self._root.tell(PauseTasks(self.pauses.sheet))
+            if self._root is None or self._stop_requested or not self.pauses.is_known:
                 return
             now_ms = self._clock.monotonic_ms()
             ready = [h for h in self._holdings.values() if self._advance(h, now_ms)]
@@ -347,14 +357,7 @@ class Node:
         self._root.tell(AssignPartitions((assignment,)))
         # Membership is proved, and the lease begins, with the next accepted commit.
         self._committed_at_ms = -1e18
-        self._effects.telemetry.emit(
-            PartitionAssigned(
-                holding.partition,
-                claim.epoch,
-                assignment.next_offset,
-                assignment.catch_up_offset,
-            )
-        )
+        self._effects.telemetry.emit(assigned_event(assignment))
 
     def _watch_deadline(self) -> None:
         """Treat a tree that does not answer as failed; empty polls ask it too."""
@@ -380,11 +383,8 @@ class Node:
         if not reached and self._in_flight:
             return
         self._batch += 1
-        known = {
-            p: offset
-            for p, offset in reached.items()
-            if p in self._holdings and self._holdings[p].stage is Stage.RUNNING
-        }
+        held = self._holdings
+        known = {p: o for p, o in reached.items() if p in held and held[p].stage is Stage.RUNNING}
         for partition, offset in known.items():
             self._holdings[partition].deliver(self._batch, offset)
         self._in_flight.send(self._batch, self._clock.monotonic_ms(), len(records))

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from threading import Lock
 
 from actors.model.definition import DefinitionKind
-from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter
 from actors.ports.messages import MessageWriter
@@ -20,24 +19,22 @@ from actors.ports.telemetry import Telemetry
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import TimerSettings
+from scheduler.extras import required_by
 from scheduler.own_tasks import ExecutorFactory, RoutedFactory, Surroundings, routed
 from scheduler.recurring.executor import RunRecurring
-from scheduler.relay.claims import DecideClaim
-from scheduler.relay.delivery import SEND, DecidedHere, DeliverMessage
+from scheduler.relay.claims import CLAIMS, DecideClaims
+from scheduler.relay.delivery import SEND, DeliverMessage
+from scheduler.relay.standing import DecidedHere
 from scheduler.settings import Settings
 from scheduler.timers.calls import CALL, CallBack
 from scheduler.timers.executor import Caller, RunTimer
 
 
-def open_caller(settings: TimerSettings) -> Caller:
+def open_caller(settings: TimerSettings, trace: Callable[[], Mapping[str, str]] = dict) -> Caller:
     """Open what makes callbacks; SettingsInvalid where this node has no HTTP client."""
-    try:
+    with required_by("a timer, which calls back over HTTP,"):
         from scheduler.timers.callbacks import HttpCaller
-    except ModuleNotFoundError as error:
-        raise SettingsInvalid(
-            f"timers call back over HTTP, and {error.name} is not installed: install hourhand[http]"
-        ) from None
-    return HttpCaller(settings)
+    return HttpCaller(settings, trace)
 
 
 @dataclass
@@ -84,13 +81,13 @@ class OwnKinds:
 
     def _factories(self) -> Mapping[str, ExecutorFactory]:
         around = self.surroundings
-        decided = DecidedHere()
+        decided, status, timers = DecidedHere(), self.stores.status, self.settings.timers
         caller = _LaterCaller(self.open_caller)
         return {
             DefinitionKind.RECURRING.value: partial(RunRecurring, around, self.stores),
-            DefinitionKind.RELAY.value: partial(DecideClaim, around, self.stores.status, decided),
-            DefinitionKind.TIMER.value: partial(RunTimer, around, caller, self.settings.timers),
-            CALL: partial(CallBack, around, caller, self.settings.timers),
+            CLAIMS: partial(DecideClaims, around, status, decided),
+            DefinitionKind.TIMER.value: partial(RunTimer, around, status, caller, timers),
+            CALL: partial(CallBack, around, status, caller, timers),
             SEND: partial(
                 DeliverMessage, around, self._opened_messages, self.writer, self._allows, decided
             ),

@@ -6,9 +6,10 @@ other one by the user's.  Decides that for each busy ordering id, and nothing el
 
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import tenacity
 
@@ -16,7 +17,7 @@ from actors.messages import AttemptTask, UpdateTask
 from actors.model.backoff import RetryPolicy, wait_half_jittered
 from actors.model.definition import Definition, ordering_id_parts
 from actors.model.outcome import Outcome
-from actors.model.task import Task
+from actors.model.task import StoredTask, Task
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from actors.task_executor import TaskExecutor
@@ -28,6 +29,9 @@ _numbers = count()
 ExecutorFactory = Callable[[], TaskExecutor]
 RoutedFactory = Callable[[str], TaskExecutor]
 """Told the ordering id that the executor is for."""
+
+HandOver = Callable[[], "Future[Outcome | None]"]
+"""Does a task's work but for waiting; the future resolves to its outcome."""
 
 PATIENCE = RetryPolicy(
     attempts_max=2**31,
@@ -53,8 +57,16 @@ class OwnExecutor(TaskExecutor):
     """Base of Hourhand's own executors: knows the log offset of the task at hand."""
 
     retry = PATIENCE
+    unslotted: ClassVar[bool] = False
+    """Whether its coroutines take none of the slots for async attempts: what others wait for may
+    not wait behind them.  The tree's own limits still bound their number."""
     record_offset = -1
     """Offset of the record that made the task."""
+
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Return the short way for a task, None where it has to be executed; never blocks."""
+        del task
+        return None
 
     def on_receive(self, message: Any) -> None:
         """Take note of the task's offset, which user code has no need of."""

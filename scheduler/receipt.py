@@ -7,8 +7,10 @@ from concurrent.futures import Future
 
 import msgspec
 
+from actors.model.errors import CallerError, HourhandError
 from actors.model.events import TaskEnqueued
 from actors.model.key import TaskKey
+from actors.model.observed import LogCalled
 from actors.ports.clock import Clock
 from actors.ports.log import Position
 from actors.ports.telemetry import Telemetry
@@ -38,10 +40,14 @@ class ReceiptFuture(LightFuture[Receipt]):
 
     def _acknowledged(self, appended: "Future[Position]") -> None:
         error = appended.exception()
+        duration_ms = self._clock.monotonic_ms() - self._started_ms
         if error is not None:
+            if not isinstance(error, CallerError):
+                # What the log refuses for its size is nothing that it failed.
+                code = error.code if isinstance(error, HourhandError) else type(error).__name__
+                self._telemetry.emit(LogCalled("append", duration_ms, code))
             self.set_exception(error)
             return
         partition, offset = appended.result()
-        duration_ms = self._clock.monotonic_ms() - self._started_ms
         self._telemetry.emit(TaskEnqueued(partition, duration_ms))
         self.set_result(Receipt(self._key, partition, offset))

@@ -29,6 +29,7 @@ from scheduler.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.current_attempt import tell_attempt
 
 START_DEADLINE_S = 30.0
 """How long a worker waits for a start to become durable before it gives the slot back."""
@@ -95,7 +96,7 @@ class WorkerRunner(RegisteredAttempts):
         watch = self._watch(running)
         awaits = False
         try:
-            _tell_attempt(running)
+            tell_attempt(attempt, running.executor)
             outcome: object = running.executor.execute(attempt.task.to_task())
             if inspect.isawaitable(outcome):
                 awaits = True
@@ -183,7 +184,7 @@ class WorkerRunner(RegisteredAttempts):
         limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
-                _tell_attempt(running)
+                tell_attempt(attempt, running.executor)
                 outcome = running.executor.execute(attempt.task.to_task())
                 if inspect.isawaitable(outcome):
                     outcome = await outcome
@@ -191,12 +192,6 @@ class WorkerRunner(RegisteredAttempts):
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
             return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
-
-
-def _tell_attempt(running: RunningAttempt) -> None:
-    """Tell user code which attempt it is; setting an attribute may be its own code."""
-    running.executor.attempt = running.attempt.number
-    running.executor.fence = running.attempt.epoch
 
 
 @lru_cache(maxsize=256)

@@ -15,20 +15,23 @@ from typing import Self
 
 from actors.kernel.supervision import FailureListener
 from actors.kernel.system import ThreadedSystem
-from actors.model.errors import HourhandError, NodeStopped, PartitionCountChanged
+from actors.model.errors import HourhandError, NodeStopped
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
-from actors.ports.log import LogWriter, TaskLog
 from actors.ports.runner import Executable
-from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
 from scheduler.client import ClientPorts, SchedulerClient
 from scheduler.collector import calm_collector
+from scheduler.executor_path import checked_factory
+from scheduler.health import Dispatching, NodeProbes
+from scheduler.installing import open_installation, own_kinds_of
 from scheduler.lease import Lease
 from scheduler.node import Node
-from scheduler.own_kinds import OwnKinds, open_caller
-from scheduler.runner import WorkerRunner
+from scheduler.observation import Observation
+from scheduler.overseeing import Oversight
+from scheduler.own_tasks import Surroundings
+from scheduler.prompt import NodeRunner
 from scheduler.settings import Settings
 
 logger = logging.getLogger("hourhand.node")
@@ -36,7 +39,6 @@ logger = logging.getLogger("hourhand.node")
 POLL_MS = 50
 """Longest wait for a record; also how soon a stop is noticed."""
 FAILED_ROUND_PAUSE_S = 1.0
-AGREE_TIMEOUT_S = 30.0
 
 
 class Scheduler(SchedulerClient):
@@ -50,6 +52,8 @@ class Scheduler(SchedulerClient):
     FolderDamaged, PartitionCountChanged.
     """
 
+    _stop_beside: Callable[[], None] | None = None
+
     def __init__(
         self,
         settings: Settings,
@@ -57,28 +61,28 @@ class Scheduler(SchedulerClient):
         executor: Callable[[], Executable],
         telemetry: Telemetry | None = None,
     ) -> None:
-        executor = wiring.checked_factory("executor", executor)
-        clock = wiring.open_clock()
-        telemetry = telemetry or wiring.build_telemetry(settings)
-        writer, stores, log, partition_count = _open_installation(settings, clock)
-        ports = ClientPorts(writer, lambda: stores, clock, telemetry)
+        executor = checked_factory("executor", executor)
+        self._opened = opened = open_installation(settings, telemetry)
+        clock, stores, log = opened.clock, opened.stores, opened.log
+        self._oversight = Oversight(settings, stores, clock)
+        telemetry = wiring.both(opened.telemetry, self._oversight)
+        ports = ClientPorts(opened.writer, lambda: stores, clock, telemetry)
         super().__init__(settings, ports)
-        self._close_stores = stores.close
         lease = Lease(clock, log.lease_ends_ms)
-        self._runner = WorkerRunner(
+        self._runner = NodeRunner(
             clock=clock,
             gate=lease.allows,
             telemetry=telemetry,
             settings=settings.tree.execution,
         )
         self._systems: list[ThreadedSystem] = []
-        self._own_kinds = _own_kinds(settings, ports, stores, partition_count)
+        self._own_kinds = own_kinds_of(settings, ports, opened)
         effects = Effects(
             settings=settings.tree,
-            partition_count=partition_count,
+            partition_count=opened.partition_count,
             stores=stores,
-            writer=writer,
-            runner=self._runner,
+            writer=opened.writer,
+            runner=opened.observation.runner(self._runner),
             telemetry=telemetry,
             make_executor=self._own_kinds.beside(executor),
         )
@@ -97,8 +101,8 @@ class Scheduler(SchedulerClient):
             log.close()
             self._let_go()
             raise
-        self._stop_requested = threading.Event()
-        self._stopped = threading.Event()
+        self._oversight.watch(self._node, self._runner, log.lease_ends_ms)
+        self._stop_requested, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-node", daemon=True)
 
     def __enter__(self) -> Self:
@@ -124,13 +128,33 @@ class Scheduler(SchedulerClient):
         """The partitions this node holds, in order."""
         return self._node.partitions
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """What Hourhand's own doors work with beside this node: its own connections."""
+        return self._own_kinds.surroundings
+
+    @property
+    def observation(self) -> Observation:
+        """What observes this node: its metrics and, once it was started, its health."""
+        return self._opened.observation
+
+    def serve_beside(self, stop: Callable[[], None]) -> None:
+        """Have something that works with ``surroundings`` stopped before this node drains."""
+        self._stop_beside = stop
+
     def start(self) -> None:
         """Begin to poll; NodeStopped where this scheduler was stopped before."""
         if self._stop_requested.is_set():
             raise NodeStopped("this scheduler was stopped; make another one to go on")
         if self._calms_collector:
             calm_collector()
+        try:
+            self.observation.begin(self._probes())
+        except BaseException:
+            self.close()
+            raise
         self._thread.start()
+        self._oversight.start()
 
     def stop(self) -> None:
         """Ask for a graceful stop; returns at once, ``wait`` waits for it."""
@@ -189,6 +213,7 @@ class Scheduler(SchedulerClient):
         try:
             while not self._stop_requested.is_set():
                 self._round(POLL_MS)
+            self._let_beside_stop()
             drained = self._node.request_stop()
             while not drained.done():
                 self._round(POLL_MS)
@@ -199,17 +224,41 @@ class Scheduler(SchedulerClient):
             self._let_go()
             self._stopped.set()
 
+    def _let_beside_stop(self) -> None:
+        """Stop what is served beside this node; whatever that takes, the node goes on polling."""
+        if self._stop_beside is not None:
+            beside = threading.Thread(target=self._stop_beside, name="hourhand-stop", daemon=True)
+            beside.start()
+            while beside.is_alive():
+                self._round(POLL_MS)
+
     def _make_system(self, clock: Clock, on_failure: FailureListener) -> ThreadedSystem:
         self._systems.append(ThreadedSystem(clock, on_failure))
         return self._systems[-1]
 
+    def _probes(self) -> NodeProbes:
+        def dispatching() -> Dispatching:
+            system = self._systems[-1]
+            return Dispatching(system.rounds, system.waiting_messages)
+
+        ownership = self._opened.stores.ownership
+        return NodeProbes(
+            dispatching=dispatching,
+            partitions=lambda: self.partitions,
+            works=lambda: self._node.is_ready,
+            lease_ends_ms=self._opened.log.lease_ends_ms,
+            ask_store=lambda: ownership.read_watermark(min(self.partitions, default=0)),
+        )
+
     def _let_go(self) -> None:
+        self._oversight.close()
+        self.observation.close()
         self._runner.close()
         for system in self._systems:
             system.close()
         super().close()
         self._own_kinds.close()
-        self._close_stores()
+        self._opened.stores.close()
 
     def _round(self, timeout_ms: int) -> None:
         try:
@@ -222,53 +271,3 @@ class Scheduler(SchedulerClient):
             # the group would go on believing in this member until its poll interval ends.
             logger.exception("a round failed and is tried again; please report this")
             self._stop_requested.wait(FAILED_ROUND_PAUSE_S)
-
-
-def _own_kinds(
-    settings: Settings, ports: ClientPorts, stores: Stores, partition_count: int
-) -> OwnKinds:
-    """Return what runs Hourhand's own tasks beside the user's."""
-    return OwnKinds(
-        settings=settings,
-        stores=stores,
-        writer=ports.writer,
-        partition_count=partition_count,
-        clock=ports.clock,
-        telemetry=ports.telemetry,
-        open_messages=partial(wiring.open_messages, settings),
-        open_caller=partial(open_caller, settings.timers),
-    )
-
-
-def _open_installation(settings: Settings, clock: Clock) -> tuple[LogWriter, Stores, TaskLog, int]:
-    """Open log and stores, and agree on the number of partitions; all of it or nothing."""
-    opened: list[Callable[[], None]] = []
-    try:
-        writer = wiring.open_writer(settings)
-        opened.append(writer.close)
-        stores = wiring.open_stores(settings)
-        opened.append(stores.close)
-        partition_count = agreed_partition_count(writer, stores.ownership, settings)
-        return writer, stores, wiring.open_log(settings, clock), partition_count
-    except BaseException:
-        for close in reversed(opened):
-            close()
-        raise
-
-
-def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, settings: Settings) -> int:
-    """Return the topic's number of partitions, which the store was begun with too.
-
-    Raises PartitionCountChanged where they differ: tasks would be looked for, and their
-    ordering ids run, in the wrong partitions.
-    """
-    count = writer.partition_count()
-    stored = ownership.agree_partition_count(count).result(timeout=AGREE_TIMEOUT_S)
-    if stored != count:
-        raise PartitionCountChanged(
-            f"topic {settings.topic.name!r} has {count} partitions, but the store was begun"
-            f" with {stored}, and the number is fixed for the life of a topic: use a topic with"
-            f" {stored} partitions, or move to a new topic and keyspace with"
-            " `hourhand pipeline repartition`"
-        )
-    return stored

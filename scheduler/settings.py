@@ -22,7 +22,16 @@ from pydantic_settings import (
 from actors.model.display import message_of, shown
 from actors.model.errors import SettingsInvalid
 from actors.model.settings import Group, TreeSettings
-from scheduler.door_settings import TOPIC_NAME, RelaySettings, TimerSettings
+from scheduler.door_settings import (
+    TOPIC_NAME,
+    AdminSettings,
+    BucketSettings,
+    EventSettings,
+    ObserveSettings,
+    RelaySettings,
+    TimerSettings,
+    with_events_apart,
+)
 from scheduler.kafka_properties import property_complaints
 from scheduler.security import LoginSettings, TlsSettings
 
@@ -176,7 +185,8 @@ class Settings(BaseSettings):
     )
 
     log: Literal["embedded", "kafka"] = "embedded"
-    store: Literal["embedded", "cassandra"] = "embedded"
+    store: Literal["embedded", "cassandra", "kafka"] = "embedded"
+    """`kafka` keeps messages of the relay and of `send_later` only, and no tasks."""
     topic: TopicSettings = TopicSettings()
     group: GroupSettings = GroupSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -184,11 +194,23 @@ class Settings(BaseSettings):
     embedded: EmbeddedSettings = EmbeddedSettings()
     client: ClientSettings = ClientSettings()
     relay: RelaySettings = RelaySettings()
+    buckets: BucketSettings = BucketSettings()
     timers: TimerSettings = TimerSettings()
+    admin: AdminSettings = AdminSettings()
+    events: EventSettings = EventSettings()
+    observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
     """A node that starts, and a client that schedules in bulk, has Python's cyclic collector look
     at young objects less often, in the whole process; else it takes half of a busy one's time."""
+
+    @model_validator(mode="after")
+    def _kafka_stores_for_its_own_log(self) -> "Settings":
+        if self.store == "kafka" and self.log != "kafka":
+            raise ValueError(f"store is 'kafka' and log is {self.log!r}: set log to 'kafka' too")
+        return self
+
+    _events_go_elsewhere = model_validator(mode="after")(with_events_apart)
 
     def __init__(self, **values: Any) -> None:
         try:

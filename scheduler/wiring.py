@@ -5,28 +5,23 @@ Cassandra's, and ``import scheduler`` loads none.  Nothing here keeps what it op
 asks for a port closes it.
 """
 
-import importlib
 import logging
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from actors.model.backoff import attribute_complaint
-from actors.model.errors import InvalidExecutor
 from actors.ports.bulk import BulkStore
 from actors.ports.clock import Clock
+from actors.ports.letters import LogView
 from actors.ports.log import LogWriter, TaskLog
-from actors.ports.messages import MessageWriter
+from actors.ports.messages import MessageWriter, TopicReader
 from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
+from actors.ports.telemetry import Feed, Telemetry
+from actors.ports.transfer import LogTail, TransferStore
+from scheduler.bucket_wiring import create_bucket_topics, refuse_tasks
+from scheduler.extras import opens_drivers
+from scheduler.observation import Observation
 from scheduler.settings import Settings
 
 logger = logging.getLogger("hourhand.wiring")
-
-ExecutorFactory = Callable[[], TaskExecutor]
 
 
 def open_clock() -> Clock:
@@ -36,6 +31,7 @@ def open_clock() -> Clock:
     return SystemClock()
 
 
+@opens_drivers
 def open_log(settings: Settings, clock: Clock) -> TaskLog:
     """Open the reading side of the log that ``settings.log`` names; subscribes to nothing.
 
@@ -54,6 +50,7 @@ def open_log(settings: Settings, clock: Clock) -> TaskLog:
     return EmbeddedLog(settings, clock)
 
 
+@opens_drivers
 def open_writer(settings: Settings) -> LogWriter:
     """Open the appending side of the log that ``settings.log`` names."""
     if settings.log == "kafka":
@@ -65,8 +62,10 @@ def open_writer(settings: Settings) -> LogWriter:
     return EmbeddedWriter(settings)
 
 
+@opens_drivers
 def open_stores(settings: Settings) -> Stores:
     """Open the stores that ``settings.store`` names; StoreUnavailable, SchemaMissing."""
+    refuse_tasks(settings)
     if settings.store == "cassandra":
         from scheduler.adapters.cassandra.stores import open_stores as open_cassandra
 
@@ -76,11 +75,58 @@ def open_stores(settings: Settings) -> Stores:
     return open_embedded(settings)
 
 
+@opens_drivers
+def open_log_view(settings: Settings) -> LogView:
+    """Open the log for looking at its ends and its dead letters."""
+    if settings.log == "kafka":
+        from scheduler.adapters.kafka.letters import KafkaLogView
+
+        return KafkaLogView(settings)
+    from scheduler.adapters.embedded.letters import EmbeddedLogView
+
+    return EmbeddedLogView(settings)
+
+
+@opens_drivers
 def open_messages(settings: Settings) -> MessageWriter:
     """Open a producer for topics of others; nothing is asked of the broker yet."""
     from scheduler.adapters.kafka.messages import KafkaMessages
 
     return KafkaMessages(settings)
+
+
+@opens_drivers
+def open_feed(settings: Settings, clock: Clock) -> Feed | None:
+    """Open what tells of tasks' lives, where ``events.topic`` names a topic; TopicMissing."""
+    topic = settings.events.topic
+    if topic is None:
+        return None
+    from scheduler.adapters.kafka.topics import require_topic
+    from scheduler.adapters.lifecycle import LifecycleFeed
+
+    require_topic(settings, topic)
+    return LifecycleFeed(open_messages(settings), topic, clock)
+
+
+def open_told_stores(settings: Settings, clock: Clock) -> Stores:
+    """Open the stores for a writer outside a node, who tells of what it writes if asked to."""
+    feed = open_feed(settings, clock)
+    if feed is None:
+        return open_stores(settings)
+    try:
+        stores = open_stores(settings)
+    except BaseException:
+        feed.close()
+        raise
+    return feed.around(stores)
+
+
+@opens_drivers
+def open_topic_reader(settings: Settings, topic: str) -> TopicReader:
+    """Open a reader of any topic's records, by offset, outside every group."""
+    from scheduler.adapters.kafka.reading import KafkaTopicReader
+
+    return KafkaTopicReader(settings, topic)
 
 
 def relay_log_settings(settings: Settings) -> Settings:
@@ -91,6 +137,7 @@ def relay_log_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"log": "kafka", "topic": topic, "group": group})
 
 
+@opens_drivers
 def create_relay_topics(settings: Settings) -> list[str]:
     """Create the relay's in-topic and out-topic where they are missing; return what was made."""
     from scheduler.adapters.kafka.topics import create_topics
@@ -102,8 +149,10 @@ def create_relay_topics(settings: Settings) -> list[str]:
     return made
 
 
+@opens_drivers
 def open_bulk(settings: Settings) -> BulkStore:
     """Open the stores for jobs over whole buckets; raises as ``open_stores``."""
+    refuse_tasks(settings)
     if settings.store == "cassandra":
         from scheduler.adapters.cassandra.bulk import open_bulk as open_cassandra
 
@@ -111,6 +160,31 @@ def open_bulk(settings: Settings) -> BulkStore:
     from scheduler.adapters.embedded.bulk import open_bulk as open_embedded
 
     return open_embedded(settings)
+
+
+@opens_drivers
+def open_transfer(settings: Settings) -> TransferStore:
+    """Open the store for a job that moves all of it; raises as ``open_stores``."""
+    refuse_tasks(settings)
+    if settings.store == "cassandra":
+        from scheduler.adapters.cassandra.transfer import open_transfer as open_cassandra
+
+        return open_cassandra(settings)
+    from scheduler.adapters.embedded.transfer import EmbeddedTransfer
+
+    return EmbeddedTransfer(settings)
+
+
+@opens_drivers
+def open_tail(settings: Settings) -> LogTail:
+    """Open the log for reading outside its group; TopicMissing, InvalidInput without a folder."""
+    if settings.log == "kafka":
+        from scheduler.adapters.kafka.unread import KafkaTail
+
+        return KafkaTail(settings)
+    from scheduler.adapters.embedded.transfer import EmbeddedTail
+
+    return EmbeddedTail(settings)
 
 
 def keep_nodes_out(settings: Settings) -> Callable[[], None]:
@@ -125,11 +199,14 @@ def keep_nodes_out(settings: Settings) -> Callable[[], None]:
     return FolderLock(settings.embedded.folder).release
 
 
+@opens_drivers
 def migrate(settings: Settings) -> list[str]:
     """Create what is missing of tables and topics; return what was done, one line each.
 
     Safe to run twice, and from two machines at once.
     """
+    if settings.store == "kafka":
+        return create_bucket_topics(settings)
     done: list[str] = []
     if settings.store == "cassandra":
         from scheduler.adapters.cassandra.migrate import migrate as migrate_cassandra
@@ -143,15 +220,11 @@ def migrate(settings: Settings) -> list[str]:
         done += create_topics(settings)
     else:
         done.append("the embedded log makes its folder itself: nothing to do")
+    if settings.events.topic is not None:
+        from scheduler.adapters.kafka.topics import create_events_topic
+
+        done += create_events_topic(settings)
     return done
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsServer:
-    """The port that metrics are read from, and how to let go of it."""
-
-    port: int
-    close: Callable[[], None]
 
 
 def build_telemetry(settings: Settings) -> Telemetry:
@@ -162,72 +235,20 @@ def build_telemetry(settings: Settings) -> Telemetry:
     return LoggingTelemetry()
 
 
-def serve_metrics(settings: Settings, port: int) -> tuple[Telemetry, MetricsServer]:
-    """Build telemetry that also counts, and serve the counts on ``port`` (0: any free one).
-
-    Raises OSError where the port is taken.
-    """
-    from scheduler.adapters.metrics import PrometheusTelemetry
+def both(first: Telemetry, second: Telemetry) -> Telemetry:
+    """Return what hands every event to two telemetries."""
     from scheduler.adapters.telemetry import CompositeTelemetry
 
-    metrics = PrometheusTelemetry()
-    served_port, close = metrics.serve(port)
-    telemetry = CompositeTelemetry(build_telemetry(settings), metrics)
-    return telemetry, MetricsServer(served_port, close)
+    return CompositeTelemetry(first, second)
 
 
-def build_metrics(settings: Settings) -> tuple[Telemetry, Any]:
-    """Build telemetry that also counts, and return what the counts are read from."""
-    from scheduler.adapters.metrics import PrometheusTelemetry
-    from scheduler.adapters.telemetry import CompositeTelemetry
+def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
+    """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
 
-    metrics = PrometheusTelemetry()
-    return CompositeTelemetry(build_telemetry(settings), metrics), metrics.registry
-
-
-def load_executor(path: str) -> ExecutorFactory:
-    """Return what ``module:Name`` names: a TaskExecutor class or a zero-argument factory.
-
-    The working folder is searched first, as with ``python -m``.  Raises InvalidExecutor and
-    says which part of the path is wrong.
+    Raises SettingsInvalid for what is not installed.
     """
-    module_name, colon, attribute = path.partition(":")
-    if not (colon and module_name and attribute):
-        raise InvalidExecutor(
-            f"{path!r} is no executor path: expected module:Class, such as invoices:SendInvoice"
-        )
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        found: object = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        raise InvalidExecutor(
-            f"{path!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
-        ) from error
-    for name in attribute.split("."):
-        try:
-            found = getattr(found, name)
-        except AttributeError:
-            raise InvalidExecutor(f"{path!r}: {module_name!r} has no {attribute!r}") from None
-    return checked_factory(repr(path), found)
+    if not (settings.observe.counts or settings.observe.traces):
+        return Observation(telemetry)
+    from scheduler.adapters.observing.opening import open_observation
 
-
-def checked_factory(name: str, found: object) -> ExecutorFactory:
-    """Return what makes executors; raises InvalidExecutor for what is seen never to do so."""
-    if isinstance(found, type):
-        if not issubclass(found, TaskExecutor):
-            raise InvalidExecutor(
-                f"{name} is a class but no TaskExecutor: write"
-                f" class {found.__name__}(TaskExecutor) and define execute(self, task)"
-            )
-        if unwritten := sorted(getattr(found, "__abstractmethods__", ())):
-            raise InvalidExecutor(f"{name} does not define {', '.join(unwritten)}")
-        if complaint := attribute_complaint(found):
-            raise InvalidExecutor(f"{name}: {found.__name__}.{complaint}")
-        return found
-    if not callable(found):
-        raise InvalidExecutor(
-            f"{name} is a {type(found).__name__}: expected a TaskExecutor class or a"
-            " function without arguments that returns one"
-        )
-    return found
+    return open_observation(settings.observe, clock, telemetry)

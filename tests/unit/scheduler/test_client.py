@@ -15,6 +15,7 @@ from actors.model.errors import (
 )
 from actors.model.events import TaskEnqueued
 from actors.model.key import TaskKey
+from actors.model.observed import LogCalled
 from actors.model.partition import partition_of
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.log import Position
@@ -88,7 +89,7 @@ def test_a_failing_log_fails_the_future() -> None:
     world.writer.futures[0].set_exception(LogUnavailable("no broker"))
 
     assert isinstance(future.exception(timeout=1), LogUnavailable)
-    assert world.telemetry.events == []
+    assert world.telemetry.events == [LogCalled("append", 0.0, "log-unavailable")]
 
 
 def test_commands_travel_in_the_partition_of_their_ordering_id() -> None:

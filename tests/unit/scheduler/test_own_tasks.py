@@ -5,10 +5,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from actors.model.errors import InvalidTask
 from actors.model.events import AttemptFinished
 from actors.model.status import CompletionResult
 from scheduler import Task, TaskExecutor
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.appending import TaskAppender
 from scheduler.own_tasks import unique_in_order
+from scheduler.recurring.requests import rule_of
 from scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -45,6 +49,12 @@ def a_task(ordering_id: str, **data: Any) -> Task:
     )
 
 
+def append(scheduler: VirtualScheduler, task: Task) -> None:
+    """Append a task as somebody does who writes to the log by hand."""
+    writer = MemoryWriter(scheduler.broker)
+    TaskAppender(writer, writer.partition_count()).append(task)
+
+
 def test_a_users_tasks_reach_the_users_executor_with_everything() -> None:
     """Attempt and fence are told as ever."""
     executor = a_noting()
@@ -73,7 +83,7 @@ def test_a_users_executor_that_cannot_be_made_is_a_failed_attempt() -> None:
     assert [event.error_class for event in ended] == ["LookupError", "LookupError", None]
 
 
-@pytest.mark.parametrize("kind", ["relay", "send", "timer", "recurring"])
+@pytest.mark.parametrize("kind", ["claims", "send", "timer", "recurring"])
 def test_a_task_of_ours_that_somebody_made_up_is_dropped(kind: str) -> None:
     """It never reaches the user's executor, and does no harm."""
     executor = a_noting()
@@ -87,7 +97,7 @@ def test_a_task_of_ours_that_somebody_made_up_is_dropped(kind: str) -> None:
         {"message": 1},
     ]
     for number, data in enumerate(made_up):
-        scheduler.schedule_task(a_task(f"hourhand:{kind}:{number}", **data))
+        append(scheduler, a_task(f"hourhand:{kind}:{number}", **data))
     scheduler.advance(seconds=5)
 
     assert executor.ran == []
@@ -99,11 +109,24 @@ def test_a_task_of_a_kind_we_do_not_know_waits_for_a_node_that_does() -> None:
     """A newer node of the group may have made it."""
     executor = a_noting()
     scheduler = VirtualScheduler(executor, now=NOON)
-    scheduler.schedule_task(a_task("hourhand:future:1"))
+    append(scheduler, a_task("hourhand:future:1"))
     scheduler.advance(minutes=10)
 
     assert executor.ran == []
     assert len(scheduler.all_scheduled()) == 1
+
+
+def test_a_user_cannot_schedule_a_task_with_an_ordering_id_of_ours() -> None:
+    """It would be run by us; the error says so, and nothing is sent."""
+    scheduler = VirtualScheduler(a_noting(), now=NOON)
+
+    refused = scheduler.schedule_task(a_task("hourhand:timer:1"))
+
+    assert isinstance(refused.exception(timeout=0), InvalidTask)
+    assert "'hourhand:'" in str(refused.exception())
+    assert scheduler.all_scheduled() == []
+    with pytest.raises(InvalidTask, match="'hourhand:'"):
+        rule_of("mine", every=timedelta(seconds=5), ordering_id="hourhand:call:x")
 
 
 def test_unique_keys_sort_in_the_order_of_the_calls() -> None:

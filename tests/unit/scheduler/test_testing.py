@@ -1,7 +1,6 @@
 """The test kit: what it promises to the tests of users."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -9,7 +8,6 @@ from actors.model.events import BatchPersisted
 from actors.model.status import AttemptResult, CompletionResult
 from scheduler import Task, TaskExecutor
 from scheduler.testing import VirtualScheduler
-from tests.tidy.source import ROOT
 from tests.unit.scheduler.testing_bench import (
     NOON,
     Choosing,
@@ -208,22 +206,3 @@ def test_a_task_may_schedule_others_for_now() -> None:
     scheduler.schedule_task(a_task(name="1"))
 
     assert len(scheduler.run_due()) == 199
-
-
-def test_the_example_of_the_user_guide_runs() -> None:
-    """As it stands on the page, with an executor and a builder of the reader's own."""
-    page = (ROOT / "docs/user.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"```python\n(from scheduler.testing.*?)```", page, re.DOTALL)
-
-    def a_task(due_in: timedelta) -> Task:
-        return Task(
-            ordering_id="customer-7",
-            scheduled_time=datetime(2026, 1, 1, tzinfo=UTC) + due_in,
-            uniqueness_key="invoice-42",
-        )
-
-    names: dict[str, object] = {"SendInvoice": Noting, "a_task": a_task, "timedelta": timedelta}
-    exec(example, names)  # noqa: S102 - the point is to run it
-    test = names["test_an_invoice_is_sent_after_a_day"]
-    assert callable(test)
-    test()

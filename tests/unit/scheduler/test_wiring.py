@@ -1,79 +1,18 @@
-"""Adapters are picked by the settings, drivers only when asked for, executors by their path."""
+"""Adapters are picked by the settings, drivers only when asked for."""
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from actors.model.errors import InvalidExecutor
+from actors.model.errors import SettingsInvalid
 from actors.model.events import BulkEnqueued
 from scheduler import wiring
 from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.door_settings import ObserveSettings
 from scheduler.settings import Settings
-
-_MODULE = """
-from scheduler import TaskExecutor
-
-class Good(TaskExecutor):
-    def execute(self, task):
-        return None
-
-class Unwritten(TaskExecutor):
-    pass
-
-class Stranger:
-    pass
-
-def make():
-    return Good()
-
-NUMBER = 7
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make a working folder with a module of executors."""
-    (tmp_path / "wired_executors.py").write_text(_MODULE)
-    (tmp_path / "wired_broken.py").write_text("import no_such_package_at_all")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "wired_executors", raising=False)
-    before = list(sys.path)
-    yield tmp_path
-    sys.path[:] = before
-
-
-def test_a_class_or_a_factory_is_loaded_from_the_working_folder(folder: Path) -> None:
-    """Both make an executor when called without arguments."""
-    made = [wiring.load_executor(f"wired_executors:{name}")() for name in ("Good", "make")]
-
-    assert [type(one).__name__ for one in made] == ["Good", "Good"]
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("wired_executors", "expected module:Class"),
-        (":Good", "expected module:Class"),
-        ("wired_executors:", "expected module:Class"),
-        ("wired_nowhere:Good", "No module named 'wired_nowhere'"),
-        ("wired_broken:Good", "No module named 'no_such_package_at_all'"),
-        ("wired_executors:Missing", "has no 'Missing'"),
-        ("wired_executors:Stranger", "no TaskExecutor"),
-        ("wired_executors:Unwritten", "does not define execute"),
-        ("wired_executors:NUMBER", "is a int"),
-    ],
-)
-def test_a_bad_path_says_which_part_is_wrong(folder: Path, path: str, said: str) -> None:
-    """One error class, and the text tells them apart."""
-    with pytest.raises(InvalidExecutor) as caught:
-        wiring.load_executor(path)
-
-    assert path in str(caught.value)
-    assert said in str(caught.value)
 
 
 def test_the_default_settings_open_the_embedded_adapters(tmp_path: Path) -> None:
@@ -93,15 +32,18 @@ def test_an_embedded_installation_has_nothing_to_migrate() -> None:
     assert [line.endswith("nothing to do") for line in wiring.migrate(Settings())] == [True, True]
 
 
-def test_metrics_take_events_beside_the_log() -> None:
-    """On any free port, until closed."""
-    telemetry, server = wiring.serve_metrics(Settings(), 0)
-    try:
-        telemetry.emit(BulkEnqueued(3, 1.0))
-        assert server.port > 0
-    finally:
-        server.close()
-    assert isinstance(wiring.build_telemetry(Settings()), LoggingTelemetry)
+def test_a_node_is_observed_where_the_settings_ask_for_it() -> None:
+    """Otherwise every port is used as it is, and nothing is loaded for it."""
+    clock, telemetry = wiring.open_clock(), wiring.build_telemetry(Settings())
+    assert isinstance(telemetry, LoggingTelemetry)
+
+    plain = wiring.observe(Settings(), clock, telemetry)
+    counted = wiring.observe(Settings(observe=ObserveSettings(metrics=True)), clock, telemetry)
+
+    assert plain.telemetry is telemetry
+    assert plain.registry is None
+    counted.telemetry.emit(BulkEnqueued(3, 1.0))
+    assert counted.registry.get_sample_value("hourhand_records_enqueued_total") == 3
 
 
 def test_neither_the_package_nor_an_embedded_client_loads_a_driver(tmp_path: Path) -> None:
@@ -125,3 +67,17 @@ def test_neither_the_package_nor_an_embedded_client_loads_a_driver(tmp_path: Pat
     )
 
     assert done.stdout == "[]\n"
+
+
+def test_without_a_topic_for_events_nobody_is_told(tmp_path: Path) -> None:
+    """Nothing stands before the stores then, and nothing is opened."""
+    settings = Settings.model_validate({"embedded": {"folder": tmp_path / "data"}})
+
+    assert wiring.open_feed(settings, wiring.open_clock()) is None
+
+
+def test_events_have_a_topic_of_their_own() -> None:
+    """In any other they would be taken for tasks, messages or letters."""
+    for name in ("hourhand", "hourhand-dead-letter", "hourhand-relay-in"):
+        with pytest.raises(SettingsInvalid, match="give the events a topic of their own"):
+            Settings(events={"topic": name})
