@@ -1,0 +1,1 @@
+"""The images and compose files of docker/, in a container engine; ``make test-containers``."""
