@@ -7,7 +7,7 @@ tables.  The version is pinned here.  It never touches a process it did not star
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,12 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, N
 from cassandra.policies import WhiteListRoundRobinPolicy
 
 from tests.servers.maven import class_path, fetch_jars, require_tool
-from tests.servers.process import ServerProcess, accepts_connections, free_ports
+from tests.servers.process import (
+    SHORT_LIVED,
+    ServerProcess,
+    accepts_connections,
+    free_ports,
+)
 
 CASSANDRA_VERSION = "5.0.5"
 DATACENTER = "datacenter1"
@@ -26,6 +31,8 @@ _NODES_MAX = 3
 _START_TIMEOUT_S = 180.0
 _CONNECT_TIMEOUT_S = 5.0
 _STATE_FILE = "cassandra.json"
+# Much memory for what is new: a collection stops a node for as long as others keep the cores busy.
+_SHORT_LIVED = (*SHORT_LIVED, "-Xmn640m")
 
 _EXPORTS = (
     "java.base/java.lang.ref",
@@ -58,6 +65,12 @@ _OPENS = (
     "java.base/sun.nio.ch",
     "jdk.management/com.sun.management.internal",
 )
+JAVA_OPTIONS = (
+    "-Djdk.attach.allowAttachSelf=true",
+    *(f"--add-exports={each}=ALL-UNNAMED" for each in _EXPORTS),
+    *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENS),
+)
+"""What Java must be told wherever Cassandra runs."""
 
 _LOGBACK = """\
 <configuration>
@@ -81,6 +94,8 @@ class CassandraServer:
     A folder that holds a cluster already is taken up as it is: same ports, same data, and
     nodes that still run are not started twice.  ``configuration`` is added to every node's,
     and ``client`` to what the driver is told when a node is asked whether it is ready.
+    ``datacenters`` names that of each node, where they are not all in one.
+    ``java_options`` are for a measured server: the default spares a busy machine.
     Raises ServerFailed where a node does not come up within three minutes, with the end of
     its log.
     """
@@ -90,9 +105,13 @@ class CassandraServer:
         folder: Path,
         *,
         nodes: int = 1,
+        datacenters: Sequence[str] = (),
         configuration: Mapping[str, object] | None = None,
         client: Mapping[str, Any] | None = None,
+        java_options: Sequence[str] = _SHORT_LIVED,
     ) -> None:
+        self._java_options = tuple(java_options)
+        self._datacenters = tuple(datacenters)
         self._added = dict(configuration or {})
         self._client = dict(client or {})
         if not 1 <= nodes <= _NODES_MAX:
@@ -124,6 +143,9 @@ class CassandraServer:
         folder = self._node_folder(number)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "logback.xml").write_text(_LOGBACK.format(log=folder / "system.log"))
+        if self._datacenters:
+            where = f"dc={self._datacenters[number - 1]}\nrack=rack1\n"
+            (folder / "cassandra-rackdc.properties").write_text(where)
         # JSON is YAML, and needs no quoting rules for paths.
         (folder / "cassandra.yaml").write_text(json.dumps(self._configuration(number), indent=1))
         self.nodes[number - 1].start(self._command(number))
@@ -196,56 +218,64 @@ class CassandraServer:
 
     def _command(self, number: int) -> list[str]:
         folder, jars = self._node_folder(number), cassandra_jars()
-        memory = "1g" if len(self.nodes) == 1 else "512m"
         # Nodes that join need to hear of the others first; the first one has nobody to hear.
         gossip = ["-Dcassandra.ring_delay_ms=0", "-Dcassandra.skip_wait_for_gossip_to_settle=0"]
         if number > 1:
             gossip = ["-Dcassandra.ring_delay_ms=3000"]
         return [
             require_tool("java"),
-            f"-Xms{memory}",
-            f"-Xmx{memory}",
+            "-Xms1g",
+            "-Xmx1g",
+            *self._java_options,
             f"-javaagent:{next(jars.glob('jamm-*.jar'))}",
             f"-Dcassandra.config={(folder / 'cassandra.yaml').as_uri()}",
             f"-Dcassandra.storagedir={folder}",
             f"-Dlogback.configurationFile={folder / 'logback.xml'}",
-            "-Djdk.attach.allowAttachSelf=true",
             *gossip,
-            *(f"--add-exports={each}=ALL-UNNAMED" for each in _EXPORTS),
-            *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENS),
+            *JAVA_OPTIONS,
             "-cp",
             class_path(jars, folder),
             "org.apache.cassandra.service.CassandraDaemon",
         ]
 
     def _configuration(self, number: int) -> dict[str, object]:
-        folder, address = self._node_folder(number), self.addresses[number - 1]
-        seeds = {"seeds": f"{self.addresses[0]}:{self._storage_port}"}
+        # A seed in each data centre, so that one can start again without the other.
+        firsts = {each: self._datacenters.index(each) for each in self._datacenters} or {"": 0}
+        seeds = [f"{self.addresses[first]}:{self._storage_port}" for first in firsts.values()]
         return {
-            "cluster_name": "hourhand-tests",
-            "num_tokens": 16,
-            "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
-            "commitlog_sync": "periodic",
-            "commitlog_sync_period": "10000ms",
-            "data_file_directories": [str(folder / "data")],
-            "commitlog_directory": str(folder / "commitlog"),
-            "hints_directory": str(folder / "hints"),
-            "saved_caches_directory": str(folder / "saved_caches"),
-            "cdc_raw_directory": str(folder / "cdc"),
-            "seed_provider": [
-                {
-                    "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
-                    "parameters": [seeds],
-                }
-            ],
-            "listen_address": address,
-            "rpc_address": address,
+            **cassandra_configuration(self._node_folder(number), ",".join(seeds)),
+            "listen_address": self.addresses[number - 1],
+            "rpc_address": self.addresses[number - 1],
             "storage_port": self._storage_port,
             "native_transport_port": self.port,
-            "endpoint_snitch": "SimpleSnitch",
-            "auto_snapshot": False,
+            "endpoint_snitch": "GossipingPropertyFileSnitch"
+            if self._datacenters
+            else "SimpleSnitch",
             **self._added,
         }
+
+
+def cassandra_configuration(folder: Path, seeds: str) -> dict[str, object]:
+    """Return what cassandra.yaml needs of a node in ``folder``, but for its own addresses."""
+    return {
+        "cluster_name": "hourhand-tests",
+        "num_tokens": 16,
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period": "10000ms",
+        "data_file_directories": [str(folder / "data")],
+        "commitlog_directory": str(folder / "commitlog"),
+        "hints_directory": str(folder / "hints"),
+        "saved_caches_directory": str(folder / "saved_caches"),
+        "cdc_raw_directory": str(folder / "cdc"),
+        "seed_provider": [
+            {
+                "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+                "parameters": [{"seeds": seeds}],
+            }
+        ],
+        "auto_snapshot": False,
+    }
 
 
 @contextmanager
