@@ -43,7 +43,7 @@ def open_installation(
         try:
             yield settings
         finally:
-            _remove(settings)
+            remove(settings)
 
 
 @contextlib.contextmanager
@@ -118,7 +118,8 @@ def open_cassandra(settings: Settings) -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def _remove(settings: Settings) -> None:
+def remove(settings: Settings) -> None:
+    """Delete what these settings name: two topics and a keyspace."""
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     for future in admin.delete_topics([settings.topic.name, settings.topic.dead_letter]).values():
         future.result(timeout=30)

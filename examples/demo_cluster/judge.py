@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from examples.demo_cluster.play import POISON_KEY, Evidence
 from examples.demo_cluster.show import Check, Figures
 from examples.demo_cluster.topic import partitions_by_key
-from examples.demo_cluster.workload import STEADY_PER_S
+from examples.demo_cluster.workload import STEADY_PER_S, Job
 from scheduler.doors.demo_audit import Run, audit, first_starts, lateness
 
 _DETAILS_MAX = 5
@@ -17,12 +17,14 @@ _DETAILS_MAX = 5
 
 def judge(evidence: Evidence) -> list[Check]:
     """Return every check with its verdict."""
-    return [*_promises(evidence), *_special_cases(evidence), *_places(evidence)]
+    kept = promises(evidence.jobs, evidence.runs, evidence.killed)
+    return [*kept, *_special_cases(evidence), *_places(evidence)]
 
 
-def _promises(evidence: Evidence) -> list[Check]:
-    planned = [job.planned(in_order=job.part != "old") for job in evidence.jobs]
-    found = audit(planned, evidence.runs, evidence.killed)
+def promises(jobs: Sequence[Job], runs: Sequence[Run], killed: Mapping[int, int]) -> list[Check]:
+    """Return what the executors' records say of every job; ``killed`` as ``audit`` takes it."""
+    planned = [job.planned(in_order=job.part != "old") for job in jobs]
+    found = audit(planned, runs, killed)
     return [
         Check(
             "every accepted task has run",

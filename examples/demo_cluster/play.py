@@ -30,7 +30,7 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
-from scheduler import SchedulerClient, Settings, Task
+from scheduler import SchedulerClient, Settings
 from scheduler.doors.demo_audit import Run
 from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
 from scheduler.doors.demo_records import FOLDER_VARIABLE, RecordReader
@@ -153,7 +153,7 @@ class Play:
             lines = [(job.ordering_id, job.record()) for job in others]
             written = pool.submit(write_by_console, self._settings, lines)
             ours = [job for job in workload.jobs if job.by_client]
-            result = client.schedule_tasks(_task(job) for job in ours)
+            result = client.schedule_tasks(job.task() for job in ours)
             result.raise_if_rejected()
             self._say(f"the client wrote {result.accepted:,} tasks")
             refusal = _refusal(client)
@@ -252,19 +252,10 @@ class Play:
         return stored
 
 
-def _task(job: Job) -> Task:
-    return Task(
-        ordering_id=job.ordering_id,
-        scheduled_time=job.due,
-        uniqueness_key=job.task_id,
-        data=dict(job.data),
-    )
-
-
 def _refusal(client: SchedulerClient) -> str:
     job = Job("in-the-past", "old-3", datetime.now(UTC) - timedelta(hours=1), "refused")
     try:
-        client.schedule_task(_task(job)).result(timeout=30)
+        client.schedule_task(job.task()).result(timeout=30)
     except HourhandError as error:
         return f"{type(error).__name__}: {error}"
     return ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from scheduler import Task
 from scheduler.doors.demo_audit import Planned
 
 ORDERINGS = 400
@@ -44,6 +45,15 @@ class Job:
         """Return what the audit is to expect."""
         due_us = (self.due - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         return Planned(self.task_id, self.ordering_id, due_us, in_order=in_order)
+
+    def task(self) -> Task:
+        """Return it as the client takes it."""
+        return Task(
+            ordering_id=self.ordering_id,
+            scheduled_time=self.due,
+            uniqueness_key=self.task_id,
+            data=dict(self.data),
+        )
 
     def record(self) -> str:
         """Return the record's value as a program that knows nothing of Hourhand writes it."""

@@ -1,0 +1,38 @@
+"""What the nodes of the demonstration run: it takes its time, and fails where the data says so."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import tenacity
+
+from actors.model.backoff import RetryPolicy
+from actors.model.outcome import Done
+from scheduler import Retry, Task, TaskExecutor
+
+SPEC = f"{__name__}:DashboardExecutor"
+"""How a node's command line names it."""
+
+
+class BillingUnavailable(ConnectionError):
+    """Raised where a task's data asks for it."""
+
+
+class DashboardExecutor(TaskExecutor):
+    """Works as long as ``work_ms`` says; blocks its ordering id after three failures.
+
+    ``fails`` is the number of attempts that do, ``again_s`` asks for another one much later.
+    """
+
+    retry = RetryPolicy(attempts_max=3, wait=tenacity.wait_fixed(1.0), on_exhausted="block")
+
+    def execute(self, task: Task) -> Done | Retry:
+        """Run one task of the demonstration."""
+        data: dict[str, Any] = task.data
+        # Nothing ever sets the event: it stands for a service that takes its time.
+        threading.Event().wait(data.get("work_ms", 0) / 1000)
+        if data.get("fails", 0) >= self.attempt:
+            raise BillingUnavailable(f"billing answered 503 to invoice {task.uniqueness_key}")
+        if "again_s" in data and self.attempt == 1:
+            return Retry(after=timedelta(seconds=data["again_s"]))
+        return Done()
