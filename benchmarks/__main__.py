@@ -93,7 +93,7 @@ def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[repo
 
 
 def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool) -> int:
-    from benchmarks.families import enqueueing, lateness, throughput
+    from benchmarks.families import enqueueing, lateness, relay, throughput, timers
     from benchmarks.profile import Sampler
 
     names = ", ".join(sorted(wanted))
@@ -111,6 +111,14 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
                 lateness.hourhand(bench, settings, lateness.RATES[min(found)])
         elif wanted & set(enqueueing.MEASURES):
             enqueueing.run(bench)
+        elif found := wanted & relay.RATES.keys():
+            relay.passed_on_at(bench, relay.RATES[min(found)])
+        elif wanted & {"timers_create"}:
+            with timers.installation(bench) as settings:
+                timers.created_per_s(bench, settings, "timers_node")
+        elif wanted & {"timers_pop"}:
+            with timers.installation(bench) as settings:
+                timers.pops(bench, settings)
         else:
             sys.stderr.write(f"{names} has no process to sample; others have\n")
             return 2

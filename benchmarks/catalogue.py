@@ -3,14 +3,20 @@
 from types import ModuleType
 
 from benchmarks.families import (
+    dashboard,
     enqueueing,
     isolation,
+    kafka_only,
     lateness,
     memory,
+    metrics_cost,
+    pipeline,
+    relay,
     scaling,
     startup,
     takeover,
     throughput,
+    timers,
 )
 
 FAMILIES: tuple[ModuleType, ...] = (
@@ -20,8 +26,14 @@ FAMILIES: tuple[ModuleType, ...] = (
     isolation,
     takeover,
     memory,
+    metrics_cost,
     startup,
     scaling,
+    relay,
+    kafka_only,
+    pipeline,
+    timers,
+    dashboard,
 )
 MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
 WITHOUT_CLUSTER = frozenset({"embedded"})
@@ -36,8 +48,13 @@ class UnknownMeasure(ValueError):
 
 
 def chosen(names: str) -> frozenset[str]:
-    """Return the measures of a comma-separated list, or all of them for the empty one."""
-    wanted = frozenset(name.strip() for name in names.split(",") if name.strip())
+    """Return the measures of a comma-separated list, or all of them for the empty one.
+
+    The name of a family stands for all that it measures.
+    """
+    families = {each.__name__.rpartition(".")[2]: each.MEASURES for each in FAMILIES}
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = frozenset(each for name in given for each in families.get(name, (name,)))
     unknown = sorted(wanted - set(MEASURES))
     if unknown:
         raise UnknownMeasure(f"no measure {', '.join(unknown)}: there are {', '.join(MEASURES)}")

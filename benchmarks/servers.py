@@ -97,7 +97,9 @@ class Servers:
 def open_servers(folder: Path, *, cluster: bool = True, rivals: bool = True) -> Iterator[Servers]:
     """Start what is needed and stop it; without PostgreSQL there are no rivals, loudly."""
     shutil.rmtree(folder, ignore_errors=True)
-    kafka, cassandra = KafkaServer(folder / "kafka"), CassandraServer(folder / "cassandra")
+    # Measured servers keep Java's own options, the optimising compiler among them.
+    kafka = KafkaServer(folder / "kafka", java_options=())
+    cassandra = CassandraServer(folder / "cassandra", java_options=())
     servers = Servers(folder, kafka, cassandra)
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)

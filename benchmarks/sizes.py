@@ -36,6 +36,18 @@ class Sizes:
     curve_tasks: int
     scale_s: float
     blocked_days: int
+    pipeline_rows: int
+    """Of a file that is loaded."""
+    pipeline_memory_rows: tuple[int, int]
+    """Audited, to see what the driver holds."""
+    relay_s: float
+    """How long messages come."""
+    relay_rates: tuple[int, ...]
+    timer_creations: int
+    timer_pops_s: float
+    """How long timers pop."""
+    timer_pops_per_s: int
+    timers_pending: int
 
 
 QUICK = Sizes(
@@ -60,6 +72,14 @@ QUICK = Sizes(
     curve_tasks=10_000,
     scale_s=3.0,
     blocked_days=7,
+    pipeline_rows=200_000,
+    pipeline_memory_rows=(100_000, 1_000_000),
+    relay_s=10.0,
+    relay_rates=(1_000, 2_000, 4_000, 8_000),
+    timer_creations=6_000,
+    timer_pops_s=10.0,
+    timer_pops_per_s=500,
+    timers_pending=100_000,
 )
 
 FULL = Sizes(
@@ -84,6 +104,14 @@ FULL = Sizes(
     curve_tasks=20_000,
     scale_s=10.0,
     blocked_days=7,
+    pipeline_rows=1_000_000,
+    pipeline_memory_rows=(100_000, 10_000_000),
+    relay_s=60.0,
+    relay_rates=(1_000, 2_000, 4_000, 8_000),
+    timer_creations=20_000,
+    timer_pops_s=60.0,
+    timer_pops_per_s=500,
+    timers_pending=1_000_000,
 )
 
 SMOKE = Sizes(
@@ -108,6 +136,14 @@ SMOKE = Sizes(
     curve_tasks=500,
     scale_s=1.0,
     blocked_days=7,
+    pipeline_rows=5_000,
+    pipeline_memory_rows=(5_000, 20_000),
+    relay_s=2.0,
+    relay_rates=(200,),
+    timer_creations=100,
+    timer_pops_s=2.0,
+    timer_pops_per_s=20,
+    timers_pending=1_000,
 )
 
 ALL = {sizes.name: sizes for sizes in (QUICK, FULL, SMOKE)}

@@ -20,7 +20,8 @@ from benchmarks.records import wall_s
 from scheduler import Settings, wiring
 
 _DAY_MS = 86_400_000
-_DAYS = 30
+DAYS = 30
+"""How far ahead they lie, beginning tomorrow."""
 _CHUNK = 1_000
 _IN_FLIGHT = 8
 _WRITE_TIME = 1
@@ -74,7 +75,7 @@ def ids_by_partition(partitions: int, wanted: int, name: str = "far") -> list[li
 
 def _fill_partition(stores: Stores, partition: int, names: list[str], count: int) -> None:
     first_ms = int(wall_s() * 1000) + _DAY_MS
-    step_ms = _DAYS * _DAY_MS / max(1, count)
+    step_ms = DAYS * _DAY_MS / max(1, count)
     data = msgspec.json.encode(data_of(0))
     written: deque[Future[None]] = deque()
     for start in range(0, count, _CHUNK):

@@ -1,0 +1,52 @@
+"""kafka_only: how late messages appear that wait in Kafka alone.
+
+They come at a steady rate by ``send_later``, each due 0.05 to 1 s later; one node passes them on.
+Lateness is the time at which a reader of committed records has a message less the time it was due,
+on one clock.  What is missing, early or there twice is counted and told.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.bench import Bench
+from benchmarks.figures import Line
+from benchmarks.messages import lines_of, passed_on, summary_of
+from scheduler import Settings, wiring
+
+MEASURES = ("kafka_only",)
+RATE = 1_000
+_PARTITIONS = 4
+
+
+def run(bench: Bench) -> list[Line]:
+    """Have one node pass messages on, and look at what appears."""
+    rate = min(RATE, max(bench.sizes.relay_rates))
+    with _topics(bench) as settings:
+        programs = ("bucket_node", "bucket_source")
+        found = passed_on(bench, settings, rate, programs=programs, clock="read")
+    bench.say(f"kafka_only: {summary_of(found)}")
+    return lines_of("kafka_only", found, judged=True)
+
+
+@contextlib.contextmanager
+def _topics(bench: Bench) -> Iterator[Settings]:
+    """Make the topics, and remove them; no store is opened."""
+    name = bench.servers.name("buckets")
+    settings = Settings(
+        log="kafka",
+        store="kafka",
+        kafka={"bootstrap_servers": bench.servers.kafka.bootstrap_servers},
+        topic={"name": name, "dead_letter": f"{name}-letters", "partitions": _PARTITIONS},
+        group={"id": name},
+        relay={"in_topic": f"{name}-in", "out_topic": f"{name}-out"},
+        buckets={"topic": name, "group_id": name},
+    )
+    made = [*wiring.migrate(settings), *wiring.create_relay_topics(settings)]
+    try:
+        yield settings
+    finally:
+        admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+        for removed in admin.delete_topics(made).values():
+            removed.result(30)

@@ -1,0 +1,63 @@
+"""relay_1k to relay_8k: how late messages appear that are delayed by headers.
+
+Messages come at a steady rate, each due 3 to 10 s later, on 16 partitions; one node passes them
+on.  Lateness is the time at which the broker appended a message to the out-topic less its
+deadline, on one clock.  What is missing, early or there twice is counted and told.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.bench import Bench
+from benchmarks.figures import Line
+from benchmarks.messages import lines_of, passed_on, summary_of
+from scheduler import Settings, wiring
+from scheduler.door_settings import RelaySettings
+
+RATES = {"relay_1k": 1_000, "relay_2k": 2_000, "relay_4k": 4_000, "relay_8k": 8_000}
+MEASURES = tuple(RATES)
+_JUDGED = frozenset({"relay_1k", "relay_2k", "relay_4k"})
+
+
+def run(bench: Bench) -> list[Line]:
+    """Take the measures that are wanted, at the rates of this version."""
+    rates = bench.sizes.relay_rates
+    wanted = [name for name in MEASURES if name in bench.wanted]
+    # The smallest version has a rate of its own, so that the harness is tried at all.
+    chosen = {name: RATES[name] for name in wanted if RATES[name] in rates}
+    lines: list[Line] = []
+    for name, rate in (chosen or {wanted[0]: rates[0]}).items():
+        found = passed_on_at(bench, rate)
+        bench.say(f"{name}: {summary_of(found)}")
+        bench.curves[f"{name} hourhand"] = [(share, ms) for share, ms in found["curve"]]
+        lines += lines_of(name, found, judged=name in _JUDGED)
+    return lines
+
+
+def passed_on_at(bench: Bench, rate: int) -> dict[str, Any]:
+    """Have one node pass messages on at a rate; return what appeared, as the sink counted it."""
+    with bench.servers.installation("relay") as plain, _topics(plain) as settings:
+        programs = ("relay_node", "relay_source")
+        return passed_on(bench, settings, rate, programs=programs, clock="appended")
+
+
+@contextlib.contextmanager
+def _topics(plain: Settings) -> Iterator[Settings]:
+    """Make in-topic and out-topic, the latter stamped by the broker, and remove them."""
+    name = plain.topic.name
+    relay = RelaySettings(in_topic=f"{name}-in", out_topic=f"{name}-out", group_id=f"{name}-in")
+    settings = plain.model_copy(update={"relay": relay})
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    out = NewTopic(relay.out_topic, settings.topic.partitions, 1, config=stamped)
+    for made in admin.create_topics([out]).values():
+        made.result(30)
+    wiring.create_relay_topics(settings)
+    try:
+        yield settings
+    finally:
+        for removed in admin.delete_topics([relay.in_topic, relay.out_topic]).values():
+            removed.result(30)

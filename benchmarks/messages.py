@@ -1,0 +1,83 @@
+"""Messages that wait for their deadlines: how they are numbered, passed on, counted and told.
+
+What both kinds of storage share.  A message's value begins with its number and its deadline, so
+whoever reads it needs to know nothing else.
+"""
+
+import struct
+from typing import Any
+
+from benchmarks.bench import READY_S, RUN_S, Bench
+from benchmarks.figures import Figure, Goal, Line
+from benchmarks.program import Program
+from scheduler import Settings
+
+SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+P999_MS_MAX = 50.0
+KEYS = 10_000
+_COUNTED = ("missing", "early", "doubled")
+_HEAD = struct.Struct(">qq")
+_PAD = b"v" * 184
+
+
+def value_of(number: int, due_ms: int) -> bytes:
+    """Return what a message carries: 200 bytes."""
+    return _HEAD.pack(number, due_ms) + _PAD
+
+
+def number_and_deadline(value: bytes | None) -> tuple[int, int]:
+    """Return a message's number and when it was due, in UTC milliseconds."""
+    number, due_ms = _HEAD.unpack_from(value or b"")
+    return number, due_ms
+
+
+def passed_on(
+    bench: Bench, settings: Settings, rate: int, *, programs: tuple[str, str], clock: str
+) -> dict[str, Any]:
+    """Have one node pass messages on; return what appeared, as the sink counted it.
+
+    ``programs`` are the node and the source of messages; ``clock`` says when a message has
+    appeared: once it is "appended", as the broker says, or once it is "read".
+    """
+    spec = {
+        "settings": settings.model_dump(mode="json"),
+        "count": int(rate * bench.sizes.relay_s),
+        "rate": rate,
+        "clock": clock,
+    }
+    node_program, source_program = programs
+    with (
+        Program(f"benchmarks.programs.{node_program}", spec, bench.folder) as node,
+        Program("benchmarks.programs.message_sink", spec, bench.folder) as sink,
+        Program(f"benchmarks.programs.{source_program}", spec, bench.folder) as source,
+    ):
+        for program in (node, sink, source):
+            program.expect("ready", READY_S)
+        if bench.profiler is not None:
+            bench.profiler(node.pid)
+        source.say("go")
+        sent = source.expect("done", RUN_S)
+        return {**sink.expect("done", RUN_S), "seconds": sent["ended_s"] - sent["began_s"]}
+
+
+def lines_of(name: str, found: dict[str, Any], *, judged: bool) -> list[Line]:
+    """Return the lines of a measure; its p99.9 has a goal where it is ``judged``."""
+    lines = []
+    for share in SHARES:
+        goal = None
+        if share == "p99.9" and judged:
+            goal = Goal("at most", P999_MS_MAX, "value")
+        lines.append(Line(name, Figure.of([found[share]]), f"ms, {share}", goal=goal))
+    for what in _COUNTED:
+        goal = Goal("at most", 0.0, "value")
+        lines.append(Line(name, Figure.of([found[what]]), f"{what} messages", goal=goal))
+    counts = {each: found[each] for each in ("sent", *_COUNTED)}
+    lines[0].detail.update(counts, seconds_to_send=found["seconds"])
+    return lines
+
+
+def summary_of(found: dict[str, Any]) -> str:
+    """Return what appeared, in a line for people."""
+    late = ", ".join(f"{share} {found[share]:.1f}" for share in SHARES)
+    counts = ", ".join(f"{each} {found[each]:,}" for each in _COUNTED)
+    return f"{found['sent']:,} sent in {found['seconds']:.1f} s, {counts}; ms late: {late}"

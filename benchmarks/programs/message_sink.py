@@ -1,0 +1,91 @@
+"""Reads committed messages of the out-topic, and counts.
+
+A message has appeared when the broker appended it, by the broker's own stamp, or when it is read
+here: a transaction's messages are appended long before anybody may read them.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from benchmarks.figures import quantile
+from benchmarks.messages import SHARES, number_and_deadline
+from benchmarks.program import tell, told
+from benchmarks.records import wall_s
+from scheduler import Settings
+
+_CURVE = tuple(1 - 10 ** (-step / 20) for step in range(81))
+_BATCH = 1_000
+_READ_S = 0.2
+"""As long as a batch of the broker's stamps may gather; what is timed here is read one by one."""
+_FIRST_S = 300.0
+_IDLE_S = 30.0
+"""So long after the last message nothing more is waited for."""
+_AFTER_S = 2.0
+"""So long it goes on reading once all are there: for what appears twice."""
+
+
+def main() -> None:
+    """Read until all messages are there, or no more come."""
+    spec = told()
+    settings = Settings(**spec["settings"])
+    topic = settings.relay.out_topic
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.kafka.bootstrap_servers,
+            "group.id": f"{topic}-sink",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    partitions = range(settings.topic.partitions)
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+    tell("ready")
+    batch, appeared_ms = _CLOCKS[spec["clock"]]
+    seen: Counter[int] = Counter()
+    late_ms: list[float] = []
+    ends_s = time.monotonic() + _FIRST_S
+    while time.monotonic() < ends_s:
+        for message in consumer.consume(batch, _READ_S):
+            if message.error() is not None:
+                raise RuntimeError(f"the out-topic cannot be read: {message.error()}")
+            number, due_ms = number_and_deadline(message.value())
+            seen[number] += 1
+            late_ms.append(appeared_ms(message) - due_ms)
+            ends_s = time.monotonic() + (_AFTER_S if len(seen) == spec["count"] else _IDLE_S)
+    consumer.close()
+    tell("done", **_counted(spec["count"], seen, sorted(late_ms)))
+
+
+def _appended_ms(message: Any) -> float:
+    stamp_ms: int = message.timestamp()[1]
+    return stamp_ms
+
+
+def _read_ms(_message: Any) -> float:
+    return wall_s() * 1000
+
+
+_CLOCKS: dict[str, tuple[int, Callable[[Any], float]]] = {
+    "appended": (_BATCH, _appended_ms),
+    "read": (1, _read_ms),
+}
+"""How many messages are read at once, and when one of them has appeared, in UTC milliseconds."""
+
+
+def _counted(count: int, seen: Counter[int], late_ms: list[float]) -> dict[str, Any]:
+    return {
+        "sent": count,
+        "missing": count - len(seen),
+        "early": sum(each < 0 for each in late_ms),
+        "doubled": seen.total() - len(seen),
+        **{name: quantile(late_ms, share) for name, share in SHARES.items()},
+        "curve": [(share, quantile(late_ms, share)) for share in _CURVE],
+    }
+
+
+if __name__ == "__main__":
+    main()
