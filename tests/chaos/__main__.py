@@ -45,22 +45,22 @@ def main(
         typer.Option(envvar="CHAOS_SEED", help="Of the plan; drawn where none is given."),
     ] = None,
     tasks_per_s: Annotated[int, typer.Option(min=10, max=5_000)] = 500,
+    doors: Annotated[bool, typer.Option(envvar="CHAOS_DOORS", help="Relays, timers.")] = True,
     figures: Annotated[
         Path, typer.Option(envvar="CHAOS_FIGURES", help="Where the figures go, as JSON.")
     ] = Path("build/chaos.json"),
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the nodes' logs and the records.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep logs and records.")] = False,
 ) -> None:
     """Let nodes, brokers and stores die under load, and recount."""
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     extent = Extent(nodes=4, brokers=3, store_nodes=3, seconds=minutes * 60, kinds=FULL)
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     folder = Path(tempfile.mkdtemp(prefix="hourhand-chaos-"))
+    chaos = Chaos(seed, extent, tasks_per_s, _LEAD_S, doors)
     # SIGTERM cleans up as Ctrl-C does: no node and no server is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        verdict = _run(console, Chaos(seed, extent, tasks_per_s, _LEAD_S), folder)
+        verdict = _run(console, chaos, folder)
     except (NodeFailed, HourhandError, ToolMissing, FetchFailed, ServerFailed) as error:
         console.print(f"It did not come to an end: {error}", highlight=False, markup=False)
         verdict = None
@@ -68,7 +68,7 @@ def main(
         shutil.rmtree(folder, ignore_errors=True)
         sys.exit(130)
     holds = verdict is not None and verdict.holds
-    if verdict is not None:
+    if verdict:
         _write(figures, verdict)
         console.print(f"The figures are in {figures}")
     if keep or not holds:

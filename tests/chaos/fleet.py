@@ -19,6 +19,7 @@ from tests.chaos.executor import (
 )
 from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
+from tests.servers.process import free_ports
 
 _READY_S = 90.0
 _LOOK_S = 0.02
@@ -27,14 +28,27 @@ _STOPPED_S = 0.05
 _EXECUTORS = (BlockingExecutor, AsyncExecutor)
 """Nodes of odd numbers run the first, those of even ones the second."""
 
+_CHECKED = {"HOURHAND_OBSERVE__METRICS": "true", "HOURHAND_OBSERVE__SELF_CHECK_SHARE": "1"}
+"""Every node checks itself, and all of its ordering ids: what it says is judged too."""
+
 
 class Fleet:
     """Nodes 1 to ``count``; each runs in one process at a time."""
 
     def __init__(
-        self, count: int, settings: Mapping[str, str], folder: Path, journal: Journal
+        self,
+        count: int,
+        settings: Mapping[str, str],
+        folder: Path,
+        journal: Journal,
+        *,
+        doors: bool,
     ) -> None:
+        """With ``doors`` nodes of odd numbers are relays, the others serve timers."""
         self.numbers = range(1, count + 1)
+        self.ports = dict(zip(self.numbers[1::2], free_ports(count // 2), strict=True))
+        """By node that serves timers: where."""
+        self._doors = doors
         self.ended_alone: list[str] = []
         """Nodes that ended though nobody asked them to."""
         self._settings = settings
@@ -52,11 +66,14 @@ class Fleet:
             executor = _EXECUTORS[(number - 1) % len(_EXECUTORS)]
             variables = {
                 **self._settings,
+                **_CHECKED,
                 FOLDER_VARIABLE: str(self._folder),
                 NODE_VARIABLE: str(number),
             }
             path = f"{executor.__module__}:{executor.__name__}"
-            node = NodeProcess(path, node_environment(variables), log)
+            command, ready = self._command(number)
+            environment = node_environment(variables)
+            node = NodeProcess(path, environment, log, command=command, ready_line=ready)
             self._running[number] = node
             self._journal.started(number, node.pid)
         until_us = now_us() + round(_READY_S * 1e6)
@@ -67,6 +84,14 @@ class Fleet:
                 if late or not node.is_running:
                     raise NodeFailed(f"node {number} did not come up:\n{node.tail()}")
             self._moment.wait(_LOOK_S)
+
+    def _command(self, number: int) -> tuple[list[str], str]:
+        """Return what runs a node, and the line that says that it runs."""
+        if not self._doors:
+            return ["run"], "the node runs"
+        if number in self.ports:
+            return ["timers", "--port", str(self.ports[number])], "timers are served"
+        return ["relay"], "the relay runs"
 
     def kill(self, *numbers: int) -> list[Blow]:
         """End them at once with SIGKILL."""
@@ -121,3 +146,12 @@ class Fleet:
         for node in self._running.values():
             node.stop()
         self._running.clear()
+
+    def doubts(self) -> list[str]:
+        """Return what the nodes' self-checks take for broken promises, as their logs tell it."""
+        return [
+            f"{log.stem}: {line}"
+            for log in sorted(self._folder.glob("node-*.log"))
+            for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+            if "PromiseDoubted" in line
+        ]

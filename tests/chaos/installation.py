@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scheduler import Settings, wiring
 from scheduler.adapters.kafka.topics import topic_warnings
+from scheduler.door_settings import RelaySettings
 from scheduler.settings import CassandraSettings, GroupSettings, KafkaSettings, TopicSettings
 from tests.servers.cassandra import DATACENTER, CassandraServer
 from tests.servers.kafka import KafkaServer
@@ -21,6 +22,9 @@ from tests.servers.kafka import KafkaServer
 PARTITIONS = 16
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 250
+_GATHERED_FETCHES = {"fetch.min.bytes": "100000", "fetch.wait.max.ms": "50"}
+"""Records of 50 ms are fetched together: with a few at a time, ten processes on two cores would
+spend their time on waking each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,13 @@ def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
         ),
-        kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
+        kafka=KafkaSettings(
+            bootstrap_servers=kafka.bootstrap_servers,
+            consumer_properties=_GATHERED_FETCHES,
+        ),
+        relay=RelaySettings(
+            in_topic=f"{name}-in", out_topic=f"{name}-out", group_id=f"{name}-relay"
+        ),
         cassandra=CassandraSettings(
             contact_points=tuple(cassandra.addresses),
             port=cassandra.port,
@@ -78,6 +88,9 @@ def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
         kafka.wait_until_known(topic)
     warnings = topic_warnings(settings)
     assert not warnings, warnings
+    wiring.create_relay_topics(settings)
+    for topic in (settings.relay.in_topic, settings.relay.out_topic):
+        kafka.wait_until_known(topic)
     return Installation(kafka, cassandra, settings)
 
 
@@ -90,7 +103,7 @@ def node_variables(settings: Settings) -> dict[str, str]:
             f"HOURHAND_{group}__{name}".upper(): value
             if isinstance(value, str)
             else json.dumps(value)
-            for group in ("topic", "group", "kafka", "cassandra")
+            for group in ("topic", "group", "kafka", "cassandra", "relay")
             for name, value in getattr(settings, group)
             .model_dump(mode="json", exclude_defaults=True)
             .items()

@@ -5,10 +5,12 @@ It judges nothing: ``verdict`` does.  Nothing it started is left running.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scheduler.settings import Settings
+from tests.chaos.doors_history import DoorsHistory
+from tests.chaos.doors_load import DoorsLoad
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import History
 from tests.chaos.installation import Installation, node_variables
@@ -33,6 +35,8 @@ class Chaos:
     tasks_per_s: int
     lead_s: float
     """How long before its time most of the load is offered."""
+    doors: bool = True
+    """Whether nodes are relays and timer services as well, under a small load of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class Evidence:
     ended_alone: list[str]
     """Nodes that ended though nobody asked them to, or badly when they were asked."""
     settings: Settings
+    doors: DoorsHistory | None = None
+    """What relay and timers did, where there were any."""
+    doubts: list[str] = field(default_factory=list)
+    """What the nodes' self-checks took for broken promises."""
 
 
 def run_chaos(
@@ -54,23 +62,44 @@ def run_chaos(
     journal = Journal(folder)
     journal.begin(chaos.seed)
     settings = installation.settings
-    fleet = Fleet(chaos.extent.nodes, node_variables(settings), folder, journal)
+    variables = node_variables(settings)
+    fleet = Fleet(chaos.extent.nodes, variables, folder, journal, doors=chaos.doors)
+    doors = _open_doors(chaos, settings, fleet)
     load = LoadGenerator(settings, LoadPlan(chaos.tasks_per_s, chaos.lead_s, chaos.seed), folder)
     began_us = now_us()
     try:
         fleet.start(*fleet.numbers)
         load.start()
+        if doors is not None:
+            doors.start()
         say(f"{chaos.extent.nodes} nodes run; {chaos.tasks_per_s} tasks/s are offered")
         _disturb(chaos, Striker(installation, fleet, journal), say)
         load.stop()
+        if doors is not None:
+            doors.stop()
         seconds = (now_us() - began_us) / 1e6
         say(f"{load.offered:,} tasks were offered, {len(load.accepted):,} accepted")
         _wait_for_the_rest(load, folder, say)
+        if doors is not None:
+            doors.wait_for_all(_LAST_WAIT_S)
         fleet.look()
     finally:
         load.stop()
         fleet.stop()
-    return Evidence(read_history(folder), seconds, fleet.ended_alone, settings)
+        if doors is not None:
+            doors.close()
+    told = None if doors is None else doors.history()
+    return Evidence(
+        read_history(folder), seconds, fleet.ended_alone, settings, told, fleet.doubts()
+    )
+
+
+def _open_doors(chaos: Chaos, settings: Settings, fleet: Fleet) -> DoorsLoad | None:
+    if not chaos.doors:
+        return None
+    topics = settings.relay.in_topic, settings.relay.out_topic
+    servers, ports = settings.kafka.bootstrap_servers, tuple(fleet.ports.values())
+    return DoorsLoad(servers, topics, ports, chaos.seed)
 
 
 def _disturb(chaos: Chaos, striker: Striker, say: Callable[[str], None]) -> None:

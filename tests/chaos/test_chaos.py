@@ -5,7 +5,6 @@ paused, under 200 tasks/s; the same auditor judges it.  Recovery has loose limit
 machine is shared with the rest of the tests.
 """
 
-import faulthandler
 from pathlib import Path
 
 import pytest
@@ -43,12 +42,11 @@ SHORT_RUN = Chaos(
 LOOSE = Limits(killed_s=60.0, drained_s=60.0)
 
 
+@pytest.mark.timeout(HUNG_AFTER_S)
 def test_nothing_is_lost_early_or_doubled_while_nodes_and_store_fail(
     kafka_server: KafkaServer, cassandra_server: CassandraServer, tmp_path: Path
 ) -> None:
     """Every requirement of ``make chaos``, recounted by the same auditor."""
-    # The whole test takes about as long as pytest waits before it takes one for hung.
-    faulthandler.dump_traceback_later(HUNG_AFTER_S, file=2)
     console = Console(width=160)
     installation = install(kafka_server, cassandra_server)
 

@@ -120,6 +120,17 @@ def test_a_lost_task_and_a_node_that_ends_alone_fail_the_run() -> None:
     assert verdict.as_value()["holds"] is False
 
 
+def test_a_doubt_of_a_self_check_fails_the_run() -> None:
+    """Whatever the auditor says: one of the two is wrong, and either must be known."""
+    plant = a_whole_run()
+    evidence = Evidence(plant.history, 60.0, [], Settings(), doubts=["node-1: PromiseDoubted P3"])
+    findings, measures = audit(plant.history, Rules()), measure(plant.history)
+
+    verdict = judge(CHAOS, evidence, findings, measures, Limits())
+
+    assert broken(verdict) == ["promises that a node's self-check doubts"]
+
+
 def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:
     """What was not tried has not been shown."""
     assert broken(judged(Plant())) == [

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.chaos.auditor import Finding, Findings
+from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.history import Fault
 from tests.chaos.measures import Measures
 from tests.chaos.run import Chaos, Evidence
@@ -87,7 +88,8 @@ def judge(
             not lost and findings.accepted > 0,
             details=_first(lost),
         ),
-        *(_none(kind, findings) for kind in findings.by_kind),
+        *(_none(kind, findings.by_kind[kind]) for kind in findings.by_kind),
+        *_doors(evidence),
         Check(
             "nodes that ended by themselves, or badly",
             "0",
@@ -95,22 +97,42 @@ def judge(
             not evidence.ended_alone,
             details=evidence.ended_alone,
         ),
+        Check(
+            "promises that a node's self-check doubts",
+            "0",
+            str(len(evidence.doubts)),
+            not evidence.doubts,
+            details=evidence.doubts[:_DETAILS_MAX],
+        ),
         _recovery("recovery after SIGKILL of a node", "killed", limits.killed_s, measures),
         _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures),
     ]
     return Verdict(chaos, evidence.seconds, findings, measures, checks)
 
 
-def _none(kind: str, findings: Findings) -> Check:
-    violations = findings.violations(kind)
+def _none(kind: str, found: Sequence[Finding]) -> Check:
+    violations = [each for each in found if each.cause is None]
     return Check(
         kind,
         "0",
         str(len(violations)),
         not violations,
-        len(findings.excused(kind)),
+        len(found) - len(violations),
         _first(violations),
     )
+
+
+def _doors(evidence: Evidence) -> Iterator[Check]:
+    """Yield the checks of relay and timers, where there were any."""
+    history = evidence.doors
+    if history is None:
+        return
+    accepted = sum(timer.accepted for timer in history.timers)
+    seen = f"{len(history.sent):,}, {accepted:,} and {len(history.pops):,}"
+    there = bool(history.sent and accepted and history.pops)
+    yield Check("messages, timers and pops", "some", seen, there)
+    for kind, found in audit_doors(history, evidence.history.faults).items():
+        yield _none(kind, found)
 
 
 def _first(found: Sequence[Finding]) -> list[str]:

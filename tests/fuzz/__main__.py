@@ -1,4 +1,4 @@
-"""``make fuzz``: hostile input to every door, 100,000 in all, from seeds that are printed.
+"""``make fuzz``: hostile input to every door, 150,000 in all, from seeds that are printed.
 
 Decides how many go to each door.  Ends with exit code 1 at the first that is not answered.
 """
@@ -13,13 +13,29 @@ from pathlib import Path
 from tests.fuzz.argument_door import try_arguments
 from tests.fuzz.command_door import try_commands
 from tests.fuzz.executor_door import try_executors
+from tests.fuzz.http_door import REQUESTS_OF_A_SERVICE, try_requests
 from tests.fuzz.node_door import RECORDS_OF_A_WORLD, try_world
 from tests.fuzz.records import corpus
+from tests.fuzz.relay_door import RECORDS_OF_A_RELAY, try_relay
 from tests.fuzz.settings_door import try_settings
 
-INPUTS = 100_000
-_SHARES = {"records": 0.6, "arguments": 0.2, "executors": 0.01, "settings": 0.15, "commands": 0.04}
+INPUTS = 150_000
+_SHARES = {
+    "records": 60,
+    "arguments": 20,
+    "executors": 1,
+    "settings": 15,
+    "commands": 4,
+    "requests": 30,
+    "relay": 20,
+}
+"""In thousands, of all of them."""
 _AT_A_TIME = 500
+_SIZES = {
+    "records": RECORDS_OF_A_WORLD,
+    "requests": REQUESTS_OF_A_SERVICE,
+    "relay": RECORDS_OF_A_RELAY,
+}
 
 
 def main() -> None:
@@ -47,20 +63,18 @@ def fuzz(inputs: int, first_seed: int, folder: Path, say: Callable[[str], None])
         "executors": try_executors,
         "settings": lambda seed, count: try_settings(seed, count, folder),
         "commands": lambda seed, count: try_commands(seed, count, folder),
+        "requests": lambda seed, count: try_requests(seed, count, folder),
+        "relay": try_relay,
     }
     counts = {}
     for door, attempt in doors.items():
-        wanted, seed, done = round(inputs * _SHARES[door]), first_seed, 0
+        wanted, seed, done = round(inputs * _SHARES[door] / 150), first_seed, 0
         while done < wanted:
-            done += attempt(seed, min(_size(door), wanted - done))
+            done += attempt(seed, min(_SIZES.get(door, _AT_A_TIME), wanted - done))
             seed += 1
         counts[door] = done
         say(f"{door:<10} {done:>7} inputs, seeds {first_seed} to {seed - 1}")
     return counts
-
-
-def _size(door: str) -> int:
-    return RECORDS_OF_A_WORLD if door == "records" else _AT_A_TIME
 
 
 def _try_records(seed: int, count: int) -> int:

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from actors.model.errors import LogUnavailable
 from scheduler import wiring
 from scheduler.adapters.kafka.connection import LastError
-from scheduler.adapters.kafka.position import starting_position
+from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.settings import KafkaSettings, Settings, TopicSettings
@@ -91,11 +91,11 @@ def test_a_node_says_so_when_it_starts(
     assert any("min.insync.replicas 1" in each for each in told), told
 
 
-def begun(asking: Consumer, settings: Settings) -> bool:
+def begun(asking: StartingPositions) -> bool:
     """Whether the beginning of the topic's first partition is told, at the latest after a while."""
     for _ in range(TRIES):
         try:
-            return starting_position(asking, settings, LastError(), 0, None).next_offset == 0
+            return asking.take(0, None).next_offset == 0
         except LogUnavailable:
             PAUSE.wait(PAUSE_S)
     return False
@@ -105,19 +105,22 @@ def test_a_partition_begins_as_soon_as_it_has_a_leader_again(cluster: KafkaServe
     """What the driver remembers of a time without one is no reason to wait."""
     settings = settings_of(cluster, "led-anew")
     make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
-    asking = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "led-anew"})
+    properties = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "led-anew"}
+    watching = Consumer(properties)
+    asking = StartingPositions(properties, settings, LastError(), MachineClock())
     try:
-        assert begun(asking, settings)
-        leader = leader_of(asking, "led-anew")
+        assert begun(asking)
+        leader = leader_of(watching, "led-anew")
         cluster.brokers[leader - 1].kill()
         for _ in range(TRIES):
-            if leader_of(asking, "led-anew") != leader:
+            if leader_of(watching, "led-anew") != leader:
                 break
             PAUSE.wait(PAUSE_S)
         cluster.start()
-        assert begun(asking, settings)
+        assert begun(asking)
     finally:
         asking.close()
+        watching.close()
         cluster.start()
 
 

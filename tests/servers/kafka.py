@@ -8,7 +8,7 @@ import base64
 import json
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,13 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.servers.maven import class_path, fetch_jars, require_tool
-from tests.servers.process import ServerFailed, ServerProcess, accepts_connections, free_ports
+from tests.servers.process import (
+    SHORT_LIVED,
+    ServerFailed,
+    ServerProcess,
+    accepts_connections,
+    free_ports,
+)
 
 KAFKA_VERSION = "4.1.0"
 _LOG4J_VERSION = "2.24.3"
@@ -27,17 +33,7 @@ _START_TIMEOUT_S = 180.0
 _TOOL_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 2.0
 _STATE_FILE = "kafka.json"
-
-_LOG4J_CONFIGURATION = """\
-status = warn
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = ${sys:server.log}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{ISO8601} %-5p %c{1} - %m%n
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-"""
+_LOG4J_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
 def kafka_jars() -> Path:
@@ -76,8 +72,8 @@ class KafkaServer:
     """A cluster of ``brokers`` brokers in ``folder``; a context manager that starts and stops it.
 
     ``properties`` are added to every broker's.  ``listeners`` are further doors of broker 1, by
-    name (letters only), each with its security protocol; ``address`` says where one is.  A
-    folder that holds a cluster already is taken up as it is: same ports, same data, and
+    name (letters only), each with its security protocol; ``address`` says where one is.
+    A folder that holds a cluster already is taken up as it is: same ports, same data, and
     brokers that still run are not started twice.
     """
 
@@ -88,7 +84,9 @@ class KafkaServer:
         brokers: int = 1,
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = SHORT_LIVED,
     ) -> None:
+        self._java_options = tuple(java_options)
         self._folder = folder.resolve()
         self._properties = dict(properties or {})
         self._listeners = dict(listeners or {})
@@ -134,6 +132,7 @@ class KafkaServer:
                 require_tool("java"),
                 "-Xms512m",
                 "-Xmx512m",
+                *self._java_options,
                 f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
                 f"-Dserver.log={folder / 'server.log'}",
                 "-cp",
@@ -217,7 +216,7 @@ class KafkaServer:
         """Write the broker's configuration and, once, the cluster's identity to its storage."""
         folder = self._broker_folder(number)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "log4j2.properties").write_text(_LOG4J_CONFIGURATION)
+        (folder / "log4j2.properties").write_text(_LOG4J_CONFIGURATION.read_text())
         properties = folder / "server.properties"
         properties.write_text(
             "".join(f"{name}={value}\n" for name, value in self._configuration(number).items())

@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Java options of a server that lives for minutes beside others on a few cores: threads that
+optimise and collect would take from it what they cannot give back in so short a life."""
 _POLL_S = 0.1
 _KILL_WAIT_S = 10.0
 _TAIL_LINES = 25

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import LogRecord
+from actors.model.definition import RESERVED
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -86,5 +87,10 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
 
 
 def _records(world: ServedWorld) -> list[LogRecord]:
-    """Return what any producer may send again: all that is in the log."""
-    return [each for p in range(world.scenario.partitions) for each in world.truth.records(p)]
+    """Return what any producer may send again: all that is in the log but Hourhand's own."""
+    return [
+        each
+        for p in range(world.scenario.partitions)
+        for each in world.truth.records(p)
+        if not (each.key or b"").startswith(RESERVED.encode())
+    ]

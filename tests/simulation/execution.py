@@ -4,17 +4,19 @@ A task's data says how each of its attempts goes, so a replay needs no other sta
 keeps attempts in the engine's own registry and asks the engine's own gate.
 """
 
+import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
+from actors.model.definition import is_own
 from actors.model.events import AttemptAbandoned, AttemptStuck
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
@@ -29,7 +31,9 @@ from scheduler.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.own_tasks import HandOver, OwnExecutor
 from scheduler.runner import START_DEADLINE_S
+from tests.simulation.loop import SimulatedLoop, named
 
 
 class ProcessKilled(BaseException):
@@ -102,6 +106,8 @@ class _Slot:
     outcome: Callable[[], AttemptEnded] | None = None
     recorded: "Future[None] | None" = None
     ended: bool = False
+    hand_over: HandOver | None = None
+    """The short way, where all that has to be waited for is an answer."""
 
 
 class SimulatedRunner(RegisteredAttempts):
@@ -115,13 +121,15 @@ class SimulatedRunner(RegisteredAttempts):
         telemetry: Telemetry,
         observer: AttemptObserver,
         workers: int,
+        loop: SimulatedLoop,
     ) -> None:
         self._clock = clock
+        self._loop = loop
         self._gate = gate
         self._telemetry = telemetry
         self._observer = observer
         super().__init__()
-        self._room = {"workers": workers, "suspects": 1, "loop": 1_000}
+        self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "prompt": 100_000}
         self._queues: dict[str, deque[_Slot]] = {lane: deque() for lane in self._room}
         self._starting: list[tuple[str, _Slot]] = []
         self._ends: list[tuple[float, int, str, _Slot]] = []
@@ -129,8 +137,16 @@ class SimulatedRunner(RegisteredAttempts):
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Queue the attempt for a worker."""
+        hand_over = None
+        if attempt.record_start is None and isinstance(executor, OwnExecutor):
+            hand_over = executor.prompt(attempt.task)
         running = self._registry.add(attempt, executor, listener)
-        blocking = bool(attempt.task.to_task().data["blocking"])
+        if hand_over is not None:
+            slot = _Slot(running, self._clock.monotonic_ms(), hand_over=hand_over)
+            self._queues["prompt"].append(slot)
+            return
+        own = is_own(attempt.task.key)
+        blocking = not own and bool(attempt.task.to_task().data["blocking"])
         lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
         self._queues[lane].append(_Slot(running, self._clock.monotonic_ms()))
 
@@ -144,6 +160,8 @@ class SimulatedRunner(RegisteredAttempts):
         for running in abandoned:
             attempt = running.attempt
             self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+            if running.cancel is not None:
+                running.cancel()
         for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
             if slot.running in abandoned and slot.plan and not slot.plan.blocking:
                 self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
@@ -161,6 +179,7 @@ class SimulatedRunner(RegisteredAttempts):
         while self._ends and self._ends[0][3].ended:
             heapq.heappop(self._ends)
         times = [slot.asked_ms + 1000 * START_DEADLINE_S for _, slot in self._starting]
+        times += [each for each in (self._loop.next_ms(),) if each is not None]
         return min([*times, *(entry[0] for entry in self._ends[:1])], default=None)
 
     def work_one(self) -> bool:
@@ -184,7 +203,7 @@ class SimulatedRunner(RegisteredAttempts):
                 self._room[lane] -= 1
                 self._take(lane, queue.popleft())
                 return True
-        return False
+        return self._loop.run_one()
 
     def _take(self, lane: str, slot: _Slot) -> None:
         """Give an attempt its worker; an overdue task's start is made durable first."""
@@ -209,6 +228,9 @@ class SimulatedRunner(RegisteredAttempts):
         running.executor.attempt, running.executor.fence = attempt.number, attempt.epoch
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
         task = attempt.task.to_task()
+        if is_own(task.key):
+            self._begin_own(lane, slot, task)
+            return
         slot.plan = plan = plan_of(task, attempt.number)
         started_ms = self._clock.now_ms()
         try:
@@ -231,6 +253,40 @@ class SimulatedRunner(RegisteredAttempts):
                 )
         end_ms = self._clock.monotonic_ms() + duration_ms
         heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
+
+    def _begin_own(self, lane: str, slot: _Slot, task: Task) -> None:
+        """Let one of Hourhand's own executors run on the loop: what it awaits takes its time."""
+        running, attempt = slot.running, slot.running.attempt
+        started_ms = self._clock.now_ms()
+        if slot.hand_over is not None:
+            self._hand_over(lane, slot, slot.hand_over, started_ms)
+            return
+        work = cast("Coroutine[Any, Any, Outcome | None]", running.executor.execute(task))
+        job = self._loop.begin(work, str(slot.number))
+        self._registry.let_cancel(running, job.cancel)
+
+        def end(done: "asyncio.Task[Outcome | None]") -> None:
+            if done.cancelled():
+                self._end(lane, slot, "cancelled", not_started(attempt, 0))
+            else:
+                self._take_end(lane, slot, started_ms, done)
+
+        job.add_done_callback(end)
+
+    def _hand_over(self, lane: str, slot: _Slot, hand_over: HandOver, started_ms: int) -> None:
+        """Hand a task's work over, and end when it is answered."""
+        handed_over = named(str(slot.number), hand_over)
+        handed_over.add_done_callback(lambda done: self._take_end(lane, slot, started_ms, done))
+
+    def _take_end(
+        self, lane: str, slot: _Slot, started_ms: int, done: "Future[Any] | asyncio.Future[Any]"
+    ) -> None:
+        attempt, now_ms, error = slot.running.attempt, self._clock.now_ms(), done.exception()
+        if error is not None:
+            ended = ended_badly(attempt, error, started_ms, now_ms)
+        else:
+            ended = ended_well(attempt, done.result(), started_ms, now_ms)
+        self._end(lane, slot, ended.ending, ended)
 
     def _end_planned(self, lane: str, slot: _Slot) -> None:
         assert slot.outcome is not None, "only what began ends"

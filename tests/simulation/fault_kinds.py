@@ -7,7 +7,7 @@ When one comes is for ``faults``.
 import random
 from collections.abc import Mapping
 
-from tests.simulation import group_faults, server_faults
+from tests.simulation import group_faults, operator_faults, server_faults
 from tests.simulation.faulty_world import Fault, FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
@@ -103,5 +103,6 @@ FAULTS: Mapping[str, Fault] = {
     "broker": server_faults.broker,
     "commits_fail": server_faults.commits_fail,
     "commits_slow": server_faults.commits_slow,
+    "operator": operator_faults.operator,
 }
 """Every kind of fault, by the name scenarios use."""

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
+from actors.model.pauses import PauseSheet
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
@@ -23,6 +24,8 @@ class FaultyWorld(Protocol):
     network: Network
     broker: MemoryBroker
     data: MemoryStores
+    sheets: list[tuple[float, PauseSheet]]
+    """Since when each sheet of pauses was in force."""
     pace: float
     """How many times longer everything lasts than what is said here."""
 

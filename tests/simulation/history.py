@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from actors.model.events import Event
 from actors.model.key import TaskKey
 from actors.model.status import RecordedOutcome
+from tests.simulation.door_history import DoorEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ class Started:
     done_before: str
     """The done completion the owner could have known of; empty where there is none."""
     beside: tuple[Beside, ...]
+    known_paused: bool
+    """Whether its node knew that an operator had paused it."""
+    paused_ms: float
+    """For how long an operator had paused it by then, whoever knew; 0 where nobody had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +256,7 @@ Entry = (
     | Sampled
     | Noted
     | Happened
+    | DoorEntry
 )
 Kind = TypeVar("Kind")
 

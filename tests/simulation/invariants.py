@@ -9,6 +9,7 @@ from collections.abc import Callable
 from actors.model.codec import Command
 from actors.model.events import (
     RetriesExhausted,
+    TreeRebuilt,
 )
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, CompletionResult
@@ -35,7 +36,20 @@ from tests.simulation.history import (
     WatermarkSaved,
 )
 from tests.simulation.judged import Complaints, Run, epoch_of
+from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
+from tests.simulation.relay_invariants import (
+    p17_what_the_relay_took_appears,
+    p18_never_before_its_time,
+    p19_one_message_for_each_id,
+    p20_one_key_keeps_its_order,
+)
+from tests.simulation.timer_invariants import (
+    p21_no_pop_is_missing,
+    p22_a_changed_timer_pops_no_more,
+)
 
+KNOWN_MS = 1_000.0
+"""How long after an operator paused something it may still start, in calm."""
 REACTION_MS = 500.0
 """How much longer than its deadline a stop may take."""
 
@@ -225,6 +239,23 @@ def _strange_attempts(run: Run) -> Complaints:
                 yield f"{key} was closed under epoch {epoch} by an attempt of another one"
 
 
+def pauses_hold(run: Run) -> Complaints:
+    """Nothing starts that its node knows to be paused, and in calm every node soon knows."""
+    happened = [h for h in run.history.of(Happened) if h.what not in {"operator", "peace"}]
+    rebuilt = [each.at_ms for each in run.noted() if isinstance(each.event, TreeRebuilt)]
+    for start in run.started:
+        if start.known_paused:
+            yield f"{start.key} started on {start.node}, which knew that it was paused"
+        known_ms = KNOWN_MS * run.pace
+        since_ms = start.at_ms - start.paused_ms
+        calm = not any(
+            h.at_ms <= start.at_ms and since_ms <= h.until_ms + known_ms for h in happened
+        )
+        calm = calm and not any(since_ms <= at_ms <= start.at_ms for at_ms in rebuilt)
+        if calm and start.paused_ms > known_ms:
+            yield f"{start.key} started {start.paused_ms:.0f} ms after it was paused"
+
+
 def liveness(run: Run) -> Complaints:
     """When faults stop, everything is executed or closed in bounded time."""
     for sentence in run.truth.unfinished():
@@ -248,6 +279,13 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p14_graceful_stop,
     p15_revoked_is_silent,
     p16_a_rebuilt_tree_changes_nothing,
+    p17_what_the_relay_took_appears,
+    p18_never_before_its_time,
+    p19_one_message_for_each_id,
+    p20_one_key_keeps_its_order,
+    p21_no_pop_is_missing,
+    p22_a_changed_timer_pops_no_more,
+    p23_each_occurrence_comes_once,
     liveness,
 )
 """Every invariant, in the order of the promises."""

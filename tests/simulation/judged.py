@@ -12,6 +12,7 @@ from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.settings import TreeSettings
 from actors.model.status import CompletionResult
+from tests.simulation.door_facts import DoorFacts
 from tests.simulation.history import (
     Committed,
     Completed,
@@ -48,6 +49,12 @@ class Run:
     """How many times longer than usual everything took."""
     wall_at_start_ms: float
     """The true wall time when the run began: what due times are compared with."""
+    tries_max: int = 0
+    """How often a callback is tried."""
+    advance_ms: int = 0
+    """How long before its deadline a message is passed on."""
+    letters: set[tuple[int, int]] | None = None
+    """Places of the in-topic whose records were put aside; None where there are no doors."""
     started: list[Started] = field(init=False)
     ended: dict[int, Ended] = field(init=False)
     completed: dict[TaskKey, list[Completed]] = field(init=False)
@@ -58,6 +65,11 @@ class Run:
         self.completed = defaultdict(list)
         for entry in self.history.of(Completed):
             self.completed[entry.key].append(entry)
+
+    @cached_property
+    def doors(self) -> DoorFacts | None:
+        """What is known of the doors; None where nodes have none."""
+        return None if self.letters is None else DoorFacts(self, self.letters)
 
     def noted(self) -> Iterator[Noted]:
         """Yield what nodes reported."""

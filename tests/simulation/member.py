@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from actors.kernel.context import ActorContext, Failure, context_of
@@ -25,9 +26,12 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.attempts import RunningAttempt
 from scheduler.node import Node
+from scheduler.own_tasks import routed
 from scheduler.settings import Settings
+from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import ProcessKilled, SimulatedExecutor, SimulatedRunner
 from tests.simulation.history import Sampled
+from tests.simulation.loop import SimulatedLoop
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
 MESSAGES_MAX = 50_000
@@ -65,6 +69,7 @@ class Site:
     trace: Trace
     pace: float = 1.0
     """How many times longer than usual the pauses between polls are."""
+    doors: DoorSite | None = None
 
 
 class Member:
@@ -88,12 +93,15 @@ class Member:
         self._loaded = False
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(clock, self.log.lease_ends_ms)
+        self._loop = SimulatedLoop(clock)  # type: ignore[abstract]
+        self.doors: NodeDoors | None = None
         self.runner = SimulatedRunner(
             clock=clock,
             gate=self.lease.allows,
             telemetry=self,
             observer=_AttemptsOf(self, site.observer),
             workers=site.settings.tree.execution.workers,
+            loop=self._loop,
         )
         self.system: TracingSystem
         self.node = self._make_node(site, deliver)
@@ -104,7 +112,20 @@ class Member:
             self.system.trace, self.system.name = site.trace, self.name
             return self.system
 
-        group = site.settings.group
+        group, stores = site.settings.group, open_memory_stores(site.data, deliver)
+        users = partial(SimulatedExecutor, site.policy)
+        make_executor = routed(users, {})
+        if site.doors is not None:
+            self.doors = NodeDoors(
+                self.name,
+                site.doors,
+                clock=self.clock,
+                stores=stores,
+                telemetry=self,
+                loop=self._loop,
+                rng=random.Random(self.rng.getrandbits(64)),
+            )
+            make_executor = self.doors.beside(users)
         return Node(
             log=self.log,
             lease=self.lease,
@@ -112,11 +133,11 @@ class Member:
             effects=Effects(
                 settings=site.settings.tree,
                 partition_count=len(site.broker.partitions),
-                stores=open_memory_stores(site.data, deliver),
+                stores=stores,
                 writer=MemoryWriter(site.broker),
                 runner=self.runner,
                 telemetry=self,
-                make_executor=lambda _ordering_id: SimulatedExecutor(site.policy),
+                make_executor=make_executor,
             ),
             make_system=make_system,
             commit_interval_ms=group.commit_interval_ms,
@@ -127,7 +148,20 @@ class Member:
     def request_stop(self) -> None:
         """Begin to stop gracefully."""
         self.stop_asked_ms = self.clock.monotonic_ms()
+        if self.doors is not None:
+            self.doors.stop()
         self.stopping = self.node.request_stop()
+
+    def vanish(self) -> None:
+        """Die without a word; the groups notice at once."""
+        self.log.vanish()
+        if self.doors is not None:
+            self.doors.vanish()
+
+    def end(self) -> None:
+        """The process is gone: nothing in it goes on."""
+        self.alive = False
+        self._loop.abandon()
 
     def revoked_ms(self, partition: int, epoch: int) -> float | None:
         """Return when this node gave the partition up; None where it did not."""
@@ -148,7 +182,8 @@ class Member:
     def next_ms(self) -> float:
         """Return the monotonic time at which this node wants to go on."""
         # Outside of its own work only messages come to a node, so the rest is known.
-        wanted_ms = self.clock.monotonic_ms() if self.system._ready else self._wake_ms
+        busy = self.system._ready or self._loop.next_ms() == self.clock.monotonic_ms()
+        wanted_ms = self.clock.monotonic_ms() if busy else self._wake_ms
         return max(wanted_ms, self.paused_until_ms)
 
     def work(self) -> None:
@@ -160,8 +195,12 @@ class Member:
         if now_ms >= self._poll_at_ms and self.rng.random() < 0.5:
             self._poll_at_ms = now_ms + self.rng.uniform(30.0, 150.0) * self._pace
             self.node.step(0)
+        if self.doors is not None:
+            self.doors.step()
         self._work_off()
         times = [self._poll_at_ms, self.system.next_timer_ms(), self.runner.next_ms()]
+        if self.doors is not None:
+            times.append(self.doors.next_ms())
         self._wake_ms = min(time for time in times if time is not None)
 
     def _work_off(self) -> None:

@@ -73,6 +73,14 @@ class Network:
         weather = self.commits if request.kind == "commit" else self.log
         self._carry("", request, weather, in_order=True)
 
+    def to_log_of(self, sender: str) -> Deliver:
+        """Return one node's way to the log, which its death cuts off."""
+
+        def carry(request: Request[Any]) -> None:
+            self._carry(sender, request, self.log, in_order=True)
+
+        return carry
+
     def cut_off(self, sender: str) -> None:
         """The sender died: it hears nothing more, and half of what it sent is lost."""
         self._dead.add(sender)

@@ -19,6 +19,7 @@ from actors.model.events import (
     RetriesExhausted,
 )
 from actors.model.key import TaskKey
+from actors.model.pauses import PauseSheet
 from scheduler.attempts import RunningAttempt
 from tests.simulation.history import (
     Beside,
@@ -99,9 +100,20 @@ class Recorder(StoreRecorder):
                 is_owner=owners.get(attempt.partition) is member.log._member,
                 done_before=self._done_before(running),
                 beside=beside,
+                known_paused=_is_paused(member.node.pauses.sheet, attempt.partition, key),
+                paused_ms=self._paused_ms(attempt.partition, key),
             )
         )
         return self._ids
+
+    def _paused_ms(self, partition: int, key: TaskKey) -> float:
+        """Return for how long the sheets in force have paused a key without a break."""
+        since_ms = self._now_ms()
+        for at_ms, sheet in reversed(self._world.sheets):
+            if not _is_paused(sheet, partition, key):
+                break
+            since_ms = at_ms
+        return self._now_ms() - since_ms
 
     def _excuse(self, run: _Run) -> str:
         """Why another attempt may start although this one runs."""
@@ -234,3 +246,8 @@ class Recorder(StoreRecorder):
         for run in self._runs.values():
             if run.member is member and run.running.attempt.partition == partition:
                 run.excuse = excuse
+
+
+def _is_paused(sheet: PauseSheet, partition: int, key: TaskKey) -> bool:
+    pause = sheet.of_partition(partition)
+    return pause.whole or key.ordering_id in pause.ordering_ids

@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,6 +62,29 @@ class Workload(_Part):
     on_exhausted: str = "skip"
 
 
+class DoorLoad(_Part):
+    """What is asked of relay, timer service and recurring schedules."""
+
+    messages_per_s: float = 0.0
+    message_ids: int = 25
+    """Ids that messages take turns with: the fewer, the more often one waits already."""
+    malformed: float = 0.04
+    """Share of messages whose headers cannot be used."""
+    controls_per_s: float = 0.0
+    """Records that cancel or reschedule what waits."""
+    later_per_s: float = 0.0
+    """Messages of ``send_later``."""
+    in_partitions: int = 2
+    advance_ms: int = 0
+    timers_per_s: float = 0.0
+    timer_changes_per_s: float = 0.0
+    inside: float = 0.05
+    """Share of callbacks that change their own timer."""
+    tries_max: int = 4
+    schedules: int = 0
+    schedule_changes_per_s: float = 0.0
+
+
 class Scenario(_Part):
     """One kind of run."""
 
@@ -77,6 +101,8 @@ class Scenario(_Part):
     skew_ms: int = 1_500
     """Wall clocks are off by up to this much either way."""
     workload: Workload = Workload()
+    doors: DoorLoad | None = None
+    """What is asked of the doors, where nodes have any."""
     faults: dict[str, float] = Field(default_factory=dict)
     """Kind to how many a minute, where the run's seed leaves it switched on."""
     tree: dict[str, dict[str, int]] = Field(default_factory=dict)
@@ -124,8 +150,17 @@ class Scenario(_Part):
         settings = Settings(
             tree=TreeSettings.model_validate(tree),
             group=GroupSettings.model_validate({"assignor": assignor, **group_ms}),
+            **self._door_settings(),
         )
         return settings if self.pace == 1.0 else self._slowed(settings, tree, group_ms)
+
+    def _door_settings(self) -> dict[str, Any]:
+        load = self.doors
+        if load is None:
+            return {}
+        timers = {"callback_retry_ms": 300, "callback_tries_max": load.tries_max}
+        relay = {"timing_advance_ms": load.advance_ms, "inline_bytes_max": 1_000}
+        return {"timers": timers, "relay": relay}
 
     def _slowed(
         self, settings: Settings, tree: dict[str, dict[str, int]], group_ms: dict[str, int]

@@ -72,6 +72,9 @@ def judge(world: World) -> Iterator[str]:
         wall_at_start_ms=world.wall_at_start_ms,
         attempts_max=world.scenario.workload.attempts_max,
         polled_most=world.recorder.polled_most,
+        tries_max=world.settings.timers.callback_tries_max,
+        advance_ms=world.settings.relay.timing_advance_ms,
+        letters=None if world.doors is None else world.doors.letters(),
     )
     for invariant in INVARIANTS:
         for sentence in islice(invariant(run), COMPLAINTS_MAX):

@@ -13,10 +13,12 @@ from itertools import count
 from actors.kernel.simulated import VirtualClock
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
+from actors.model.pauses import PauseSheet
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
+from tests.simulation.door_history import DoorEntry
 from tests.simulation.execution import ProcessKilled
 from tests.simulation.faults import FaultInjector
 from tests.simulation.history import Asked, Happened, History, Stopped
@@ -26,6 +28,7 @@ from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
+from tests.simulation.world_doors import open_doors
 
 START_MS = 1_767_225_600_000
 CHECK_MS = 1_000.0
@@ -48,6 +51,7 @@ class World:
         self.network = Network(self.clock, self._fork())
         self.broker = MemoryBroker(scenario.partitions, self.clock, self.network.to_log)
         self.data = MemoryStores()
+        self.sheets: list[tuple[float, PauseSheet]] = []
         self.truth = Truth(self.broker, self.data, self.settings.tree.execution.row_bytes_max)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
@@ -56,6 +60,7 @@ class World:
         self._clocks: dict[str, NodeClock] = {}
         self._starts: dict[str, int] = {}
         self._rejoining: dict[str, float] = {}
+        self.doors = open_doors(self, scenario.doors, self._fork)
         self._site = Site(
             broker=self.broker,
             data=self.data,
@@ -69,6 +74,7 @@ class World:
             observer=self.recorder,
             trace=self.trace,
             pace=scenario.pace,
+            doors=None if self.doors is None else self.doors.site,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
@@ -85,6 +91,8 @@ class World:
             self.start_member()
         self.driver.begin(busy_ms)
         self.faults.begin(busy_ms)
+        if self.doors is not None:
+            self.doors.workload.begin(busy_ms)
         self._sample()
         self._run_until(busy_ms)
         self._make_peace()
@@ -94,6 +102,8 @@ class World:
         for member in self.members:
             self.stop_member(member)
         self._run_until(self.now_ms() + self.scenario.paced(10_000.0))
+        for member in self.members:
+            member.end()
 
     def counts(self) -> Counter[str]:
         """Return how often each kind of fault was injected, and each strange thing met."""
@@ -101,8 +111,10 @@ class World:
         return sum((source.counts for source in sources), Counter(self.faults.counts))
 
     def _make_peace(self) -> None:
-        """End every fault; what is gone comes back."""
+        """End every fault; what is gone comes back, what is paused goes on."""
         self.network.clear()
+        self.data.pauses = PauseSheet(self.data.pauses.version + 1)
+        self.sheets.append((self.now_ms(), self.data.pauses))
         self.coordinator.come_back(sessions_renewed=True)
         self.broker.refused.clear()
         self.data.page_limit = lambda asked: asked
@@ -120,7 +132,8 @@ class World:
         unfinished = self.truth.unfinished()
         if unfinished and self.scenario.workload.on_exhausted == "block":
             self.driver.drop(self._blocked_keys())
-        return not unfinished and self.recorder.is_committed()
+        read = self.doors is None or self.doors.is_read()
+        return not unfinished and read and self.recorder.is_committed()
 
     def _blocked_keys(self) -> list[TaskKey]:
         """Return what waits for an operator: exhausted, and asked about only now and then."""
@@ -201,6 +214,10 @@ class World:
         """Keep what happened."""
         self.history.add(entry)
 
+    def note_door(self, entry: DoorEntry) -> None:
+        """Keep what was asked of a door."""
+        self.history.add(entry)
+
     def start_member(self, name: str | None = None) -> None:
         """Start a node: a machine keeps its name and clock, a process gets a new number."""
         name = name or chr(ord("a") + len(self._starts))
@@ -247,7 +264,7 @@ class World:
     def _bury(self, member: Member) -> None:
         """The process died: half of the time the group notices at once."""
         if self.rng.random() < 0.4:
-            member.log.vanish()
+            member.vanish()
         self._remove(member, "crash")
         name = member.name.partition(".")[0]
         self._rejoining.setdefault(name, 0.0)
@@ -257,8 +274,8 @@ class World:
     def _remove(self, member: Member, why: str) -> None:
         name = member.name.partition(".")[0]
         del self._members[name]
-        member.alive = False
         self.network.cut_off(member.name)
+        member.end()
         self.recorder.forget(member)
         self.note(Happened(self.now_ms(), why, member.name, self.now_ms()))
         if name in self._rejoining:

@@ -1,4 +1,4 @@
-"""Writes the pages that must agree with the code: docs/errors.md and docs/settings.md.
+"""Writes the pages that must agree with the code: errors, metrics and settings.
 
 ``make docs`` runs it; tests/tidy/test_docs.py fails where a page is not what it would write.
 """
@@ -17,6 +17,11 @@ from pydantic.fields import FieldInfo
 from actors.model import errors
 from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
 from scheduler.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
+from tests.tidy.cli_page import cli_page
+from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
+from tests.tidy.http_page import http_page
+from tests.tidy.metrics_page import metrics_page
+from tests.tidy.openapi_page import openapi_page
 from tests.tidy.source import ROOT
 
 _BRANCHES: dict[type[HourhandError], str] = {
@@ -166,7 +171,17 @@ def _one_line(text: str | None) -> str:
     return " ".join((text or "").split()).replace("``", "`").replace("|", "\\|")
 
 
-PAGES = {"docs/errors.md": errors_page, "docs/settings.md": settings_page}
+PAGES = {
+    "schema/http/admin.json": openapi_page,
+    "docs/cli.md": cli_page,
+    "docs/drawings/life.svg": life_drawing,
+    "docs/drawings/pieces.svg": pieces_drawing,
+    "docs/drawings/tree.svg": tree_drawing,
+    "docs/errors.md": errors_page,
+    "docs/http.md": http_page,
+    "docs/metrics.md": metrics_page,
+    "docs/settings.md": settings_page,
+}
 """Every generated page with the function that returns its text."""
 
 

@@ -26,6 +26,7 @@ VERBS = {
     "Lower": "Lowered",
     "Measure": "Measured",
     "Meet": "Met",
+    "Pause": "Paused",
     "Persist": "Persisted",
     "Postpone": "Postponed",
     "Record": "Recorded",

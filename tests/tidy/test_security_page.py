@@ -60,6 +60,27 @@ def test_the_rights_on_kafka_are_those_that_are_tested(
     assert written == expected
 
 
+@pytest.mark.parametrize(
+    ("part", "rights"),
+    [
+        ("relay node, beside a node's", kafka_rights.RELAY_RIGHTS),
+        ("node, Kafka alone", kafka_rights.BUCKET_NODE_RIGHTS),
+        ("client, Kafka alone", kafka_rights.BUCKET_CLIENT_RIGHTS),
+        (
+            "`hourhand migrate`, `relay --create-topics`, Kafka alone",
+            kafka_rights.BUCKET_MIGRATE_RIGHTS,
+        ),
+    ],
+)
+def test_the_rights_for_messages_are_those_that_are_tested(
+    part: str, rights: kafka_rights.Rights
+) -> None:
+    """As above, for the relay and for what waits in Kafka alone."""
+    written = _row(part, "Rights on Kafka for messages")
+
+    assert written == [", ".join(rights.get(each, ())) for each in kafka_rights.MESSAGE_PARTS]
+
+
 def test_the_rights_on_cassandra_are_those_that_are_tested() -> None:
     """Users of the tests hold these and no more."""
     node, migrate = (

@@ -1,0 +1,69 @@
+"""What relay and timers of a chaos run leave behind: what was asked, and what arrived.
+
+Plain values that the load writes down and the auditor judges; nothing of the engine is
+imported.  A moment is microseconds of CLOCK_BOOTTIME; only ``*_wall_ms`` is the wall clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that the in-topic acknowledged."""
+
+    number: int
+    key: str
+    due_wall_ms: int
+    acknowledged_wall_ms: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message on the out-topic."""
+
+    number: int
+    key: str
+    partition: int
+    offset: int
+    produced_wall_ms: int
+    """As the relay's producer stamped it."""
+    at_us: int
+    """When it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer that was asked for."""
+
+    number: int
+    interval_ms: int
+    pops: int
+    asked_wall_ms: int
+    accepted: bool
+    """Whether it was answered with 200; else it may be there or not."""
+    deleted_us: int | None = None
+    """When its deletion was answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pop:
+    """A callback."""
+
+    number: int
+    """Of the timer."""
+    sequence: int
+    at_wall_ms: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class DoorsHistory:
+    """Everything about the doors."""
+
+    sent: Sequence[Sent]
+    arrived: Sequence[Arrived]
+    timers: Sequence[Timer]
+    pops: Sequence[Pop]

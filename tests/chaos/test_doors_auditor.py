@@ -1,0 +1,76 @@
+"""The auditor of the doors finds what is planted, and excuses what a fault explains alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.doors_auditor import audit_doors
+from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
+from tests.chaos.history import Fault
+from tests.tidy.source import sources
+
+_SENT = [Sent(n, "k", 10_000, 1_000, 0, n) for n in (1, 2, 3)]
+_ARRIVED = [Arrived(n, "k", 0, n, 10_002, 10_000_000 + n) for n in (1, 2, 3)]
+_TIMERS = [Timer(7, 2_000, 2, 1_000, accepted=True)]
+_POPS = [Pop(7, n, 1_000 + 2_000 * n, 2_000_000 * n) for n in (1, 2)]
+GOOD = DoorsHistory(_SENT, _ARRIVED, _TIMERS, _POPS)
+FAULT = Fault(1, "SIGKILL of a node", "node 1", "nodes", 9_000_000, 11_000_000, 12_000_000)
+
+
+def _kinds(history: DoorsHistory, faults: Sequence[Fault] = ()) -> set[str]:
+    """Return the kinds of what nothing excuses."""
+    found = audit_doors(history, faults)
+    return {kind for kind, each in found.items() if any(one.cause is None for one in each)}
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    """Neither with a fault nor without."""
+    assert _kinds(GOOD) == _kinds(GOOD, [FAULT]) == set()
+
+
+@pytest.mark.parametrize(
+    ("history", "kind"),
+    [
+        (replace(GOOD, arrived=_ARRIVED[:2]), "relay: missing"),
+        (
+            replace(GOOD, arrived=[replace(_ARRIVED[0], produced_wall_ms=9_999), *_ARRIVED[1:]]),
+            "relay: early",
+        ),
+        (replace(GOOD, arrived=[*_ARRIVED, _ARRIVED[0]]), "relay: doubled"),
+        (
+            replace(GOOD, arrived=[replace(_ARRIVED[0], offset=9), *_ARRIVED[1:]]),
+            "relay: out of order",
+        ),
+        (replace(GOOD, pops=_POPS[:1]), "timers: missing"),
+        (replace(GOOD, pops=[replace(_POPS[0], at_wall_ms=2_999), _POPS[1]]), "timers: early"),
+        (replace(GOOD, pops=[*_POPS, _POPS[1]]), "timers: doubled"),
+        (replace(GOOD, pops=_POPS[::-1]), "timers: out of order"),
+        (replace(GOOD, timers=[replace(_TIMERS[0], deleted_us=500_000)]), "timers: after deletion"),
+    ],
+)
+def test_what_is_planted_is_found(history: DoorsHistory, kind: str) -> None:
+    """Each kind alone."""
+    assert _kinds(history) == {kind}
+
+
+@pytest.mark.parametrize(
+    "history",
+    [replace(GOOD, arrived=[*_ARRIVED, _ARRIVED[0]]), replace(GOOD, pops=[*_POPS, _POPS[1]])],
+)
+def test_a_repetition_is_excused_by_a_fault_beside_it_alone(history: DoorsHistory) -> None:
+    """One of long before or after explains nothing."""
+    hours_us = 3_600_000_000
+    long_ago = replace(FAULT, from_us=FAULT.from_us - hours_us, to_us=FAULT.to_us - hours_us)
+    later = replace(FAULT, from_us=FAULT.from_us + hours_us, to_us=FAULT.to_us + hours_us)
+
+    assert _kinds(history, [FAULT]) == set()
+    assert _kinds(history, [long_ago, later])
+
+
+def test_the_doors_auditor_shares_no_code_with_the_engine() -> None:
+    """Neither it nor the load that writes down what it reads."""
+    for source in sources("tests/chaos"):
+        if source.path.stem.startswith("doors_"):
+            strange = [each for each in source.imports if each.startswith(("actors", "scheduler"))]
+            assert not strange, f"{source.name} imports {strange}"

@@ -1,0 +1,94 @@
+"""Every Python example of every page runs, in the order of its page, as it stands there."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from scheduler import Settings, wiring
+from tests.documents.blocks import Block, blocks, python_pages
+from tests.documents.surroundings import Page
+from tests.servers.kafka import KafkaServer
+from tests.tidy.source import ROOT
+
+_WHOLE_PROGRAMS = {"README.md"}
+_NEEDS_KAFKA = 'store="kafka"'
+_NEEDS_SPARK = "scheduler.pipeline"
+
+
+def ours(name: str) -> list[Block]:
+    """Return a page's Python of ours."""
+    return [block for block in blocks(ROOT / name) if block.info == "python"]
+
+
+@pytest.mark.parametrize("name", [name for name in python_pages() if name not in _WHOLE_PROGRAMS])
+def test_the_examples_of_a_page_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, in a fresh folder; executors and tests that they define run as well."""
+    monkeypatch.chdir(tmp_path)
+    page = Page()
+
+    ran = 0
+    for block in ours(name):
+        if _NEEDS_KAFKA in block.text or _NEEDS_SPARK in block.text:
+            continue
+        page.run(block.text, name, block.line)
+        ran += 1
+
+    page.scheduler.run_due()
+    assert ran or len(ours(name)) == 1
+
+
+def test_the_first_example_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    """That of the README, as a program of its own; Ctrl-C ends it without a trace."""
+    [block] = ours("README.md")
+    (tmp_path / "program.py").write_text(block.text, encoding="utf-8")
+    program = subprocess.Popen(
+        [sys.executable, "-u", "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert program.stdout is not None
+        receipt, sent = program.stdout.readline(), program.stdout.readline()
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=30)
+    finally:
+        program.kill()
+        program.wait()
+
+    assert receipt.startswith("Receipt(key=")
+    assert sent == "sending invoice 42\n"
+    assert program.returncode == 0, said
+    assert "Traceback" not in said
+
+
+@pytest.mark.integration
+def test_the_example_on_kafka_alone_runs(
+    kafka_server: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message is taken by the broker, with no store of Hourhand's own."""
+    monkeypatch.chdir(tmp_path)
+    variables = {
+        "HOURHAND_KAFKA__BOOTSTRAP_SERVERS": kafka_server.bootstrap_servers,
+        "HOURHAND_BUCKETS__TOPIC": "documents-pending",
+        "HOURHAND_BUCKETS__GROUP_ID": "documents-pending",
+        "HOURHAND_TOPIC__NAME": "documents",
+        "HOURHAND_TOPIC__DEAD_LETTER": "documents-letters",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    wiring.migrate(Settings(log="kafka", store="kafka"))
+    [block] = [block for block in ours("docs/relay.md") if _NEEDS_KAFKA in block.text]
+    page = Page()
+    page.names["timedelta"] = timedelta
+
+    page.run(block.text, "docs/relay.md", block.line)

@@ -1,0 +1,146 @@
+"""The self-check beside every node of a simulated group: silent, but for planted faults.
+
+The group runs as in any other run; the checks look at its store without disturbing it.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.model.codec import LogRecord
+from actors.model.events import Event
+from actors.model.observed import PromiseDoubted, SelfChecked
+from actors.model.status import Completion
+from actors.ports.store import Stores
+from scheduler.adapters.memory.stores import open_memory_stores
+from scheduler.adapters.observing.checked_ports import checked_stores
+from scheduler.adapters.observing.self_check import SelfCheck
+from scheduler.attempts import RunningAttempt
+from tests.simulation.history import Sampled
+from tests.simulation.member import Member, MemberObserver
+from tests.simulation.scenario import load_scenarios
+from tests.simulation.world import World
+
+SCENARIOS = load_scenarios()
+WEATHER = ("weather", "everything", "rebalances", "crashes", "blocked", "replays", "steps", "races")
+SEEDS = range(3)
+
+
+class CheckedWorld(World):
+    """A world whose nodes have a self-check each, which watches every ordering id."""
+
+    def __init__(self, name: str, seed: int, *, loses_completions: bool = False) -> None:
+        super().__init__(SCENARIOS[name], seed)
+        self.doubts: list[PromiseDoubted] = []
+        self.looks = 0
+        self._checks: dict[str, SelfCheck] = {}
+        self._loses_completions = loses_completions
+        self._site = replace(self._site, observer=_Listening(self._site.observer, self._checks))
+
+    def start_member(self, name: str | None = None) -> None:
+        """Put a check beside the node, before its first round."""
+        before = set(self._members)
+        super().start_member(name)
+        for member in (self._members[each] for each in self._members.keys() - before):
+            check = SelfCheck(member.clock, self._told, open_memory_stores(self.data), 1.0, 1_000)
+            self._checks[member.name] = check
+            effects = member.node._effects
+            stores = checked_stores(effects.stores, check)
+            if self._loses_completions:
+                stores = _losing(stores)
+            member.node._effects = replace(effects, stores=stores)
+
+    def _told(self, event: Event) -> None:
+        self.looks += isinstance(event, SelfChecked)
+        if isinstance(event, PromiseDoubted):
+            self.doubts.append(event)
+
+
+class _Listening:
+    """``MemberObserver`` before the world's own."""
+
+    def __init__(self, observer: MemberObserver, checks: Mapping[str, SelfCheck]) -> None:
+        self._observer = observer
+        self._checks = checks
+
+    def attempt_started(self, member: Member, running: RunningAttempt, queued_ms: float) -> int:
+        """Pass on."""
+        return self._observer.attempt_started(member, running, queued_ms)
+
+    def attempt_ended(self, member: Member, number: int, ending: str) -> None:
+        """Pass on."""
+        self._observer.attempt_ended(member, number, ending)
+
+    def reported(self, member: Member, event: Event) -> None:
+        """Tell the check of the node as well."""
+        self._observer.reported(member, event)
+        self._checks[member.name].take(event)
+
+    def delivered(self, records: Sequence[LogRecord]) -> None:
+        """Pass on."""
+        self._observer.delivered(records)
+
+    def sampled(self, sample: Sampled) -> None:
+        """Pass on."""
+        self._observer.sampled(sample)
+
+
+class _LosingStatus:
+    """``StatusStore`` that acknowledges every seventh completion without writing it."""
+
+    def __init__(self, behind: object) -> None:
+        self._behind: Any = behind
+        self._count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+    def insert_completions(
+        self, partition: int, completions: Collection[Completion], write_time: int
+    ) -> "Future[None]":
+        """Lose some."""
+        self._count += 1
+        if self._count % 7 == 0:
+            completions = ()
+        written: Future[None] = self._behind.insert_completions(partition, completions, write_time)
+        return written
+
+
+def _losing(stores: Stores) -> Stores:
+    status: Any = _LosingStatus(stores.status)
+    return msgspec.structs.replace(stores, status=status)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Failing trees are part of the weather."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", WEATHER)
+def test_the_self_check_is_silent_in_bad_weather(name: str) -> None:
+    """Nodes die, pause and lose partitions, and every promise is kept as docs/promises.md says."""
+    looks = 0
+    for seed in SEEDS:
+        world = CheckedWorld(name, seed)
+        world.run()
+
+        assert world.doubts == [], f"seed {seed}"
+        looks += world.looks
+
+    assert looks > 100
+
+
+def test_the_self_check_notices_a_store_that_loses_completions() -> None:
+    """In a group that runs on as if nothing were wrong."""
+    world = CheckedWorld("calm", 1, loses_completions=True)
+    world.run()
+
+    assert {doubt.promise for doubt in world.doubts} >= {"P5"}

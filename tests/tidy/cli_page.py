@@ -1,0 +1,54 @@
+"""Writes docs/cli.md: every command with the help it gives itself."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from scheduler.doors.cli import app
+
+_COLUMNS = 96
+_HEAD = """\
+# Commands
+
+`hourhand COMMAND -h` says the same as this page, which `make docs` writes from it. Every command
+takes its settings from the environment and `hourhand.toml`, and `--set NAME=VALUE` for one of them:
+[settings](settings.md).
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a bug; also an audit that found something |
+| 2 | what was asked cannot be done |
+| 3 | the installation is not as it must be |
+| 130 | stopped by a second Ctrl-C |
+"""
+
+
+def cli_page() -> str:
+    """Return the page, commands in the order in which ``hourhand -h`` lists them."""
+    sections = [_section(context) for context in _contexts(typer.main.get_command(app), "hourhand")]
+    return "\n".join([_HEAD, *sections])
+
+
+def _contexts(
+    command: Any, name: str, parent: typer.Context | None = None
+) -> Iterator[typer.Context]:
+    """Yield what is below a command, each before its own; the root says no more than they do."""
+    settings = {
+        **command.context_settings,
+        "terminal_width": _COLUMNS,
+        "max_content_width": _COLUMNS,
+    }
+    context = typer.Context(command, info_name=name, parent=parent, **settings)
+    if parent is not None:
+        yield context
+    if isinstance(command, TyperGroup):
+        for below in command.list_commands(context):
+            yield from _contexts(command.get_command(context, below), below, context)
+
+
+def _section(context: typer.Context) -> str:
+    text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+    return f"## {context.command_path}\n\n```text\n{text}\n```\n"

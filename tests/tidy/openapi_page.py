@@ -1,0 +1,22 @@
+"""Writes ``schema/http/admin.json``: the admin API's OpenAPI description, as the code has it."""
+
+import json
+
+from actors.kernel.simulated import VirtualClock
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.admin.app import build_app
+from scheduler.admin.service import AdminPorts, AdminService
+from scheduler.settings import Settings
+from tests.unit.scheduler.admin.log_view import MemoryLogView
+
+
+def openapi_page() -> str:
+    """Return the description; nothing is asked of the installation it is made from."""
+    clock = VirtualClock(0)
+    broker = MemoryBroker(1, clock)
+    stores = open_memory_stores(MemoryStores())
+    ports = AdminPorts(MemoryWriter(broker), stores, MemoryLogView(broker), clock)
+    described = build_app(AdminService(Settings(), ports)).openapi()
+    return json.dumps(described, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
