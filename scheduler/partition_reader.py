@@ -5,7 +5,7 @@ Decides what is read together.  What a row, its completion and its attempts say 
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
@@ -18,6 +18,8 @@ from actors.ports.store import Stores, TaskPage
 from scheduler.task_state import TaskView, view_of
 
 _READ_TIMEOUT_S = 30.0
+_EMPTY_HOURS_MAX = 32
+"""Hours asked for at once where those before were empty; one that is full may be very large."""
 
 _T = TypeVar("_T")
 
@@ -25,7 +27,8 @@ _T = TypeVar("_T")
 class PartitionReader:
     """One partition's tasks of a range, in key order, a page at a time.
 
-    The first reads of all partitions are asked for before any is awaited.
+    The first reads of all partitions are asked for before any is awaited: what is known of an
+    owner when a reader is made, the first page when its tasks are asked for.
     """
 
     def __init__(
@@ -40,54 +43,74 @@ class PartitionReader:
         self._claim: Future[Claim | None] = stores.ownership.read_watermark(partition)
 
     def views(self, ordering_id: str | None) -> Iterator[TaskView]:
-        """Yield the tasks of the range, or those of one ordering id."""
+        """Return the tasks of the range, or those of one ordering id."""
         claim = wait_for(self._claim)
         start = self._start
+        swept: Iterator[TaskView] = iter(())
         if claim is not None:
             # Hours before this have no rows any more, only completions.
             swept_ms = min(claim.watermark.tasks_swept_until_ms, self._to_ms)
             kept_ms = claim.watermark.statuses_swept_until_ms
-            yield from self._swept_views(ordering_id, kept_ms, swept_ms)
+            swept = self._swept_views(ordering_id, kept_ms, swept_ms)
             start = max(start, first_key_at(swept_ms))
-        for tasks in self._pages(ordering_id, start):
-            yield from self._row_views(tasks, ordering_id)
+        pages = self._pages(ordering_id, start)
+        return chain(
+            swept, (view for tasks in pages for view in self._row_views(tasks, ordering_id))
+        )
 
     def rows_from_open(self, ordering_id: str | None) -> Iterator[StoredTask]:
-        """Yield the rows of the range from the first one on that may be open."""
+        """Return the rows of the range from the first one on that may be open."""
         claim = wait_for(self._claim)
         start = self._start
         if claim is not None:
             mark = claim.watermark
             open_ms = min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
             start = max(start, first_key_at(open_ms))
-        if start.scheduled_ms < self._to_ms:
-            for tasks in self._pages(ordering_id, start):
-                yield from tasks
+        if start.scheduled_ms >= self._to_ms:
+            return iter(())
+        return chain.from_iterable(self._pages(ordering_id, start))
 
     def _swept_views(
         self, ordering_id: str | None, kept_ms: int, swept_ms: int
     ) -> Iterator[TaskView]:
         first_ms = max(self._start.scheduled_ms, kept_ms)
-        for hour_ms in range(hour_of(first_ms), swept_ms, HOUR_MS):
-            start = max(self._start, first_key_at(hour_ms))
-            end = first_key_at(min(hour_ms + HOUR_MS, swept_ms))
-            completions = self._status.load_completions(self._partition, start, end)
-            attempts = self._status.load_attempts(self._partition, start, end)
-            attempts_by_key = by_key(wait_for(attempts))
-            for completion in wait_for(completions):
-                key = completion.key
-                if ordering_id is None or key.ordering_id == ordering_id:
-                    ended = attempts_by_key.get(key, ())
-                    yield view_of(key, self._partition, None, completion, ended)
+        hours = iter(range(hour_of(first_ms), swept_ms, HOUR_MS))
+        at_once = 1
+        while asked := [self._ask_hour(each, swept_ms) for each in islice(hours, at_once)]:
+            is_empty = True
+            for completions, attempts in asked:
+                attempts_by_key = by_key(wait_for(attempts))
+                for completion in wait_for(completions):
+                    is_empty = False
+                    key = completion.key
+                    if ordering_id is None or key.ordering_id == ordering_id:
+                        ended = attempts_by_key.get(key, ())
+                        yield view_of(key, self._partition, None, completion, ended)
+            at_once = min(2 * at_once, _EMPTY_HOURS_MAX) if is_empty else 1
+
+    def _ask_hour(
+        self, hour_ms: int, swept_ms: int
+    ) -> "tuple[Future[Sequence[Completion]], Future[Sequence[AttemptRecord]]]":
+        start = max(self._start, first_key_at(hour_ms))
+        end = first_key_at(min(hour_ms + HOUR_MS, swept_ms))
+        completions = self._status.load_completions(self._partition, start, end)
+        return completions, self._status.load_attempts(self._partition, start, end)
 
     def _pages(self, ordering_id: str | None, start: TaskKey) -> Iterator[Sequence[StoredTask]]:
+        """Return the pages from ``start`` on; the first is asked for now."""
+        return self._pages_after(ordering_id, start, self._page(ordering_id, start))
+
+    def _pages_after(
+        self, ordering_id: str | None, start: TaskKey, asked: "Future[TaskPage]"
+    ) -> Iterator[Sequence[StoredTask]]:
         while True:
-            page = wait_for(self._page(ordering_id, start))
+            page = wait_for(asked)
             if page.tasks:
                 yield page.tasks
                 start = page.tasks[-1].key
             if page.complete:
                 return
+            asked = self._page(ordering_id, start)
 
     def _page(self, ordering_id: str | None, start: TaskKey) -> "Future[TaskPage]":
         if ordering_id is None:

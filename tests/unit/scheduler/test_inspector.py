@@ -32,6 +32,18 @@ class Installation:
             partition = partition_of(task.key.ordering_id, PARTITIONS)
             self.stores.schedule.insert_tasks(partition, [task], 1).result(timeout=1)
 
+    def sweep(self, partition: int, *, tasks_until_ms: int, statuses_until_ms: int) -> None:
+        """Have an owner say how far it has removed rows and completions."""
+        ownership = self.stores.ownership
+        claim = ownership.claim(partition, NOW_MS).result(timeout=1)
+        mark = Watermark(
+            NOW_MS,
+            NOW_MS,
+            tasks_swept_until_ms=tasks_until_ms,
+            statuses_swept_until_ms=statuses_until_ms,
+        )
+        ownership.save_watermark(partition, claim.epoch, mark).result(timeout=1)
+
     def complete(self, completion: Completion) -> None:
         """Store a completion where it belongs."""
         partition = partition_of(completion.key.ordering_id, PARTITIONS)
@@ -198,14 +210,7 @@ def test_closed_tasks_whose_rows_are_swept_are_listed_too(ordering_id: str | Non
     for key in swept:
         installation.complete(a_completion(key=key))
     installation.insert(a_stored_task())
-    claim = installation.stores.ownership.claim(partition, NOW_MS).result(timeout=1)
-    installation.stores.ownership.save_watermark(
-        partition,
-        claim.epoch,
-        Watermark(
-            NOW_MS, NOW_MS, tasks_swept_until_ms=HOUR_0, statuses_swept_until_ms=HOUR_0 - HOUR_MS
-        ),
-    ).result(timeout=1)
+    installation.sweep(partition, tasks_until_ms=HOUR_0, statuses_until_ms=HOUR_0 - HOUR_MS)
 
     listing = installation.list(ordering_id=ordering_id)
 
@@ -214,6 +219,21 @@ def test_closed_tasks_whose_rows_are_swept_are_listed_too(ordering_id: str | Non
         (swept[1], TaskState.SUCCESS),
         (a_key(), TaskState.PENDING),
     ]
+
+
+def test_what_was_swept_is_listed_across_long_stretches_without_tasks() -> None:
+    """Each hour once, however many are asked for together."""
+    installation = Installation()
+    partition = partition_of("customer-7", PARTITIONS)
+    hours_ago = [400, 399, 300, 299, 298, 200, 77, 12, 1]
+    swept = [a_key(due_in_ms=-hours * HOUR_MS) for hours in hours_ago]
+    for key in swept:
+        installation.complete(a_completion(key=key))
+    installation.sweep(partition, tasks_until_ms=HOUR_0, statuses_until_ms=HOUR_0 - 500 * HOUR_MS)
+
+    listing = installation.list(from_ms=NOW_MS - 600 * HOUR_MS)
+
+    assert [view.key for view in listing.tasks] == swept
 
 
 def test_open_tasks_are_listed_from_the_first_that_may_be_open() -> None:
