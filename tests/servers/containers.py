@@ -29,6 +29,8 @@ _TAIL_LINES = 25
 if "TESTCONTAINERS_RYUK_DISABLED" not in os.environ:
     testcontainers_config.ryuk_disabled = True
 
+_PROTOCOLS = "CONTROLLER:PLAINTEXT,INSIDE:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+
 
 class ServerContainer(ServerProcess):
     """One server in a container, published on a port of this machine that is chosen here."""
@@ -135,9 +137,12 @@ class KafkaContainerServer(KafkaServer):
         properties = {
             **self._configuration(1),
             "controller.quorum.voters": "1@localhost:9093",
-            "listeners": f"PLAINTEXT://:{inside},CONTROLLER://:9093",
-            # Clients are told where the port is published, and find it there.
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://:{inside},INSIDE://:9094,CONTROLLER://:9093",
+            # Clients are told where the port is published, and find it there.  The broker, which
+            # marks the ends of transactions over a connection to itself, would not.
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},INSIDE://localhost:9094",
+            "listener.security.protocol.map": _PROTOCOLS,
+            "inter.broker.listener.name": "INSIDE",
             "log.dirs": "/var/lib/kafka/data",
         }
         return {
