@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from scheduler.timers.service import TimerService
 from scheduler.timers.timer import TimerRule
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.own_settings import QUICK_GROUP, own_settings
 
 WAIT_S = 60.0
 TOKEN = "t" * 32
@@ -79,20 +79,8 @@ class Asking:
 @pytest.fixture(scope="module")
 def settings(kafka_server: KafkaServer, cassandra_server: CassandraServer) -> Settings:
     """An installation of this module's own."""
-    name = f"admin_{uuid.uuid4().hex[:12]}"
-    settings = Settings(
-        log="kafka",
-        store="cassandra",
-        topic={"name": name, "dead_letter": f"{name}-letters", "partitions": 4},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-        kafka={"bootstrap_servers": kafka_server.bootstrap_servers},
-        cassandra={
-            "contact_points": tuple(cassandra_server.addresses),
-            "port": cassandra_server.port,
-            "keyspace": name,
-        },
-        admin={"port": 0, "write_tokens": {"ann": TOKEN}},
-    )
+    admin = {"port": 0, "write_tokens": {"ann": TOKEN}}
+    settings = own_settings(kafka_server, cassandra_server, "admin", group=QUICK_GROUP, admin=admin)
     wiring.migrate(settings)
     return settings
 

@@ -5,7 +5,6 @@ wrongly.
 """
 
 import threading
-import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,6 +22,7 @@ from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.own_settings import QUICK_GROUP, own_settings
 
 pytestmark = pytest.mark.integration
 
@@ -52,19 +52,7 @@ def a_recorder(expected: int) -> type[Recorder]:
 @pytest.fixture
 def settings(kafka_server: KafkaServer, cassandra_server: CassandraServer) -> Settings:
     """Name a topic, a group and a keyspace that no other test has."""
-    name = f"engine_{uuid.uuid4().hex[:12]}"
-    return Settings(
-        log="kafka",
-        store="cassandra",
-        topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 4},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-        kafka={"bootstrap_servers": kafka_server.bootstrap_servers},
-        cassandra={
-            "contact_points": tuple(cassandra_server.addresses),
-            "port": cassandra_server.port,
-            "keyspace": name,
-        },
-    )
+    return own_settings(kafka_server, cassandra_server, "engine", group=QUICK_GROUP)
 
 
 @pytest.fixture

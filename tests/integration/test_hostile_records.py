@@ -20,6 +20,7 @@ from scheduler import Scheduler, Settings, Task, wiring
 from tests.fuzz.records import corpus, hostile_record
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.own_settings import own_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -40,22 +41,6 @@ class Events:
         """Keep the event where it is one."""
         if isinstance(event, TreeRebuilt):
             self.rebuilt.append(event)
-
-
-def _settings(kafka: KafkaServer, cassandra: CassandraServer) -> Settings:
-    name = f"hostile_{uuid.uuid4().hex[:12]}"
-    return Settings(
-        log="kafka",
-        store="cassandra",
-        topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": PARTITIONS},
-        group={"id": name},
-        kafka={"bootstrap_servers": kafka.bootstrap_servers},
-        cassandra={
-            "contact_points": tuple(cassandra.addresses),
-            "port": cassandra.port,
-            "keyspace": name,
-        },
-    )
 
 
 def _write(settings: Settings) -> int:
@@ -111,7 +96,7 @@ def test_p10_hostile_records_harm_nothing_on_real_servers(
 ) -> None:
     """Two thousand of them, before and beside the good tasks."""
     settings, ran, enough = (
-        _settings(kafka_server, cassandra_server),
+        own_settings(kafka_server, cassandra_server, "hostile", partitions=PARTITIONS),
         list[str](),
         threading.Event(),
     )

@@ -1,6 +1,5 @@
 """Exact counts of pops through everything that can happen to the nodes, on real servers."""
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,10 @@ from rich.console import Console
 
 from examples.demo_doors.stage import Stage
 from examples.demo_doors.timers import POPS, READY_LINE, VARIABLES, Endpoint, make_timers
-from scheduler import Settings, wiring
+from scheduler import wiring
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.own_settings import QUICK_GROUP, own_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -30,19 +30,7 @@ def stage(
     kafka_server: KafkaServer, cassandra_server: CassandraServer, tmp_path: Path
 ) -> Iterator[Stage]:
     """An installation of its own, and no node left behind."""
-    name = f"pops_{uuid.uuid4().hex[:12]}"
-    settings = Settings(
-        log="kafka",
-        store="cassandra",
-        topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 4},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-        kafka={"bootstrap_servers": kafka_server.bootstrap_servers},
-        cassandra={
-            "contact_points": tuple(cassandra_server.addresses),
-            "port": cassandra_server.port,
-            "keyspace": name,
-        },
-    )
+    settings = own_settings(kafka_server, cassandra_server, "pops", group=QUICK_GROUP)
     wiring.migrate(settings)
     stage = Stage(Console(quiet=True), tmp_path, settings)
     yield stage
