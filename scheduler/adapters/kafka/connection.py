@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from actors.model.errors import (
@@ -149,6 +149,22 @@ def translated(
         f"Kafka at {settings.kafka.bootstrap_servers} failed while {what}:"
         f" {error.name()}: {error.str()}" + (f". {advice}" if advice else "")
     )
+
+
+def bounds_of(
+    consumer: Any, settings: Settings, topic: str, partition: int, last_error: LastError
+) -> tuple[int, int]:
+    """Return the first offset there is of a partition, and the one that comes next.
+
+    Asks the broker; TopicMissing, LogUnavailable.
+    """
+    asked = TopicPartition(topic, partition)
+    timeout_s = settings.kafka.connect_timeout_ms / 1000
+    try:
+        first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)
+    except KafkaException as error:
+        raise translated(error.args[0], settings, last_error, f"reading {topic!r}") from error
+    return int(first), int(end)
 
 
 def describe_topic(

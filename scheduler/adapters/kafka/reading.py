@@ -6,13 +6,14 @@ Decides nothing about what is read: whoever asks keeps the offsets.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
+    bounds_of,
     describe_topic,
     opened,
     shared_properties,
@@ -38,7 +39,12 @@ class KafkaTopicReader:
         """Return, by partition, the first offset there is and the one that comes next."""
         admin = admin_client(self._settings, self._last_error)
         described = describe_topic(self._settings, self._topic, admin, self._last_error)
-        return {each.id: self._bounds(each.id) for each in described.partitions}
+        return {
+            each.id: bounds_of(
+                self._consumer, self._settings, self._topic, each.id, self._last_error
+            )
+            for each in described.partitions
+        }
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         """Yield the records with ``start`` <= offset < ``end``, in order and in pieces."""
@@ -84,15 +90,6 @@ class KafkaTopicReader:
             elif error.fatal():
                 raise self._failure(error)
         return records, start
-
-    def _bounds(self, partition: int) -> tuple[int, int]:
-        asked = TopicPartition(self._topic, partition)
-        timeout_s = self._settings.kafka.connect_timeout_ms / 1000
-        try:
-            first, end = self._consumer.get_watermark_offsets(asked, timeout=timeout_s)
-        except KafkaException as error:
-            raise self._failure(error.args[0]) from error
-        return int(first), int(end)
 
     def _failure(self, error: KafkaError) -> Exception:
         return translated(error, self._settings, self._last_error, f"reading {self._topic!r}")

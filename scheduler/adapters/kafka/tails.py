@@ -8,7 +8,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors.model.errors import LogUnavailable
-from scheduler.adapters.kafka.connection import LastError, opened, shared_properties, translated
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    bounds_of,
+    opened,
+    shared_properties,
+    translated,
+)
 from scheduler.settings import Settings
 
 _OFFSETS = 64
@@ -39,13 +45,7 @@ class TailReader:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset there is and the one that comes next; LogUnavailable."""
-        asked = TopicPartition(self._topic, partition)
-        timeout_s = self._settings.kafka.connect_timeout_ms / 1000
-        try:
-            first, end = self._consumer.get_watermark_offsets(asked, timeout=timeout_s)
-        except KafkaException as error:
-            raise self._failure(error.args[0]) from error
-        return int(first), int(end)
+        return bounds_of(self._consumer, self._settings, self._topic, partition, self._last_error)
 
     def committed(self, partitions: int) -> list[int | None]:
         """Return the group's next offset of each partition, None where it has none."""
