@@ -7,6 +7,7 @@ the figures say: a goal that is not met is a result, not a failure.
 import argparse
 import sys
 import time
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -65,6 +66,7 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
         sys.stderr.write("*** Something else runs here: these figures will be too low.\n")
     where = {"machine": machine(), "commit": commit(), "version": version.name}
     rows: list[report.Row] = []
+    failed: list[str] = []
     curves: dict[str, list[tuple[float, float]]] = {}
     with open_servers(
         BUILD / "servers",
@@ -74,21 +76,33 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
         bench = Bench(servers, version, wanted, curves)
         with bench.kept:
             for family in catalogue.FAMILIES:
-                if wanted & set(family.MEASURES):
+                if not wanted & set(family.MEASURES):
+                    continue
+                try:
                     rows += _taken(bench, family, where)
-                    # After each family: what was measured is kept, whatever comes.
-                    report.write_results(results, rows, curves)
+                except Exception:  # noqa: BLE001 - told below, whole
+                    # What one family breaks is told, and the others are still measured.
+                    failed.append(_name(family))
+                    bench.say(f"{_name(family)} failed:\n{traceback.format_exc()}")
+                # After each family: what was measured is kept, whatever comes.
+                report.write_results(results, rows, curves)
     report.show(rows)
     if version is sizes.QUICK:
         sys.stderr.write(f"Only with BENCH=full: {'; '.join(sizes.ONLY_FULL)}.\n")
     sys.stderr.write(f"{time.monotonic() - began_s:.0f} s; results are in {results}\n")
-    return 0
+    if failed:
+        sys.stderr.write(f"*** Not measured, as told above: {', '.join(failed)}\n")
+    return 1 if failed else 0
+
+
+def _name(family: ModuleType) -> str:
+    return family.__name__.rpartition(".")[2]
 
 
 def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[report.Row]:
     began_s = time.monotonic()
     lines: list[Line] = family.run(bench)
-    bench.say(f"{family.__name__.rpartition('.')[2]} took {time.monotonic() - began_s:.0f} s")
+    bench.say(f"{_name(family)} took {time.monotonic() - began_s:.0f} s")
     return [line.as_json(**where) for line in lines]
 
 

@@ -1,8 +1,7 @@
 """An installation whose watermark was held for days by one ordering id that never succeeds."""
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey

@@ -1,12 +1,16 @@
-"""The benchmark's harness on the embedded default, so that it does not rot: node, client, store."""
+"""The benchmark's harness on the embedded default, so that it does not rot."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.families import throughput
+from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
+from scheduler import Settings, wiring
+from scheduler.inspector import Inspector, TaskState
+from scheduler.settings import EmbeddedSettings
 
 
 def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:
@@ -19,3 +23,27 @@ def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:
     assert line.measure == "embedded"
     assert line.figure.value > 0
     assert line.met is None, "no rival was there to judge it by"
+
+
+def test_an_id_is_left_blocked_for_days(tmp_path: Path) -> None:
+    """What startup is measured over: one open task, and finished ones in every hour after it."""
+    settings = Settings(embedded=EmbeddedSettings(folder=tmp_path / "data"))
+
+    block_one_id(settings, days=1)
+
+    stores = wiring.open_stores(settings)
+    try:
+        inspector = Inspector(stores, settings.topic.partitions)
+        found = inspector.list_tasks(
+            from_ms=0, to_ms=2**41, limit=10, states=[TaskState.PENDING]
+        ).tasks
+        marks = [
+            claim.watermark.watermark_ms
+            for partition in range(settings.topic.partitions)
+            if (claim := stores.ownership.read_watermark(partition).result(10)) is not None
+        ]
+    finally:
+        stores.close()
+    (blocked,) = found
+    assert blocked.key.ordering_id == BLOCKED_ID
+    assert marks == [blocked.key.scheduled_ms] * settings.topic.partitions
