@@ -8,6 +8,7 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -99,6 +100,12 @@ class Figures:
             AttemptStarted: self._start,
             AttemptFinished: self._finish,
             TaskClosed: self._close,
+        }
+        for kind, take in self._rare_takers().items():
+            self._takers[kind] = partial(self._locked, take)
+
+    def _rare_takers(self) -> dict[type, Callable[[Any], None]]:
+        return {
             CommandDecided: self._decide,
             RetriesExhausted: self._exhaust,
             PartitionLoadReported: self._load,
@@ -117,8 +124,11 @@ class Figures:
         """Take note of an event."""
         take = self._takers.get(event.__class__)
         if take is not None:
-            with self._lock:
-                take(event)
+            take(event)
+
+    def taker(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        """Return what takes note of the events of a class."""
+        return self._takers.get(kind)
 
     def partition(self, number: int) -> PartitionFigures:
         """Return a copy of a partition's figures."""
@@ -134,25 +144,46 @@ class Figures:
             found = [(key, partition, each) for key, (partition, each) in self._troubled.items()]
         return sorted(found, key=lambda each: each[2].since_ms)
 
-    # Events, under the lock.
-
     def _of(self, partition: int) -> PartitionFigures:
         found = self._partitions.get(partition)
-        if found is None:
-            found = self._partitions[partition] = PartitionFigures()
-        return found
+        return found or self._partitions.setdefault(partition, PartitionFigures())
+
+    # Once per task, and without the lock: no thread comes between the reading and the writing
+    # of ``+= 1`` (see ``observing/cells.py``).
 
     def _start(self, event: AttemptStarted) -> None:
-        figures = self._of(event.partition)
+        figures = self._partitions.get(event.partition) or self._of(event.partition)
         figures.started += 1
         figures.lateness[bisect_left(LATENESS_MS, event.delay_ms)] += 1
 
     def _finish(self, event: AttemptFinished) -> None:
-        figures = self._of(event.partition)
-        if event.result in (AttemptResult.SUCCESS, AttemptResult.DROPPED):
+        figures = self._partitions.get(event.partition) or self._of(event.partition)
+        if event.result is AttemptResult.SUCCESS or event.result is AttemptResult.DROPPED:
             figures.succeeded += 1
             return
         figures.failed += 1
+        with self._lock:
+            self._trouble(event)
+
+    def _close(self, event: TaskClosed) -> None:
+        figures = self._partitions.get(event.partition) or self._of(event.partition)
+        closed, result = figures.closed, event.result._value_
+        try:
+            closed[result] += 1
+        except KeyError:
+            closed.setdefault(result, 0)
+            closed[result] += 1
+        if self._troubled:
+            with self._lock:
+                self._troubled.pop(event.key, None)
+
+    # The others, under the lock.
+
+    def _locked(self, take: Callable[[Any], None], event: Event) -> None:
+        with self._lock:
+            take(event)
+
+    def _trouble(self, event: AttemptFinished) -> None:
         known = self._troubled.get(event.key)
         error = event.error_class or event.result.value
         if known is not None:
@@ -177,12 +208,6 @@ class Figures:
             self._troubled[key] = (partition, trouble)
         else:
             self._forgotten += 1
-
-    def _close(self, event: TaskClosed) -> None:
-        closed = self._of(event.partition).closed
-        closed[event.result.value] = closed.get(event.result.value, 0) + 1
-        if self._troubled:
-            self._troubled.pop(event.key, None)
 
     def _decide(self, event: CommandDecided) -> None:
         if self._troubled and event.outcome.value == "applied":

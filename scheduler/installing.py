@@ -15,6 +15,7 @@ from actors.ports.telemetry import Telemetry
 from actors.ports.transfer import UNFINISHED
 from scheduler import wiring
 from scheduler.client import ClientPorts
+from scheduler.composite_telemetry import CompositeTelemetry
 from scheduler.observation import Observation
 from scheduler.own_kinds import OwnKinds, open_caller
 from scheduler.settings import Settings
@@ -52,7 +53,7 @@ def open_installation(settings: Settings, telemetry: Telemetry | None) -> Instal
         count = agreed_partition_count(writer, stores.ownership, settings)
         log = observation.log(wiring.open_log(settings, clock))
         if feed is not None:
-            stores, telemetry = feed.around(stores), wiring.both(telemetry, feed)
+            stores, telemetry = feed.around(stores), CompositeTelemetry(telemetry, feed)
         writer = observation.writer(writer)
         return Installation(clock, observation, telemetry, writer, stores, log, count)
     except BaseException:

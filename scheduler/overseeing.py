@@ -8,10 +8,10 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
-from actors.model.events import Event
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
+from scheduler.composite_telemetry import CompositeTelemetry
 from scheduler.figures import Figures
 from scheduler.node import Node
 from scheduler.reporting import Reported, Reporter
@@ -20,7 +20,7 @@ from scheduler.tallying import Tallies
 
 
 class Oversight:
-    """Figures, counts and reports of one node; implements ``Telemetry``."""
+    """Figures, counts and reports of one node."""
 
     def __init__(self, settings: Settings, stores: Stores, clock: Clock) -> None:
         self._settings = settings
@@ -28,12 +28,9 @@ class Oversight:
         self._clock = clock
         self._figures = Figures(clock)
         self._tallies = Tallies(stores.tallies)
+        self.telemetry = CompositeTelemetry(self._figures, self._tallies)
+        """What is to be told of events."""
         self.reporter: Reporter | None = None
-
-    def emit(self, event: Event) -> None:
-        """Take note of an event."""
-        self._figures.emit(event)
-        self._tallies.emit(event)
 
     def watch(self, node: Node, runner: Runner, lease_ends_ms: Callable[[], float]) -> None:
         """Speak for this node from ``start`` on."""

@@ -20,9 +20,9 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 from actors.ports.telemetry import Telemetry
-from scheduler import wiring
 from scheduler.client import ClientPorts, SchedulerClient
 from scheduler.collector import calm_collector
+from scheduler.composite_telemetry import CompositeTelemetry
 from scheduler.executor_path import checked_factory
 from scheduler.health import Dispatching, NodeProbes
 from scheduler.installing import open_installation, own_kinds_of
@@ -65,7 +65,7 @@ class Scheduler(SchedulerClient):
         self._opened = opened = open_installation(settings, telemetry)
         clock, stores, log = opened.clock, opened.stores, opened.log
         self._oversight = Oversight(settings, stores, clock)
-        telemetry = wiring.both(opened.telemetry, self._oversight)
+        telemetry = CompositeTelemetry(opened.telemetry, self._oversight.telemetry)
         ports = ClientPorts(opened.writer, lambda: stores, clock, telemetry)
         super().__init__(settings, ports)
         lease = Lease(clock, log.lease_ends_ms)

@@ -7,9 +7,9 @@ them, and nothing is decided by them.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import CommandKind
@@ -55,29 +55,46 @@ class Tallies:
         """Of partitions whose stored offset was read: records below it are counted."""
         self._saves: dict[int, int] = {}
         self._forgotten_ms: dict[int, int] = {}
+        self._takers: dict[type, Callable[[Any], None]] = {
+            TasksStored: self._count_stored,
+            TaskClosed: self._count_closed,
+            CommandDecided: self._decide,
+            PartitionRevoked: self._forget_changes,
+            PartitionLost: self._forget_changes,
+        }
 
     def emit(self, event: Event) -> None:
         """Count what an event says."""
-        match event:
-            case TasksStored(partition=partition, last_offset=last_offset):
-                with self._lock:
-                    if last_offset >= self._known_offsets.get(partition, 0):
-                        change = self._change(partition)
-                        change.store(event.scheduled_ms)
-                        change.counted_offset = max(change.counted_offset, last_offset + 1)
-            case TaskClosed(partition=partition, key=key, result=result):
-                with self._lock:
-                    self._change(partition).close(key.scheduled_ms, result)
-            case CommandDecided(outcome=CommandOutcome.APPLIED):
-                with self._lock:
-                    result = _CLOSED_BY[event.kind]
-                    self._change(event.partition).close(event.key.scheduled_ms, result)
-            case PartitionRevoked() | PartitionLost():
-                with self._lock:
-                    self._known_offsets.pop(event.partition, None)
-                    self._changes.pop(event.partition, None)
-            case _:
-                pass
+        take = self._takers.get(event.__class__)
+        if take is not None:
+            take(event)
+
+    def taker(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        """Return what counts the events of a class."""
+        return self._takers.get(kind)
+
+    def _count_stored(self, event: TasksStored) -> None:
+        partition, last_offset = event.partition, event.last_offset
+        with self._lock:
+            if last_offset >= self._known_offsets.get(partition, 0):
+                change = self._change(partition)
+                change.store(event.scheduled_ms)
+                change.counted_offset = max(change.counted_offset, last_offset + 1)
+
+    def _count_closed(self, event: TaskClosed) -> None:
+        with self._lock:
+            self._change(event.partition).close(event.key.scheduled_ms, event.result)
+
+    def _decide(self, event: CommandDecided) -> None:
+        if event.outcome is CommandOutcome.APPLIED:
+            with self._lock:
+                result = _CLOSED_BY[event.kind]
+                self._change(event.partition).close(event.key.scheduled_ms, result)
+
+    def _forget_changes(self, event: PartitionRevoked | PartitionLost) -> None:
+        with self._lock:
+            self._known_offsets.pop(event.partition, None)
+            self._changes.pop(event.partition, None)
 
     def begin(self, partition: int, counted_offset: int) -> None:
         """Count no record below this again: what the store said when the partition was taken."""

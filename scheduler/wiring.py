@@ -235,13 +235,6 @@ def build_telemetry(settings: Settings) -> Telemetry:
     return LoggingTelemetry()
 
 
-def both(first: Telemetry, second: Telemetry) -> Telemetry:
-    """Return what hands every event to two telemetries."""
-    from scheduler.adapters.telemetry import CompositeTelemetry
-
-    return CompositeTelemetry(first, second)
-
-
 def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
     """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import msgspec
 
-from actors.model.bucket import hour_of
+from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.status import CompletionResult
 
 MINUTE_MS = 60_000
@@ -18,7 +18,7 @@ MINUTES = 60
 SECONDS = 60
 
 
-class HourTally(msgspec.Struct, array_like=True):
+class HourTally(msgspec.Struct, array_like=True, gc=False):
     """The counts of one hour of one partition, or a change of them."""
 
     open: dict[int, int] = {}
@@ -58,9 +58,10 @@ class TallyChange:
 
     def close(self, scheduled_ms: int, result: CompletionResult) -> None:
         """Count a key that was closed, or opened again."""
-        hour = self._hour(scheduled_ms)
+        hour = self.hours.get(scheduled_ms - scheduled_ms % HOUR_MS) or self._hour(scheduled_ms)
         _count(hour, scheduled_ms, 1 if result is CompletionResult.REOPENED else -1)
-        hour.closed[result.value] = hour.closed.get(result.value, 0) + 1
+        name = result._value_
+        hour.closed[name] = hour.closed.get(name, 0) + 1
 
     def _hour(self, time_ms: int) -> HourTally:
         hour_ms = hour_of(time_ms)

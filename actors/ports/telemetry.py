@@ -1,5 +1,6 @@
 """The one way out for everything worth knowing."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from actors.model.events import Event
@@ -11,6 +12,16 @@ class Telemetry(Protocol):
 
     def emit(self, event: Event) -> None:
         """Take note of something that happened."""
+
+
+class SelectiveTelemetry(Telemetry, Protocol):
+    """Takes some events only; told apart beforehand, all others cost nothing."""
+
+    def taker(self, kind: type[Event]) -> Callable[[Event], None] | None:
+        """Return what takes the events of a class, asked once; None where nothing does.
+
+        What is returned may raise: whoever asked shields the emitter.
+        """
 
 
 class Feed(Telemetry, Protocol):

@@ -1,4 +1,4 @@
-"""Events as lines of the program's log, and one telemetry made of several.
+"""Events as lines of the program's log.
 
 Decides which logger and level an event has: what happens once per task is DEBUG, what an
 operator should look at is WARNING or above.  The logger is named after the role that tells
@@ -54,7 +54,6 @@ from actors.model.observed import (
     TransactionCommitted,
 )
 from actors.model.status import AttemptResult
-from actors.ports.telemetry import Telemetry
 
 _NEVER = 1
 """Below every level: what only counts, and would be a line of numbers for each batch."""
@@ -192,18 +191,3 @@ def _shown(value: object) -> str:
     if text.isprintable() and " " not in text and text:
         return text
     return repr(text)
-
-
-class CompositeTelemetry:
-    """Hands every event to several telemetries, each shielded from the others."""
-
-    def __init__(self, *parts: Telemetry) -> None:
-        self._emits = tuple(part.emit for part in parts)
-
-    def emit(self, event: Event) -> None:
-        """Hand the event on."""
-        for emit in self._emits:
-            try:
-                emit(event)
-            except Exception:
-                logging.getLogger("hourhand").debug("a telemetry raised", exc_info=True)

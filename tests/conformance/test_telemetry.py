@@ -10,7 +10,8 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.lifecycle import LifecycleFeed
 from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.observing.counting import CountingTelemetry
-from scheduler.adapters.telemetry import CompositeTelemetry, LoggingTelemetry
+from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.composite_telemetry import CompositeTelemetry
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
 from tests.conformance.telemetry import TelemetryContract

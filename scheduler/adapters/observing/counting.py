@@ -13,7 +13,6 @@ from typing import Any
 from actors.model import events, observed
 from actors.model.events import Event
 from actors.ports.clock import Clock
-from actors.ports.telemetry import Telemetry
 from scheduler.adapters.observing.bucket_counting import bucket_handlers
 from scheduler.adapters.observing.cells import Meters
 from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
@@ -34,13 +33,11 @@ _DEAD_LETTER = "dead_letter"
 
 
 class CountingTelemetry:
-    """Counts events in the cells of ``meters``, and tells whoever else is to be told."""
+    """Counts events in the cells of ``meters``."""
 
-    def __init__(self, clock: Clock, told: Telemetry | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.meters = Meters()
         self._clock = clock
-        # As it is: a telemetry never raises, and a frame between would cost what counting does.
-        self._tell = _tell_nobody if told is None else told.emit
         self._check: Callable[[Event], None] = _tell_nobody
         self._watched_shares = 0
         self._running: Mapping[Any, Any] = {}
@@ -66,7 +63,7 @@ class CountingTelemetry:
         }
 
     def emit(self, event: Event) -> None:
-        """Count the event; one without a metric is only told."""
+        """Count the event, where it has a metric."""
         handler = self._handlers.get(event.__class__)
         if handler is not None:
             try:
@@ -74,10 +71,16 @@ class CountingTelemetry:
             except Exception:
                 # The contract of the port: a metric is never worth a task.
                 logging.getLogger("hourhand").debug("an event was not counted", exc_info=True)
-        self._tell(event)
+
+    def taker(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        """Return what counts the events of a class."""
+        return self._handlers.get(kind)
 
     def check_with(self, check: SelfCheck) -> None:
-        """Tell the self-check of the tasks it watches, and of what happens to partitions."""
+        """Tell the self-check of the tasks it watches, and of what happens to partitions.
+
+        Before the first of those events: who takes them is asked once.
+        """
         self._check, self._watched_shares = check.take, check.watched_shares
         self._running = check.running
         for kind in PARTITION_EVENTS:

@@ -18,6 +18,7 @@ from scheduler.adapters.observing.measured import MeasuredLog, measured_stores
 from scheduler.adapters.observing.probe_server import ProbeServer
 from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.adapters.observing.self_check import SelfCheck
+from scheduler.composite_telemetry import CompositeTelemetry
 from scheduler.door_settings import ObserveSettings
 from scheduler.extras import required_by
 from scheduler.health import Health, NodeProbes
@@ -32,8 +33,8 @@ class Counted(Observation):
     def __init__(self, settings: ObserveSettings, clock: Clock, told: Telemetry) -> None:
         self._settings = settings
         self._clock = clock
-        self._counting = CountingTelemetry(clock, told)
-        super().__init__(self._counting)
+        self._counting = CountingTelemetry(clock)
+        super().__init__(CompositeTelemetry(self._counting, told))
         self.registry = registry_of(self._counting.meters)
         self._log: MeasuredLog | None = None
         self._check: SelfCheck | None = None

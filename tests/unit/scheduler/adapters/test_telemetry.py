@@ -10,7 +10,7 @@ from actors.model import events
 from actors.model.codec import CommandKind
 from actors.model.events import Event
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
-from scheduler.adapters.telemetry import CompositeTelemetry, LoggingTelemetry
+from scheduler.adapters.telemetry import LoggingTelemetry
 from tests.builders import NOW_MS, a_key
 
 EVENT_CLASSES = typing.get_args(Event)
@@ -74,19 +74,3 @@ def test_a_line_break_in_an_event_makes_no_second_line(
     LoggingTelemetry().emit(events.TreeRebuilt("a\nERROR forged", 1, 100))
 
     assert "\n" not in caplog.records[0].getMessage()
-
-
-class _Failing:
-    def emit(self, event: Event) -> None:
-        raise RuntimeError("telemetry down")
-
-
-def test_one_failing_telemetry_does_not_silence_the_other(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """And whoever emits hears nothing of it."""
-    caplog.set_level(logging.INFO, "hourhand")
-
-    CompositeTelemetry(_Failing(), LoggingTelemetry()).emit(events.BulkEnqueued(7, 1.0))
-
-    assert [record.levelno for record in caplog.records] == [logging.INFO]
