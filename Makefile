@@ -16,7 +16,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 
 # The first interpreter that is new enough and can make a virtual environment. The versions the
 # drivers ship compiled wheels for come first.
-PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
 	"$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo "$$name"; break; }; done)
 
@@ -47,7 +47,8 @@ $(PIPELINE_STAMP): $(STAMP)
 .PHONY: venv-pipeline
 venv-pipeline: $(PIPELINE_STAMP) ## Add Spark to .venv, for the data pipeline
 
-$(BENCH_STAMP): $(STAMP)
+# Spark is one of what is measured, and two installations at a time would disturb each other.
+$(BENCH_STAMP): $(PIPELINE_STAMP)
 	@echo "Installing the rivals and what plots and profiles need into $(VENV) …"
 	@$(PIP) install --constraint constraints.txt --group bench
 	@touch $@
@@ -111,7 +112,7 @@ test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, un
 	@$(BIN)/python -m pytest -m "not cluster and not containers and not newcomer and not browser" $(if $(CI),--reruns 1)
 
 .PHONY: test-cluster
-test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes (12 minutes)
+test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes, or minutes (a quarter of an hour)
 	@$(BIN)/python -m pytest -m cluster $(UNHURRIED)
 
 .PHONY: test-browser
