@@ -9,7 +9,7 @@ way an attempt goes; gate, registry and outcomes are those of the ordinary runne
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
@@ -23,6 +23,10 @@ from scheduler.own_tasks import HandOver, OwnExecutor
 from scheduler.runner import WorkerRunner
 
 logger = logging.getLogger("hourhand.runner")
+
+_PATIENCE = 10
+"""So many times as long as any other may what waits for another task run before its queue is left
+to the store: read again, the queue would cost the store what the other task is waiting for."""
 
 
 class NodeRunner(WorkerRunner):
@@ -46,7 +50,7 @@ class NodeRunner(WorkerRunner):
         if attempt.suspect or not isinstance(executor, OwnExecutor):
             super().start(attempt, executor, listener)
             return
-        hand_over = None if attempt.record_start else executor.prompt(attempt.task)
+        hand_over = executor.prompt(attempt.task)
         if hand_over is not None:
             self._submit_prompt(self._registry.add(attempt, executor, listener), hand_over)
         elif executor.unslotted:
@@ -55,10 +59,30 @@ class NodeRunner(WorkerRunner):
         else:
             super().start(attempt, executor, listener)
 
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts that have been running for so long, or longer where they wait."""
+        longer = {id(each) for each in super().long_running(partition, at_least_ms * _PATIENCE)}
+        found = super().long_running(partition, at_least_ms)
+        return [each for each in found if id(each) in longer or not self._waits(each)]
+
     def close(self) -> None:
         """Take no more attempts."""
         self._prompt.put(None)
         super().close()
+
+    async def _await_durable_start(self, running: RunningAttempt) -> bool:
+        """Wait for nothing where no user code is called: a start is written to find out which
+        task ends the process, and Hourhand's own are never given up for that.
+        """
+        if isinstance(running.executor, OwnExecutor):
+            return True
+        return await super()._await_durable_start(running)
+
+    def _waits(self, attempt: Attempt) -> bool:
+        """Whether an attempt is of a kind that waits for other tasks."""
+        running = self._registry.find(attempt)
+        executor = None if running is None else running.executor
+        return isinstance(executor, OwnExecutor) and executor.unslotted
 
     def _submit_prompt(self, running: RunningAttempt, hand_over: HandOver) -> None:
         if self._prompt_thread is None:

@@ -112,7 +112,7 @@ class DecideClaims(OwnExecutor):
             return Drop(f"its data is no batch of claims: {error}")
         around = self._surroundings
         partition = around.appender.partition_of(task.ordering_id)
-        self._decided.note_activity(partition, around.clock.monotonic_ms())
+        self._decided.note_decided(partition, (), around.clock.monotonic_ms())
         rows = await self._rows({request.id for request in requests})
         claims = {
             message_id: msgspec.json.decode(row.rule, type=Claim)
@@ -127,6 +127,8 @@ class DecideClaims(OwnExecutor):
         await self._save(rows, decisions)
         for message_id in decisions.expires_ms:
             self._decided.note(message_id, claims[message_id])
+        places = (request.place for request in requests)
+        self._decided.note_decided(partition, places, around.clock.monotonic_ms())
         return None
 
     async def _rows(self, ids: set[str]) -> dict[str, Definition]:

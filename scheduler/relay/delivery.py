@@ -35,7 +35,7 @@ SEND = "send"
 _KEY_CHARS_MAX = 400
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000
-_WAITS_S = (2.0, 0.2, 1.0, 5.0)
+_WAITS_S = (0.0, 0.2, 1.0, 5.0)
 """How long a delivery waits before each look at a claim that is not decided."""
 MOVED_ON = "moved to another time"
 """Why the delivery of a message that still waits was dropped."""
@@ -211,14 +211,15 @@ class DeliverMessage(OwnExecutor):
         return (_Standing.LOST if lost else _Standing.UNDECIDED), claim
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
-        """Wait before a look at the claim; before the first one only where it is decided here."""
-        if delivery.id is None or self._surroundings.looks_max == 1:
+        """Wait before a look at the claim; before the first one only where it will be made here."""
+        if delivery.id is None or delivery.place is None or self._surroundings.looks_max == 1:
             return
         name = DefinitionName(DefinitionKind.RELAY, delivery.id)
         partition = self._surroundings.appender.partition_of(name.ordering_id)
         now_ms = self._surroundings.clock.monotonic_ms()
-        if look or self._decided.is_decided_here(partition, now_ms):
-            await self._decided.wait(delivery.id, _WAITS_S[min(look, len(_WAITS_S) - 1)])
+        here = self._decided.will_decide(partition, delivery.place, now_ms)
+        if wait_s := _WAITS_S[-1 if here else min(look, len(_WAITS_S) - 1)]:
+            await self._decided.wait(delivery.id, wait_s)
 
     def _pause(self) -> timedelta:
         doubled = min(self.attempt + self._surroundings.looks_max - 2, 10)

@@ -5,6 +5,7 @@ Decides nothing: claims do, and deliveries ask.
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
 
 import msgspec
 
@@ -71,6 +72,8 @@ class DecidedHere:
         self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self._awaited: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
         self._active_ms: dict[int, float] = {}
+        self._reached: dict[tuple[int, str], int] = {}
+        """By partition of the claims and of the in-topic: the last offset decided here."""
 
     def note(self, message_id: str, claim: Claim) -> None:
         """Remember which message an id stands for, and when that is due."""
@@ -82,16 +85,31 @@ class DecidedHere:
         for noted in self._awaited.pop(message_id, ()):
             noted.set()
 
-    def note_activity(self, partition: int, now_ms: float) -> None:
-        """Remember when claims of a partition were decided here last (monotonic time)."""
+    def note_decided(self, partition: int, places: Iterable[str], now_ms: float) -> None:
+        """Remember which claims of a partition were decided here, and when (monotonic time)."""
         self._active_ms[partition] = now_ms
+        for place in places:
+            source, offset = place_parts(place)
+            last = self._reached.get((partition, source), -1)
+            self._reached[partition, source] = max(offset, last)
 
-    def is_decided_here(self, partition: int, now_ms: float) -> bool:
-        """Whether claims of a partition are most likely decided by this process."""
-        return now_ms - self._active_ms.get(partition, -ACTIVE_MS) < ACTIVE_MS
+    def will_decide(self, partition: int, place: str, now_ms: float) -> bool:
+        """Whether this process decides claims of a partition, and has yet to come to a place.
+
+        Claims reach their partition in the order of the in-topic.  Whoever asks the store for
+        what is to be decided here keeps it from being decided, where much is behind.
+        """
+        source, offset = place_parts(place)
+        active = now_ms - self._active_ms.get(partition, -ACTIVE_MS) < ACTIVE_MS
+        return active and offset > self._reached.get((partition, source), offset)
 
     async def wait(self, message_id: str, timeout_s: float) -> None:
-        """Wait until something is noted of an id here, on the event loop that notes it."""
+        """Wait until something is noted of an id here, on the event loop that notes it.
+
+        Not at all where something was, since this was last asked.
+        """
+        if message_id in self._claimed:
+            return
         noted = asyncio.Event()
         self._awaited[message_id].append(noted)
         try:

@@ -138,7 +138,7 @@ class SimulatedRunner(RegisteredAttempts):
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Queue the attempt for a worker."""
         hand_over = None
-        if attempt.record_start is None and isinstance(executor, OwnExecutor):
+        if not attempt.suspect and isinstance(executor, OwnExecutor):
             hand_over = executor.prompt(attempt.task)
         running = self._registry.add(attempt, executor, listener)
         if hand_over is not None:
@@ -208,7 +208,7 @@ class SimulatedRunner(RegisteredAttempts):
     def _take(self, lane: str, slot: _Slot) -> None:
         """Give an attempt its worker; an overdue task's start is made durable first."""
         attempt = slot.running.attempt
-        if attempt.record_start is None:
+        if attempt.record_start is None or (is_own(attempt.task.key) and not attempt.suspect):
             self._begin(lane, slot, durable=True)
         elif self._gate(attempt):
             slot.asked_ms = self._clock.monotonic_ms()

@@ -8,12 +8,12 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
+from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, Ending
 from actors.model.errors import LogUnavailable
 from actors.model.outcome import Drop, Outcome
 from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
-from scheduler.adapters.clock import SystemClock
 from scheduler.own_tasks import HandOver, OwnExecutor
 from scheduler.prompt import NodeRunner
 from tests.builders import an_attempt
@@ -37,6 +37,14 @@ class Handing(OwnExecutor):
 
     async def execute(self, task: Task) -> Outcome | None:
         """Say that this was the long way."""
+        return Drop("executed")
+
+
+class Executing(OwnExecutor):
+    """Knows no short way."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Say so."""
         return Drop("executed")
 
 
@@ -64,8 +72,9 @@ class NodeBench(Bench):
     def __init__(self) -> None:
         super().__init__(async_attempts_max=1)
         self.runner.close()
+        self.clock = VirtualClock()
         self.runner = NodeRunner(
-            clock=SystemClock(),
+            clock=self.clock,
             gate=self._gate,
             telemetry=self.telemetry,
             settings=ExecutionSettings(workers=1, async_attempts_max=1),
@@ -130,22 +139,37 @@ def test_nothing_is_handed_over_through_a_closed_gate(bench: NodeBench) -> None:
     assert not executor.handed_over.is_set()
 
 
-def test_a_task_that_was_overdue_when_it_was_loaded_is_executed_once_its_start_is_durable(
-    bench: NodeBench,
+@pytest.mark.parametrize("executor", [Handing, Executing])
+def test_an_overdue_task_runs_without_a_durable_start(
+    bench: NodeBench, executor: Callable[[], OwnExecutor]
 ) -> None:
-    """The short way has no time for that."""
-    recorded: Future[None] = Future()
-    asked = threading.Event()
+    """What is behind must not cost more than what is not; own tasks are never given up anyway."""
 
     def record_start(attempt: Attempt) -> "Future[None]":
-        asked.set()
-        return recorded
+        raise AssertionError("its start proves nothing")
 
-    bench.runner.start(replace(an_attempt(), record_start=record_start), Handing(), bench.ends.put)
-    assert asked.wait(TIMEOUT_S)
-    assert bench.ends.empty()
-    recorded.set_result(None)
-    assert bench.ended().reason == "executed"
+    made = executor()
+    bench.runner.start(replace(an_attempt(), record_start=record_start), made, bench.ends.put)
+    if isinstance(made, Handing):
+        made.answer.set_result(None)
+    assert bench.ended().ending in {Ending.DONE, Ending.DROPPED}
+
+
+def test_what_waits_for_others_keeps_its_queue_in_memory_for_longer(bench: NodeBench) -> None:
+    """Read again, the queue would cost the store what the wait is for."""
+    others, executor = Waiting(), Unslotted()
+    bench.runner.start(an_attempt(partition=1), others, lambda ended: None)
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    assert others.begun.wait(TIMEOUT_S)
+    assert executor.begun.wait(TIMEOUT_S)
+    bench.clock.advance(5_000)
+
+    assert bench.runner.long_running(1, 1_000)
+    assert not bench.runner.long_running(an_attempt().partition, 1_000)
+    bench.clock.advance(5_000)
+    assert bench.runner.long_running(an_attempt().partition, 1_000)
+    executor.let_go()
+    assert bench.ended().ending is Ending.DONE
 
 
 def test_what_others_wait_for_needs_no_slot(bench: NodeBench) -> None:

@@ -1,5 +1,6 @@
 """How claims are gathered: together where many come, at once where it matters."""
 
+import asyncio
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,7 +10,7 @@ from actors.model.errors import LogUnavailable
 from scheduler.relay.claims import ClaimBatch, ClaimRequest, claim_ordering_ids
 from scheduler.relay.gathering import BATCH_CLAIMS_MAX, GATHER_MS, GATHER_SOON_MS, ClaimGatherer
 from scheduler.relay.headers import Action
-from scheduler.relay.standing import DECIDED_MAX, Claim, DecidedHere
+from scheduler.relay.standing import ACTIVE_MS, DECIDED_MAX, Claim, DecidedHere, place_of
 
 FAR_MS = 1_000_000
 
@@ -110,3 +111,32 @@ def test_what_was_decided_here_is_known_once_and_only_so_much_of_it() -> None:
         decided.note(str(number), Claim("p", "o", (10,), {}))
     assert not decided.take("0", "p", 10)
     assert decided.take("1", "p", 10)
+
+
+def test_a_claim_behind_those_decided_here_will_be_decided_here() -> None:
+    """For a while; what was decided before, here or elsewhere, the store has to be asked for."""
+    decided = DecidedHere()
+    assert not decided.will_decide(3, place_of(0, 8), now_ms=0)
+    decided.note_decided(3, [place_of(0, 7), place_of(0, 6), place_of(1, 90)], now_ms=0)
+
+    assert decided.will_decide(3, place_of(0, 8), now_ms=0)
+    assert not decided.will_decide(3, place_of(0, 7), now_ms=0)
+    assert not decided.will_decide(3, place_of(2, 8), now_ms=0), "nothing is known of its partition"
+    assert not decided.will_decide(4, place_of(0, 8), now_ms=0), "nothing is decided of its claims"
+    assert not decided.will_decide(3, place_of(0, 8), now_ms=ACTIVE_MS)
+
+
+def test_whoever_waits_for_a_claim_is_woken_by_its_decision() -> None:
+    """And does not wait at all where it came between asking and waiting."""
+
+    async def wait() -> None:
+        decided = DecidedHere()
+        waiting = asyncio.create_task(decided.wait("a", 30.0))
+        await asyncio.wait([waiting], timeout=0.0)
+        assert not waiting.done()
+        decided.note("a", Claim("p", "o", (10,), {}))
+        async with asyncio.timeout(10.0):
+            await waiting
+            await decided.wait("a", 30.0)
+
+    asyncio.run(wait())
