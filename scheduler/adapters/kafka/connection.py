@@ -4,7 +4,9 @@ Nothing here remembers anything.  Secrets go into the driver's configuration and
 no message or log line is built from them.
 """
 
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -25,6 +27,8 @@ from scheduler.settings import Settings
 
 _MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+_WITHOUT_LEADER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+_LEADER_PAUSE_S = 0.2
 Answer = TypeVar("Answer")
 Client = TypeVar("Client")
 
@@ -131,12 +135,16 @@ def missing_topic(settings: Settings, topic: str) -> TopicMissing:
 
 
 def translated(
-    error: KafkaError, settings: Settings, last_error: LastError, what: str
+    error: KafkaError,
+    settings: Settings,
+    last_error: LastError,
+    what: str,
+    topic: str | None = None,
 ) -> HourhandError:
-    """Return the project's error for one of the driver's."""
+    """Return the project's error for one of the driver's, about ``topic`` or the task topic."""
     code = error.code()
     if code in _MISSING_TOPIC:
-        return missing_topic(settings, settings.topic.name)
+        return missing_topic(settings, topic or settings.topic.name)
     if code in _TOO_LARGE:
         return TaskTooLarge(
             f"Kafka refused the record while {what}: {error.str()}; make the task's data"
@@ -156,15 +164,25 @@ def bounds_of(
 ) -> tuple[int, int]:
     """Return the first offset there is of a partition, and the one that comes next.
 
-    Asks the broker; TopicMissing, LogUnavailable.
+    Asks the broker, and again where its leader is just being chosen: of a topic that was made a
+    moment ago, or after a broker went.  Raises TopicMissing, LogUnavailable.
     """
     asked = TopicPartition(topic, partition)
     timeout_s = settings.kafka.connect_timeout_ms / 1000
-    try:
-        first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)
-    except KafkaException as error:
-        raise translated(error.args[0], settings, last_error, f"reading {topic!r}") from error
-    return int(first), int(end)
+    for looks_left in reversed(range(1 + round(timeout_s / _LEADER_PAUSE_S))):
+        try:
+            first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() not in _WITHOUT_LEADER or not looks_left:
+                what = f"reading {topic!r}"
+                raise translated(error.args[0], settings, last_error, what, topic) from error
+        else:
+            return int(first), int(end)
+        threading.Event().wait(_LEADER_PAUSE_S)
+        # The driver remembers who led the partition until it is told to look.
+        with contextlib.suppress(KafkaException):
+            consumer.list_topics(topic, timeout=timeout_s)
+    raise AssertionError("the last look returns or raises")
 
 
 def describe_topic(

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _AHEAD_RECORDS_MAX = 1_000
 _AHEAD_BYTES_MAX = 4_000_000
 _AHEAD_STEP_RECORDS = 100
+_ENOUGH_RECORDS = 500
+"""With so many at hand no others are waited for."""
 _SEEK_ATTEMPTS = 100
 _SEEK_PAUSE_S = 0.02
 
@@ -72,8 +74,9 @@ class Fetching:
         self._collect(wanted, 0.0)
         if not self._waiting:
             self._collect(1, timeout_s)
-            if self._waiting and wanted > 1:
-                self._collect(wanted - 1, more_s)
+        missing = min(records_max, _ENOUGH_RECORDS) - len(self._waiting)
+        if self._waiting and missing > 0:
+            self._collect(missing, more_s)
 
     def fetch_ahead(self, timeout_s: float) -> None:
         """Serve callbacks; what arrives meanwhile waits, bounded, for the next ``take``."""

@@ -26,13 +26,12 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.lease import Lease
+from scheduler.adapters.kafka.pace import Pace
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_SHORT_BATCH_S = 0.002
-"""How long a poll waits for more once it has a record."""
 _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""
 _REVOKE_MARGIN_S = 2.0
@@ -61,6 +60,7 @@ class KafkaLog:
         self._assigned: set[int] = set()
         self._consumer: Any = opened(Consumer, self._properties())
         self._fetching = Fetching(self._consumer, self._topic)
+        self._pace = Pace()
         self._positions = StartingPositions(
             self._asking_properties(), settings, self._last_error, clock
         )
@@ -101,8 +101,9 @@ class KafkaLog:
             fetching.fetch_ahead(timeout_s)
             polled = Polled()
         else:
-            fetching.fetch(records_max, timeout_s, _SHORT_BATCH_S)
+            fetching.fetch(records_max, timeout_s, self._pace.wait_s)
             polled = fetching.take(records_max)
+            self._pace.note(len(polled.records), self._clock.monotonic_ms())
         self._commits.send_waiting(self._consumer)
         return polled
 

@@ -11,6 +11,8 @@ from scheduler.light_future import LightFuture
 class KafkaMessages(KafkaWriter):
     """An idempotent producer for any topic; nothing is asked of the broker before a message."""
 
+    linger_ms = 5
+
     def produce(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
     ) -> "Future[None]":

@@ -92,7 +92,9 @@ class KafkaTopicReader:
         return records, start
 
     def _failure(self, error: KafkaError) -> Exception:
-        return translated(error, self._settings, self._last_error, f"reading {self._topic!r}")
+        return translated(
+            error, self._settings, self._last_error, f"reading {self._topic!r}", self._topic
+        )
 
     def _properties(self) -> dict[str, Any]:
         chosen = {"fetch.wait.max.ms": "100", **self._settings.kafka.consumer_properties}

@@ -43,6 +43,10 @@ must let a dead letter pass that another producer was allowed to write."""
 class KafkaWriter:
     """Appends to ``settings.topic``; usable from any thread, and right after construction."""
 
+    linger_ms = 2
+    """How long a record waits for others of its partition; a batch costs the broker about what a
+    record does."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._topic = settings.topic.name
@@ -189,7 +193,7 @@ class KafkaWriter:
                 "the log was closed before Kafka acknowledged the record, which may be stored"
                 " or not; schedule it again, the same key runs once"
             )
-        return translated(error, self._settings, self._last_error, f"appending to {topic!r}")
+        return translated(error, self._settings, self._last_error, f"appending to {topic!r}", topic)
 
     def _serve(self) -> None:
         """Serve acknowledgements unless somebody appends steadily, who serves them as well."""
@@ -203,7 +207,7 @@ class KafkaWriter:
     def _properties(self) -> dict[str, Any]:
         kafka = self._settings.kafka
         chosen = {
-            "linger.ms": "2",
+            "linger.ms": str(self.linger_ms),
             "compression.type": "lz4",
             # A broker refuses a batch as a whole, so a small one keeps records that are small
             # enough apart from one that is not.
