@@ -18,6 +18,7 @@ from actors.model.display import shown, storable_text
 from actors.model.partition import partition_of
 from actors.ports.clock import Clock
 from actors.ports.definitions import DefinitionPage, DefinitionStore
+from scheduler.light_future import LightFuture, then
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -62,7 +63,7 @@ class DefinitionBook:
         for name in names:
             by_partition[partition_of(name.ordering_id, self.partition_count)].append(name)
         found = gather([self.store.find(each, asked) for each, asked in by_partition.items()])
-        return _then(found, lambda answers: [row for rows in answers for row in rows.values()])
+        return then(found, lambda answers: [row for rows in answers for row in rows.values()])
 
     def save_all(self, definitions: Iterable[Definition]) -> "Future[None]":
         """Write many definitions, each name once, one request for each partition."""
@@ -70,7 +71,7 @@ class DefinitionBook:
         for row in definitions:
             by_partition[partition_of(row.name.ordering_id, self.partition_count)].append(row)
         saved = gather([self._save(each, rows) for each, rows in by_partition.items()])
-        return _then(saved, lambda _saved: None)
+        return then(saved, lambda _saved: None)
 
     def page(self, kind: DefinitionKind, after: str | None, limit: int) -> "Future[DefinitionPage]":
         """Read about ``limit`` definitions of a kind that have not ended, on behind a page.
@@ -91,7 +92,7 @@ class DefinitionBook:
                 following = f"{partition}~{page.next_after}"
             return DefinitionPage(page.definitions, following)
 
-        return _then(self.store.page(partition, kind, inner, limit), onwards)
+        return then(self.store.page(partition, kind, inner, limit), onwards)
 
     def all_of(self, kind: DefinitionKind, timeout_s: float) -> Iterator[Definition]:
         """Yield all definitions of a kind that have not ended, page by page; blocks."""
@@ -109,7 +110,7 @@ class DefinitionBook:
         def answers(found: Mapping[DefinitionName, Definition]) -> Sequence[Definition | None]:
             return [found.get(name) for name in names]
 
-        return _then(self.store.find(partition, names), answers)
+        return then(self.store.find(partition, names), answers)
 
     def _save(self, partition: int, definitions: Sequence[Definition]) -> "Future[Sequence[None]]":
         # A store may mix two rows of one name in one call; only the last of them counts.
@@ -123,7 +124,7 @@ class DefinitionBook:
         if self._saved[partition] >= SAVES_PER_SWEEP:
             self._saved[partition] = 0
             self.store.forget(partition, now_ms)
-        return _then(saved, lambda _saved: [None] * len(definitions))
+        return then(saved, lambda _saved: [None] * len(definitions))
 
 
 class _Group(Generic[Asked, Answer]):
@@ -137,9 +138,8 @@ class _Group(Generic[Asked, Answer]):
 
     def ask(self, asked: Asked) -> "Future[Answer]":
         """Ask now, or with the next group."""
-        future: Future[Answer] = Future()
         # Running from the start: nobody can take back what others wait for too.
-        future.set_running_or_notify_cancel()
+        future = LightFuture[Answer]()
         with self._lock:
             self._waiting.append((asked, future))
             if self._under_way:
@@ -168,24 +168,6 @@ class _Group(Generic[Asked, Answer]):
             return
         for (_, future), answer in zip(group, done.result(), strict=True):
             future.set_result(answer)
-
-
-Given = TypeVar("Given")
-
-
-def _then(future: "Future[Given]", answer: Callable[[Given], Answer]) -> "Future[Answer]":
-    """Return a future of what ``answer`` makes of another's result."""
-    following: Future[Answer] = Future()
-
-    def settle(done: "Future[Given]") -> None:
-        error = done.exception()
-        if error is not None:
-            following.set_exception(error)
-        else:
-            following.set_result(answer(done.result()))
-
-    future.add_done_callback(settle)
-    return following
 
 
 def _split_cursor(after: str | None) -> tuple[int, str | None]:

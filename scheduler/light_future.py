@@ -7,12 +7,13 @@ is not the plain case is the standard library's.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Given = TypeVar("Given")
 
 _plain = RLock()
 """Held for a few instructions while a future without a condition changes: one for all of them
@@ -91,3 +92,19 @@ class LightFuture(Future[T]):
 
     def _is_plain(self) -> bool:
         return self._made is None and self._state == RUNNING
+
+
+def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
+    """Return a future of what ``answer`` makes of another's result."""
+    following = LightFuture[T]()
+
+    def settle(done: Future[Given]) -> None:
+        try:
+            answered = answer(done.result())
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to whoever waits
+            following.set_exception(error)
+        else:
+            following.set_result(answered)
+
+    future.add_done_callback(settle)
+    return following

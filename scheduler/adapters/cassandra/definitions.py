@@ -15,7 +15,8 @@ from cassandra.query import BatchStatement, BatchType
 
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.ports.definitions import DefinitionPage
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
+from scheduler.light_future import then
 
 SHARDS = 4
 """Few, so that what is asked for together lies together."""
@@ -46,43 +47,36 @@ class CassandraDefinitionStore:
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
         """Write rows, several in a batch."""
-        rows = tuple(definitions)
-
-        def work() -> None:
-            limit_bytes = self._session.settings.batch_bytes
-            self._session.execute_all(
-                [
-                    self._batch([_bound(partition, each, now_ms) for each in piece])
-                    for piece in _cut(rows, limit_bytes)
-                ]
-            )
-
-        return self._session.submit(work)
+        limit_bytes = self._session.settings.batch_bytes
+        pieces = _cut(definitions, limit_bytes)
+        return self._session.write(
+            self._batch([_bound(partition, each, now_ms) for each in piece]) for piece in pieces
+        )
 
     def find(
         self, partition: int, names: Sequence[DefinitionName]
     ) -> "Future[Mapping[DefinitionName, Definition]]":
         """Read single rows, those of one shard together."""
-        asked = tuple(name for name in dict.fromkeys(names) if name.id)
-
-        def work() -> Mapping[DefinitionName, Definition]:
-            places: defaultdict[tuple[DefinitionKind, int], list[str]] = defaultdict(list)
-            for name in asked:
+        places: defaultdict[tuple[DefinitionKind, int], list[str]] = defaultdict(list)
+        for name in dict.fromkeys(names):
+            if name.id:
                 places[name.kind, _shard(name.id)].append(name.id)
-            answers = self._session.execute_all(
-                [
-                    self._find.bind((partition, kind.value, shard, ids))
-                    for (kind, shard), ids in places.items()
-                ]
-            )
-            found = (
+
+        def found(answers: Sequence[Sequence[Row]]) -> Mapping[DefinitionName, Definition]:
+            rows = (
                 definition_of(kind, row)
                 for (kind, _), rows in zip(places, answers, strict=True)
                 for row in rows
             )
-            return {each.name: each for each in found}
+            return {each.name: each for each in rows}
 
-        return self._session.submit(work)
+        reads = [
+            self._find.bind((partition, kind.value, shard, ids))
+            for (kind, shard), ids in places.items()
+        ]
+        if max(map(len, places.values()), default=0) <= FETCH_ROWS:
+            return then(self._session.look_up(reads), found)
+        return self._session.submit(lambda: found(self._session.execute_all(reads)))
 
     def page(
         self, partition: int, kind: DefinitionKind, after: str | None, limit: int

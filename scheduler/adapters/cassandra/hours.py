@@ -1,8 +1,8 @@
 """Walks the hours of a table: which to read next, and how many at a time.
 
 A range of keys may span minutes or, where somebody scheduled a task for 1970, half a million
-empty hours.  The first hours are read directly, ever more at a time; from then on hours are
-asked in bulk whether they hold a row, and beyond that the table is asked which hours it has.
+empty hours.  The first hours are read directly; from then on hours are asked in bulk, ever more
+at a time, whether they hold a row, and beyond that the table is asked which hours it has.
 It never reads a row's contents.
 """
 
@@ -13,7 +13,10 @@ from actors.model.bucket import HOUR_MS, hour_of
 from scheduler.adapters.cassandra.pages import Piece
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
-DIRECT_HOURS_MAX = 16
+DIRECT_HOURS_MAX = 2
+"""Hours read at a time before it is known whether they hold rows: hardly any range that a node
+works on is longer than this and the hour before it."""
+READ_HOURS_MAX = 16
 """Hours read at a time."""
 PROBED_HOURS_MAX = 512
 """Hours of one probe: the coordinator reads each of them."""
@@ -52,7 +55,7 @@ class HourWalk:
             else:
                 yield from _pieces(self._probed(partition, hours))
             next_ms = hours[-1] + HOUR_MS
-            size = min(2 * size, PROBED_HOURS_MAX)
+            size = min((2 if size < DIRECT_HOURS_MAX else 4) * size, PROBED_HOURS_MAX)
 
     def existing(self, partition: int, first_ms: int, end_ms: int) -> Sequence[int]:
         """Return all hours of [first, end) that hold a row, by going through the table."""
@@ -97,8 +100,11 @@ class HourWalk:
 
 
 def _pieces(hours: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(hours), DIRECT_HOURS_MAX):
-        yield hours[start : start + DIRECT_HOURS_MAX]
+    """Cut hours that hold rows: few at first, as one of them may be all that is wanted."""
+    start, size = 0, 1
+    while start < len(hours):
+        yield hours[start : start + size]
+        start, size = start + size, min(2 * size, READ_HOURS_MAX)
 
 
 def delete_steps(first_ms: int, end_ms: int) -> tuple[range, Iterator[Sequence[int]]]:

@@ -26,11 +26,16 @@ Ended = Callable[[Sequence[Failure]], None]
 """Told of what failed, nothing where all succeeded; may run on the driver's event loop, which it
 must not hold up."""
 
+Answered = Callable[[int, Any], None]
+"""Told of the rows that came, and of which statement by its place; before ``Ended``, alike."""
 
-def send(session: Any, statements: Sequence[Any], ended: Ended) -> None:
+
+def send(
+    session: Any, statements: Sequence[Any], ended: Ended, answered: Answered | None = None
+) -> None:
     """Send statements; returns at once, and calls ``ended`` exactly once."""
     if statements:
-        _Call(session, statements, ended).send_waiting()
+        _Call(session, statements, ended, answered).send_waiting()
     else:
         ended([])
 
@@ -38,11 +43,14 @@ def send(session: Any, statements: Sequence[Any], ended: Ended) -> None:
 class _Call:
     """What is left of a call's statements."""
 
-    def __init__(self, session: Any, statements: Sequence[Any], ended: Ended) -> None:
+    def __init__(
+        self, session: Any, statements: Sequence[Any], ended: Ended, answered: Answered | None
+    ) -> None:
         self._session = session
         self._ended = ended
+        self._answered = answered
         self._lock = threading.Lock()
-        self._waiting = deque(statements)
+        self._waiting = deque(enumerate(statements))
         self._in_flight = 0
         self._sending = False
         self._failures: list[Failure] = []
@@ -62,16 +70,20 @@ class _Call:
                 if not self._waiting or self._in_flight == REQUESTS_IN_FLIGHT_MAX:
                     self._sending = False
                     return
-                statement = self._waiting.popleft()
+                position, statement = self._waiting.popleft()
                 self._in_flight += 1
             try:
                 response = self._session.execute_async(statement)
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
                 self._failed(error, statement)
             else:
-                response.add_callbacks(self._succeeded, self._failed, (), {}, (statement,), {})
+                response.add_callbacks(
+                    self._succeeded, self._failed, (position,), {}, (statement,), {}
+                )
 
-    def _succeeded(self, _: object) -> None:
+    def _succeeded(self, rows: Any, position: int) -> None:
+        if self._answered is not None:
+            self._answered(position, rows)
         self._end_one(None)
 
     def _failed(self, error: Exception, statement: Any) -> None:

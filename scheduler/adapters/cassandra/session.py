@@ -1,9 +1,10 @@
 """Runs statements: many at a time, retried while the fault may pass, then given up.
 
 A call that reads is one piece of work on a small pool of threads, where it may wait for the
-driver.  A call that only writes needs no thread: the driver's event loop takes the answers and
-resolves the future, so callbacks of a caller must not wait for anything; what failed is tried
-again on the pool.  It decides what is retried and for how long; it never knows a table.
+driver.  A call that only writes, or looks up a few rows, needs no thread: the driver's event loop
+takes the answers and resolves the future, so callbacks of a caller must not wait for anything;
+what failed is tried again on the pool.  It decides what is retried and for how long; it never
+knows a table.
 """
 
 import threading
@@ -11,8 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import tenacity
 
@@ -20,6 +20,7 @@ from actors.model.errors import NodeStopped
 from scheduler.adapters.cassandra.connection import Connection, serial_level
 from scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unavailable
 from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
+from scheduler.adapters.cassandra.streaming import streamed
 from scheduler.light_future import LightFuture
 from scheduler.settings import CassandraSettings
 
@@ -31,17 +32,6 @@ WORKERS = 32
 TRIES_MAX = 5
 FETCH_ROWS = 500
 """Rows of one answer, of tables whose rows are small; tasks are read by ``pages``."""
-STREAMED_AHEAD = 4
-"""Statements of a stream that are asked for before their turn: the server is never idle."""
-
-
-class _Page(NamedTuple):
-    """A page of a stream that was asked for; ``response`` is None where that failed at once."""
-
-    position: int
-    statement: Any
-    paging_state: bytes | None
-    response: Any
 
 
 class CassandraSession:
@@ -79,15 +69,30 @@ class CassandraSession:
         Whatever making the statements raises is the future's as well, and then none is sent.
         """
         future = LightFuture[None]()
-        try:
-            if self._closing.is_set():
-                raise NodeStopped("the Cassandra store was closed already")
-            to_send = list(statements)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the future
-            future.set_exception(error)
+        to_send = self._taken(future, statements)
+        if to_send is not None:
+            send(self._session, to_send, partial(self._end_write, future))
+        return future
+
+    def look_up(self, statements: Iterable[Any]) -> "Future[list[list[Row]]]":
+        """Run statements that find ``FETCH_ROWS`` rows at most each; return those of each.
+
+        Fails as ``write``.
+        """
+        future = LightFuture[list[list[Row]]]()
+        to_send = self._taken(future, statements)
+        if to_send is None:
             return future
-        self._remember(future)
-        send(self._session, to_send, partial(self._end_write, future))
+        answers: list[list[Row]] = [[] for _ in to_send]
+
+        def ended(failures: Sequence[Failure]) -> None:
+            if failures:
+                # All of them: they are few, and what was found may have changed by then.
+                self._try_again(future, to_send, failures[0].error)
+            else:
+                future.set_result(answers)
+
+        send(self._session, to_send, ended, answers.__setitem__)
         return future
 
     def prepare(self, cql: str, *, serial: bool = False) -> Any:
@@ -156,18 +161,8 @@ class CassandraSession:
         A page that failed for a reason that may pass is asked for again.  Raises as
         ``execute_all``.
         """
-        left = enumerate(statements)
-        asked = deque(self._asked(*each) for each in islice(left, STREAMED_AHEAD))
         try:
-            while asked:
-                page = asked.popleft()
-                rows, paging_state = self._page(page)
-                if paging_state is not None:
-                    asked.appendleft(self._asked(page.position, page.statement, paging_state))
-                elif following := next(left, None):
-                    asked.append(self._asked(*following))
-                if rows:
-                    yield page.position, rows
+            yield from streamed(self._session, self._tries, statements)
         except REFUSALS as error:
             raise refused(self.settings, error) from None
         except PASSING as error:
@@ -181,27 +176,6 @@ class CassandraSession:
         self._closing.set()
         self._pool.shutdown(wait=False)
         self._cluster.shutdown()
-
-    def _asked(self, position: int, statement: Any, paging_state: bytes | None = None) -> "_Page":
-        try:
-            response = self._session.execute_async(statement, paging_state=paging_state)
-        except PASSING:
-            response = None
-        return _Page(position, statement, paging_state, response)
-
-    def _page(self, page: "_Page") -> tuple[list[Row], bytes | None]:
-        """Return the rows of a page that was asked for, and where the next one begins."""
-        response = page.response
-        for attempt in self._tries():
-            with attempt:
-                if response is None:
-                    response = self._session.execute_async(
-                        page.statement, paging_state=page.paging_state
-                    )
-                awaited, response = response, None
-                result = awaited.result()
-                return result.current_rows, result.paging_state
-        raise AssertionError("the last try returns or raises")
 
     def _run(
         self,
@@ -234,28 +208,44 @@ class CassandraSession:
             settle()
         return failures
 
-    def _end_write(self, future: "Future[None]", failures: Sequence[Failure]) -> None:
+    def _taken(self, future: "Future[Any]", statements: Iterable[Any]) -> list[Any] | None:
+        """Return the statements of a call that begins; None where its future has failed."""
+        try:
+            if self._closing.is_set():
+                raise NodeStopped("the Cassandra store was closed already")
+            to_send = list(statements)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+            future.set_exception(error)
+            return None
+        self._remember(future)
+        return to_send
+
+    def _end_write(self, future: "Future[Any]", failures: Sequence[Failure]) -> None:
         """Resolve the future of a write, or have what failed tried again."""
         if not failures:
             future.set_result(None)
             return
         # What no further try mends comes first: it is what the caller can do something about.
         error = min((each.error for each in failures), key=lambda each: isinstance(each, PASSING))
-        statements = [each.statement for each in failures]
-        try:
-            self._pool.submit(self._write_again, future, statements, error)
-        except RuntimeError:
-            future.set_exception(unavailable(self.settings, error))
+        self._try_again(future, [each.statement for each in failures], error)
 
-    def _write_again(
-        self, future: "Future[None]", statements: Sequence[Any], failure: Exception
+    def _try_again(
+        self, future: "Future[Any]", statements: Sequence[Any], failure: Exception
     ) -> None:
+        """Run statements again on the pool; what they find is the future's, or that they fail."""
+
+        def work() -> None:
+            try:
+                answers = self.execute_all(statements, failure=failure)
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+                future.set_exception(error)
+            else:
+                future.set_result(answers)
+
         try:
-            self.execute_all(statements, failure=failure)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the future
-            future.set_exception(error)
-        else:
-            future.set_result(None)
+            self._pool.submit(work)
+        except RuntimeError:
+            future.set_exception(unavailable(self.settings, failure))
 
     def _tries(self, timeouts: float = 1.5) -> Iterator[tenacity.AttemptManager]:
         # The pauses end early when the store is closed.  The delay, in timeouts of a request,

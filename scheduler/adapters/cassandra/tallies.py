@@ -16,6 +16,8 @@ from scheduler.adapters.cassandra.session import CassandraSession
 
 _BATCH_ROWS_MAX = 200
 """A body is at most a few hundred bytes."""
+_FETCH_ROWS = 2_000
+"""Rows of one answer: a month of hours comes at once."""
 
 
 class CassandraTallyStore:
@@ -25,9 +27,10 @@ class CassandraTallyStore:
         self._session = session
         table = "{keyspace}.hour_tally"
         self._load = session.prepare(
-            f"SELECT toUnixTimestamp(hour), body FROM {table}"
+            f"SELECT toUnixTimestamp(hour), body, counted_offset FROM {table}"
             " WHERE partition_id = ? AND hour >= ? AND hour < ?"
         )
+        self._load.fetch_size = _FETCH_ROWS
         self._offset = session.prepare(
             f"SELECT counted_offset FROM {table} WHERE partition_id = ? LIMIT 1"
         )
@@ -47,14 +50,11 @@ class CassandraTallyStore:
         """Read the counts of some hours."""
 
         def work() -> PartitionTally:
-            offsets, rows = self._session.execute_all(
-                [
-                    self._offset.bind((partition,)),
-                    self._load.bind((partition, first_hour_ms, end_hour_ms)),
-                ]
-            )
-            offset = offsets[0][0] if offsets else None
-            return PartitionTally(offset or 0, {hour: decode_tally(body) for hour, body in rows})
+            rows = self._session.execute(self._load.bind((partition, first_hour_ms, end_hour_ms)))
+            # The offset stands beside each row; without one of these hours it has to be asked for.
+            last = rows or self._session.execute(self._offset.bind((partition,)))
+            offset = last[-1][-1] if last else None
+            return PartitionTally(offset or 0, {hour: decode_tally(body) for hour, body, _ in rows})
 
         return self._session.submit(work)
 

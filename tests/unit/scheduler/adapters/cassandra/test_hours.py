@@ -1,4 +1,8 @@
-"""Which hours a delete goes through: the latest one by one, in steps."""
+"""Which hours a read and a delete go through, and in which steps."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -6,6 +10,8 @@ from actors.model.bucket import HOUR_MS
 from scheduler.adapters.cassandra.hours import (
     DELETED_HOURS_MAX,
     LISTING_HOURS_MIN,
+    READ_HOURS_MAX,
+    HourWalk,
     delete_steps,
 )
 
@@ -29,3 +35,44 @@ def test_half_an_hour_is_refused_before_anything_is_deleted(bounds: tuple[int, i
     """At the call, not at the first step."""
     with pytest.raises(ValueError, match="not the start of an hour"):
         delete_steps(*bounds)
+
+
+class _Hours:
+    """Answers the questions of a walk as a table with rows in some hours does."""
+
+    def __init__(self, *filled: int) -> None:
+        self.filled = {number * HOUR_MS for number in filled}
+        self.probed: list[int] = []
+
+    def prepare(self, cql: str) -> Any:
+        """Bind to the values themselves."""
+        return SimpleNamespace(bind=lambda values: values)
+
+    def execute(self, bound: tuple[int, list[int]]) -> list[tuple[int]]:
+        """Say which of the hours hold a row."""
+        self.probed.append(len(bound[1]))
+        return [(hour,) for hour in bound[1] if hour in self.filled]
+
+
+@pytest.mark.parametrize("filled", [(), (0,), (1, 2), (30,), (5, 9, 10, 11, 12, 167), range(168)])
+def test_a_walk_finds_every_hour_that_holds_rows_and_asks_seldom(filled: Sequence[int]) -> None:
+    """In order and once each; a week without rows costs five requests, not one an hour."""
+    session = _Hours(*filled)
+    walk = HourWalk(cast("Any", session), "task_schedule")
+
+    groups = [list(hours) for hours in walk.groups(0, 0, 168 * HOUR_MS)]
+
+    read = [hour for hours in groups for hour in hours]
+    assert read == sorted(set(read))
+    assert session.filled <= set(read) <= session.filled | {hour * HOUR_MS for hour in range(3)}
+    assert session.probed == [8, 32, 125]
+    assert max(map(len, groups)) <= READ_HOURS_MAX
+
+
+def test_a_range_of_a_few_hours_is_read_without_asking_first() -> None:
+    """What a node loads, but for what it missed."""
+    session = _Hours(0, 1, 2)
+    walk = HourWalk(cast("Any", session), "task_schedule")
+
+    assert [len(hours) for hours in walk.groups(0, 0, 3 * HOUR_MS)] == [1, 2]
+    assert session.probed == []

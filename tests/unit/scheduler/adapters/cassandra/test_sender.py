@@ -86,6 +86,21 @@ def test_statements_wait_until_there_is_room() -> None:
     assert ended.failures == [Failure(0, FAILED)]
 
 
+def test_rows_are_told_by_the_place_of_their_statement() -> None:
+    """Before the call ends, in whatever order they come."""
+    driver, ended, places = Driver(), Ended(), list[int]()
+
+    def answered(place: int, _rows: object) -> None:
+        assert not ended.times
+        places.append(place)
+
+    send(driver, ["a", "b", "c"], ended, answered)
+    for place in (2, 0, 1):
+        driver.responses[place].succeed()
+    assert places == [2, 0, 1]
+    assert ended.times == 1
+
+
 def test_calls_do_not_wait_for_one_another() -> None:
     """A call whose answers do not come leaves the room of others alone."""
     driver, stuck, ended = Driver(), Ended(), Ended()

@@ -1,4 +1,4 @@
-"""What becomes of a write that fails: tried again, explained, or handed on as it is."""
+"""What becomes of a write or look-up that fails: tried again, explained, or handed on as it is."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -31,7 +31,7 @@ class Response:
         """Call one of both at once."""
         callback_args, _, errback_args, _ = rest
         if self._error is None:
-            callback(None, *callback_args)
+            callback([], *callback_args)
         else:
             errback(self._error, *errback_args)
 
@@ -153,3 +153,30 @@ def test_a_write_that_fails_as_the_session_closes_is_not_tried_again(
     driver.errors = {"a": [TIMED_OUT]}
     assert isinstance(error_of(session.write(statements())), StoreUnavailable)
     assert driver.sent == ["a"]
+
+
+def test_a_look_up_needs_no_thread(driver: Driver, session: CassandraSession) -> None:
+    """Its rows are those of each statement, in their order."""
+    future = session.look_up(["a", "b"])
+    assert future.done()
+    assert future.result(0) == [[], []]
+    assert driver.sent == ["a", "b"]
+
+
+def test_a_look_up_that_fails_is_tried_again(driver: Driver, session: CassandraSession) -> None:
+    """As a whole, and given up as a write is."""
+    driver.errors = {"b": [TIMED_OUT]}
+    assert session.look_up("ab").result(ANSWER_TIMEOUT_S) == [[], []]
+    assert driver.sent == ["a", "b", "a", "b"]
+
+    driver.errors = {"b": [NO_TABLE]}
+    with pytest.raises(SchemaMissing):
+        session.look_up("ab").result(ANSWER_TIMEOUT_S)
+
+
+def test_a_closed_session_refuses_a_look_up(driver: Driver, session: CassandraSession) -> None:
+    """The future says so."""
+    session.close()
+    with pytest.raises(NodeStopped):
+        session.look_up("a").result(0)
+    assert driver.sent == []

@@ -1,0 +1,71 @@
+"""Reads very many rows: statements one after the other, and of each page by page.
+
+Some statements are asked for before their turn, so that the server is never idle.  It decides
+when a page is asked for, and asks again for one that failed where the caller's pauses allow it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import tenacity
+
+from scheduler.adapters.cassandra.faults import PASSING
+
+STREAMED_AHEAD = 4
+"""Statements that are asked for before their turn."""
+
+Tries = Callable[[], Iterator[tenacity.AttemptManager]]
+
+
+class _Page(NamedTuple):
+    """A page that was asked for; ``response`` is None where that failed at once."""
+
+    position: int
+    statement: Any
+    paging_state: bytes | None
+    response: Any
+
+
+def streamed(
+    session: Any, tries: Tries, statements: Iterable[Any]
+) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+    """Run statements and yield (position, page of its rows), in order; waits.
+
+    Raises what the last try of a page failed with.
+    """
+    left = enumerate(statements)
+    asked = deque(_asked(session, *each) for each in islice(left, STREAMED_AHEAD))
+    while asked:
+        page = asked.popleft()
+        rows, paging_state = _answered(session, tries, page)
+        if paging_state is not None:
+            asked.appendleft(_asked(session, page.position, page.statement, paging_state))
+        elif following := next(left, None):
+            asked.append(_asked(session, *following))
+        if rows:
+            yield page.position, rows
+
+
+def _asked(session: Any, position: int, statement: Any, paging_state: bytes | None = None) -> _Page:
+    try:
+        response = session.execute_async(statement, paging_state=paging_state)
+    except PASSING:
+        response = None
+    return _Page(position, statement, paging_state, response)
+
+
+def _answered(
+    session: Any, tries: Tries, page: _Page
+) -> tuple[list[tuple[Any, ...]], bytes | None]:
+    """Return the rows of a page that was asked for, and where the next one begins."""
+    response = page.response
+    for attempt in tries():
+        with attempt:
+            if response is None:
+                response = session.execute_async(page.statement, paging_state=page.paging_state)
+            awaited, response = response, None
+            result = awaited.result()
+            return result.current_rows, result.paging_state
+    raise AssertionError("the last try returns or raises")
