@@ -8,7 +8,6 @@ library would be busier than what is measured.
 
 import asyncio
 import json
-from collections import Counter
 from typing import Any
 
 from actors.model.instant import parse_instant
@@ -60,6 +59,8 @@ class Sink:
     def __init__(self) -> None:
         self.pops: list[tuple[int, int, float]] = []
         """Timer, sequence number, and when it came."""
+        self.distinct: set[tuple[int, int]] = set()
+        """The same without those that came again, which stand for none that is missing."""
 
     async def open(self) -> int:
         """Listen on a free port and return it."""
@@ -67,13 +68,18 @@ class Sink:
         self._server = server
         return int(server.sockets[0].getsockname()[1])
 
+    def note(self, timer: int, number: int, came_s: float) -> None:
+        """Take note of a callback."""
+        self.pops.append((timer, number, came_s))
+        self.distinct.add((timer, number))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 _, headers = await read_head(reader)
                 came_s = wall_s()
                 body = await reader.readexactly(int(headers["content-length"]))
-                self.pops.append((int(body), int(headers["x-sequence-number"]), came_s))
+                self.note(int(body), int(headers["x-sequence-number"]), came_s)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -142,15 +148,14 @@ async def _pop(connections: list[Connection], sink: Sink, uri: str, spec: dict[s
     await asyncio.gather(*map(make, range(timers)))
     wanted, last_s = timers * times, wall_s()
     reached = -1
-    while len(sink.pops) < wanted and wall_s() < last_s + _IDLE_S:
-        if len(sink.pops) != reached:
-            reached, last_s = len(sink.pops), wall_s()
+    while len(sink.distinct) < wanted and wall_s() < last_s + _IDLE_S:
+        if len(sink.distinct) != reached:
+            reached, last_s = len(sink.distinct), wall_s()
         await asyncio.sleep(0.1)
     tell("done", **_counted(sink, starts_ms, wanted))
 
 
 def _counted(sink: Sink, starts_ms: dict[int, int], wanted: int) -> dict[str, Any]:
-    seen = Counter((timer, number) for timer, number, _ in sink.pops)
     late_ms = sorted(
         came_s * 1000 - starts_ms[timer] - number * _INTERVAL_S * 1000
         for timer, number, came_s in sink.pops
@@ -158,8 +163,8 @@ def _counted(sink: Sink, starts_ms: dict[int, int], wanted: int) -> dict[str, An
     times_s = [came_s for _, _, came_s in sink.pops]
     return {
         "pops": wanted,
-        "missing": wanted - len(seen),
-        "doubled": seen.total() - len(seen),
+        "missing": wanted - len(sink.distinct),
+        "doubled": len(sink.pops) - len(sink.distinct),
         "early": sum(each < 0 for each in late_ms),
         "seconds": max(times_s) - min(times_s),
         **{name: quantile(late_ms, share) for name, share in _SHARES.items()},

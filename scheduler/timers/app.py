@@ -5,6 +5,7 @@ wrong is told as text with 400, never as 422.
 """
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -23,7 +24,11 @@ from scheduler.timers.service import TimerService
 from scheduler.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
 
 _OPEN_PATHS = frozenset({"/ping"})
+_MADE_AT = ("/timers", "/timers/")
 _LIST_DEFAULT, _LIST_MAX = 100, 1_000
+_REFUSED = (InvalidTimer, ClientDisconnect, HourhandError)
+
+Make = Callable[[Request], Awaitable[Response]]
 
 _TIMER_SCHEMA = {
     "type": "object",
@@ -76,9 +81,12 @@ def build_app(
     registry = registry or CollectorRegistry()
     registry.register(_TagCounts(service))
     bucket = TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
+    make = _maker(service, settings)
+    app.add_middleware(_Making, make=make)
+    # Added last, and so asked first.
     app.add_middleware(_Guard, settings=settings, bucket=bucket)
     _add_errors(app)
-    _add_timers(app, service, settings)
+    _add_timers(app, service, settings, make)
     _add_listing(app, service)
     add_recurring(app, recurring, settings.request_bytes_max)
 
@@ -122,31 +130,58 @@ class _Guard:
         return None
 
 
-def _add_errors(app: FastAPI) -> None:
-    @app.exception_handler(InvalidTimer)
-    async def refuse(_request: Request, error: InvalidTimer) -> Response:
-        return PlainTextResponse(str(error), 400)
-
-    @app.exception_handler(ClientDisconnect)
-    async def let_go(_request: Request, _error: ClientDisconnect) -> Response:
+def _refused(error: Exception) -> Response:
+    """Return the answer to a request that failed as requests may."""
+    if isinstance(error, ClientDisconnect):
         return PlainTextResponse("the body was not sent to its end", 400)
-
-    @app.exception_handler(HourhandError)
-    async def fail(_request: Request, error: HourhandError) -> Response:
-        # A log or store that is away may be back at the next try.
-        status = 503 if isinstance(error, OperatorError) else 400
-        return PlainTextResponse(str(error), status)
+    # A log or store that is away may be back at the next try.
+    status = 503 if isinstance(error, OperatorError) else 400
+    return PlainTextResponse(str(error), status)
 
 
-def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings) -> None:
-    async def create(request: Request) -> Response:
+def _add_errors(app: FastAPI) -> None:
+    async def refuse(_request: Request, error: Exception) -> Response:
+        return _refused(error)
+
+    for each in _REFUSED:
+        app.add_exception_handler(each, refuse)
+
+
+class _Making:
+    """Makes timers before a route is looked for.
+
+    Most requests are these, and the way through the framework costs more than all else of one.
+    """
+
+    def __init__(self, app: ASGIApp, make: Make) -> None:
+        self._app = app
+        self._make = make
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _MADE_AT:
+            await self._app(scope, receive, send)
+            return
+        try:
+            answer = await self._make(Request(scope, receive))
+        except _REFUSED as error:
+            answer = _refused(error)
+        await answer(scope, receive, send)
+
+
+def _maker(service: TimerService, settings: TimerSettings) -> Make:
+    async def make(request: Request) -> Response:
         body = await read_body(request, settings.request_bytes_max)
         rule = parse_timer(body, service.now_ms())
         timer_id = service.new_id()
         await service.put(timer_id, rule, new=True)
         return _located(timer_id, rule.replication)
 
-    for path in ("/timers", "/timers/"):
+    return make
+
+
+def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings, create: Make) -> None:
+    for path in _MADE_AT:
         app.post(
             path, summary="Make a timer", openapi_extra=_BODY, include_in_schema=path[-1] != "/"
         )(create)

@@ -1,8 +1,8 @@
 """Runs a timer: its changes, and its pops.
 
-All are tasks of the timer's own ordering id.  A pop calls back, and only when that succeeded is
-the next one made, before this one ends; so a crash between the two loses neither, and repeats
-at most the callback that was under way, with the same number.
+All are tasks of the timer's own ordering id; a new timer begins with its first pop.  A pop calls
+back, and only when that succeeded is the next one made, before this one ends; so a crash between
+the two loses neither, and repeats at most the callback that was under way, with the same number.
 """
 
 from concurrent.futures import Future
@@ -16,6 +16,7 @@ from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.events import TimerPopped
 from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.status import CompletionResult
 from actors.model.task import StoredTask, Task
 from actors.ports.log import Position
 from actors.ports.store import StatusStore
@@ -29,11 +30,20 @@ from scheduler.timers.tries import Tries
 ENDED_KEPT_MS = 10 * 86_400_000
 """How long the row of a timer that ended keeps earlier requests from undoing that."""
 
+NEW = 0
+"""Offset of a new timer's row, and generation of its pops: below that of every later change."""
+UNWRITTEN_MS = 20_000
+"""So long a new timer's first pop waits for a row: a request is answered much earlier, or not."""
+
 _encode = msgspec.json.Encoder().encode
 
 
 class CallbackFailed(Exception):
     """A callback was not answered with 200 in time; the text says what came instead."""
+
+
+class _RowMissing(Exception):
+    """A new timer's row is still being written, or whoever made the timer died before that."""
 
 
 class Caller(Protocol):
@@ -107,6 +117,7 @@ class RunTimer(OwnExecutor):
         settings: TimerSettings,
     ) -> None:
         self._surroundings = surroundings
+        self._status = status
         self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
         self._caller = caller
         self._settings = settings
@@ -139,10 +150,12 @@ class RunTimer(OwnExecutor):
         except msgspec.ValidationError as error:
             return Drop(f"its data is no change of a timer: {error}")
         if state is not None and state.made_by == task.uniqueness_key:
-            # Run again after a crash: all but the first pop is durable.
+            # Run again after a crash, or sent after a row that was written all the same: all but
+            # the first pop is durable.
             assert found is not None, "its state was read from it"
-            await self._append_pop(timer_id, state, 1, found.offset)
-            return None
+            if found.offset != NEW or not await self._was_dropped(timer_id, state):
+                await self._append_pop(timer_id, state, 1, found.offset)
+                return None
         if state is not None and state.changed_at > self.record_offset:
             return Drop("a later request came before this one")
         offset = self.offset_over(found)
@@ -178,9 +191,23 @@ class RunTimer(OwnExecutor):
             under_way.append(self._popping(timer_id, state, 1, offset))
         return gather(under_way)
 
+    async def _was_dropped(self, timer_id: str, state: TimerState) -> bool:
+        """Whether a new timer's first pop waited for the row in vain."""
+        if state.rule is None:
+            return False
+        due_ms = state.rule.pop_ms(state.start_ms, 1)
+        key = timer_pop_task(timer_id, due_ms, 1, NEW).key
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        found = (await settled(self._status.find_completions(partition, [key]))).get(key)
+        return found is not None and found.result is CompletionResult.DROPPED
+
     async def _pop(
         self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop
     ) -> Outcome | None:
+        if found is None and pop.generation == NEW:
+            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            if late_ms < UNWRITTEN_MS:
+                raise _RowMissing(f"timer {task.ordering_id} has no row yet; looked for again")
         if found is None or state is None or state.rule is None:
             return Drop("the timer has ended")
         if found.offset != pop.generation:

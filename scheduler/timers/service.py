@@ -14,13 +14,21 @@ from typing import NamedTuple
 import msgspec
 
 from actors.model.definition import Definition, DefinitionKind
+from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.instant import INSTANT_MAX_MS
 from actors.ports.clock import Clock
 from scheduler.appending import TaskAppender
 from scheduler.awaiting import settled
 from scheduler.definition_book import DefinitionBook
 from scheduler.own_tasks import unique_in_order
-from scheduler.timers.executor import timer_change_task, timer_name, timer_row
+from scheduler.timers.executor import (
+    NEW,
+    UNWRITTEN_MS,
+    timer_change_task,
+    timer_name,
+    timer_pop_task,
+    timer_row,
+)
 from scheduler.timers.timer import TimerRule, TimerState
 
 RECENT_MAX = 20_000
@@ -28,6 +36,10 @@ RECENT_MAX = 20_000
 _PAGE_ROWS = 500
 _REQUESTS_MAX = 400
 """Reads of one listing: a tag that few of a million timers have is not looked for in all."""
+DIRECT_MS_MIN = 1_000
+"""A new timer that pops earlier might look for its row before that is written."""
+_ROW_S = 1.0
+"""So long a new timer's row may take before the log alone has to do."""
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05
 
@@ -81,18 +93,51 @@ class TimerService:
         """
         now_ms = min(self._clock.now_ms(), INSTANT_MAX_MS)
         unique = self._unique(now_ms)
+        if new and rule is not None and rule.interval_ms >= DIRECT_MS_MIN and rule.pops(1):
+            state = await self._make(timer_id, rule, now_ms, unique)
+        else:
+            state = await self._change(timer_id, rule, now_ms, unique, new=new)
+        self._remember(timer_id, state)
+        for tag, count in () if rule is None else rule.tags:
+            self.tag_counts[tag] += count
+
+    async def _make(self, timer_id: str, rule: TimerRule, now_ms: int, unique: str) -> TimerState:
+        """Make a new timer of its first pop, and then its row: there is nothing to be changed.
+
+        A pop without a row is nobody's timer, while a row without a pop would never end.
+        """
+        due_ms = rule.pop_ms(now_ms, 1)
+        pop = timer_pop_task(timer_id, due_ms, 1, NEW)
+        position = await settled(self._appender.append_json(pop.key, pop.data))
+        task = timer_change_task(timer_id, rule, now_ms, unique)
+        state = TimerState(now_ms, task.key.uniqueness_key, position.offset, rule)
+        try:
+            async with asyncio.timeout(_ROW_S):
+                made = self._definitions.save(timer_row(timer_id, state, NEW, now_ms))
+                await settled(made)
+        except (TimeoutError, HourhandError):
+            # The log answers: what is in it makes the row once the store is back.
+            await settled(self._appender.append_json(task.key, task.data))
+        if self._clock.now_ms() > due_ms + UNWRITTEN_MS // 2:
+            raise LogUnavailable(
+                "the first pop fell due before the timer was durable: make another one"
+            )
+        return state
+
+    async def _change(
+        self, timer_id: str, rule: TimerRule | None, now_ms: int, unique: str, *, new: bool
+    ) -> TimerState:
+        """Change a timer by a task of its own."""
         task = timer_change_task(timer_id, rule, now_ms, unique, fresh=new)
         position = await settled(self._appender.append_json(task.key, task.data))
         kept = rule if rule is not None and rule.pops(1) else None
         state = TimerState(now_ms, unique, position.offset, kept)
-        self._remember(timer_id, state)
         if not new:
             # The change itself may have to wait: for an owner of the partition, or behind a pop
             # that is tried again and again.  Its row, which it will write once more, does not.
             row = timer_row(timer_id, state, position.offset, now_ms)
             await settled(self._definitions.save(row))
-        for tag, count in () if rule is None else rule.tags:
-            self.tag_counts[tag] += count
+        return state
 
     async def find(self, timer_id: str) -> FoundTimer | None:
         """Return a timer; None where there is none, or it has ended."""

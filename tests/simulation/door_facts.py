@@ -15,6 +15,7 @@ from actors.model.events import PartitionAssigned, TreeRebuilt
 from actors.model.key import TaskKey
 from actors.model.status import CompletionResult
 from actors.model.task import StoredTask
+from scheduler.timers.executor import NEW, timer_pop_task
 from scheduler.timers.timer import TimerRule
 from tests.simulation.door_history import (
     Appeared,
@@ -32,6 +33,8 @@ RECOVERY_MS = 8_000.0
 """How long after a disturbance nothing is expected to be prompt."""
 SLACK_MS = 500.0
 NEVER_MS = float("inf")
+FIRST_POP = timer_pop_task("", 0, 1, NEW).key.uniqueness_key
+"""What a timer begins with that was made at once."""
 
 if TYPE_CHECKING:
     from tests.simulation.judged import Run
@@ -161,20 +164,32 @@ class DoorFacts:
     def timer_changes(self) -> Mapping[str, Sequence[TimerChange]]:
         """Return the changes of each timer that the log holds, in its order."""
         asked = {each.number: each for each in self.run.history.of(TimerAsked)}
+        made = {each.timer_id: each for each in asked.values() if each.made}
         answered = {
             each.number: each.at_ms for each in self.run.history.of(TimerAnswered) if not each.error
         }
-        found: dict[str, list[TimerChange]] = defaultdict(list)
-        for key, offset in self.tasks.items():
+        calls, found = self.calls(), defaultdict[str, dict[int, TimerChange]](dict)
+        for key, offset in sorted(self.tasks.items(), key=lambda each: each[1]):
             _, _, timer_id = key.ordering_id.partition("hourhand:timer:")
-            if timer_id and key.uniqueness_key.startswith("change:"):
-                ask = asked[change_number(key.uniqueness_key)]
-                answered_ms = answered.get(ask.number, NEVER_MS)
-                change = TimerChange(
-                    ask.number, timer_id, ask.rule, offset, key.scheduled_ms, ask.at_ms, answered_ms
-                )
-                found[timer_id].append(change)
-        return {each: sorted(some, key=lambda c: c.offset) for each, some in found.items()}
+            if not timer_id:
+                continue
+            if key.uniqueness_key.startswith("change:"):
+                ask, start_ms = asked[change_number(key.uniqueness_key)], key.scheduled_ms
+            elif key.uniqueness_key == FIRST_POP:
+                ask = made[timer_id]
+                assert ask.rule is not None, "it was made"
+                start_ms = key.scheduled_ms - ask.rule.interval_ms
+                if ask.number not in answered and f"{timer_id}/{ask.number}".encode() not in calls:
+                    # Without a row it is nobody's timer, and nobody was told otherwise.
+                    continue
+            else:
+                continue
+            answered_ms = answered.get(ask.number, NEVER_MS)
+            change = TimerChange(
+                ask.number, timer_id, ask.rule, offset, start_ms, ask.at_ms, answered_ms
+            )
+            found[timer_id].setdefault(ask.number, change)
+        return {each: sorted(some.values(), key=lambda c: c.offset) for each, some in found.items()}
 
     def calls(self) -> Mapping[bytes, Sequence[Called]]:
         """Return the callbacks of each body, in order."""

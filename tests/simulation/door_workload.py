@@ -72,6 +72,8 @@ class DoorWorkload:
         self._number = 0
         self._until_ms = 0.0
         self._timers: list[str] = []
+        self._known: list[str] = []
+        """The timers somebody was told the id of."""
         self._dues: dict[str, int] = {}
         """By relay id: the deadline of the last message."""
         self._schedules: list[str] = []
@@ -209,8 +211,8 @@ class DoorWorkload:
         self._ask_timer(timer_id, self._rule(), made=True)
 
     def _change_timer(self) -> None:
-        if self._timers:
-            timer_id = self._rng.choice(self._timers[-12:])
+        if self._known:
+            timer_id = self._rng.choice(self._known[-12:])
             deletes = self._rng.random() < 0.3
             self._ask_timer(timer_id, None if deletes else self._rule())
 
@@ -237,6 +239,8 @@ class DoorWorkload:
         def answered(done: "asyncio.Task[None]") -> None:
             error = "" if done.exception() is None else type(done.exception()).__name__
             note(TimerAnswered(self._now_ms(), number, error))
+            if made and not error:
+                self._known.append(timer_id)
 
         doors.ask(doors.service.put(timer_id, rule, new=made), number).add_done_callback(answered)
 
