@@ -7,9 +7,10 @@ not in the store.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from actors.model.display import storable_text
 from actors.model.instant import INSTANT_MIN_MS
@@ -26,6 +27,8 @@ __all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
 _PAGE_TASKS_MAX = 1_000
 _OPEN_PAGE_TASKS = 200
 """Rows of a read, where most of them may be others' or closed."""
+_BEGUN_AT_ONCE = 16
+"""Partitions whose first tasks are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,11 @@ class Inspector:
         ``states``, ``ordering_id`` and ``partition`` choose, where given; ``after`` continues a
         listing.  Closed tasks are listed until their completion's retention is over.
         """
-        readers = self._readers(ordering_id, from_ms, to_ms, after, limit, partition)
-        merged = heapq.merge(*(reader.views(ordering_id) for reader in readers), key=_key_of)
+        readers = self._readers(
+            ordering_id, from_ms, to_ms, after, limit, page_tasks=limit, partition=partition
+        )
+        views = _begun([reader.views(ordering_id) for reader in readers])
+        merged = heapq.merge(*views, key=_key_of)
         chosen = (view for view in merged if not states or view.state in states)
         page = list(islice(chosen, limit + 1))
         return TaskListing(page[:limit], page[limit - 1].key if len(page) > limit else None)
@@ -96,7 +102,10 @@ class Inspector:
         ``looked_max`` rows: fewer tasks, even none, come while there are more.
         """
         page_tasks = max(limit, _OPEN_PAGE_TASKS)
-        readers = self._readers(ordering_id, INSTANT_MIN_MS, to_ms, after, page_tasks)
+        wanted = looked_max if begins else limit
+        readers = self._readers(
+            ordering_id, INSTANT_MIN_MS, to_ms, after, wanted, page_tasks=page_tasks
+        )
         rows = heapq.merge(*(reader.rows_from_open(ordering_id) for reader in readers), key=_key_of)
         found: list[TaskView] = []
         looked, last = 0, None
@@ -148,23 +157,43 @@ class Inspector:
         from_ms: int,
         to_ms: int,
         after: TaskKey | None,
-        limit: int,
+        wanted: int,
+        *,
+        page_tasks: int,
         partition: int | None = None,
     ) -> "list[PartitionReader]":
         start = first_key_at(from_ms)
         if after is not None and after > start:
             start = after
-        numbers = list(range(self._partition_count))
+        numbers = [each for each in range(self._partition_count) if partition in (None, each)]
         if ordering_id is not None:
             # No task has an id that UTF-8 cannot hold, and stores cannot even be asked for it.
             known = storable_text(ordering_id) == ordering_id
-            numbers = [partition_of(ordering_id, self._partition_count)] if known else []
-        page_tasks = min(limit, _PAGE_TASKS_MAX)
+            own = partition_of(ordering_id, self._partition_count) if known else None
+            numbers = [each for each in numbers if each == own]
+        page_tasks = min(page_tasks, _PAGE_TASKS_MAX)
+        # Half as many again as a partition's share, so that few partitions are read twice.
+        share = 1 + wanted * 3 // (2 * max(1, len(numbers)))
         return [
-            PartitionReader(self._stores, number, start, to_ms, page_tasks)
+            PartitionReader(
+                self._stores,
+                number,
+                start,
+                to_ms,
+                first_page_tasks=min(share, page_tasks),
+                page_tasks=page_tasks,
+            )
             for number in numbers
-            if partition is None or number == partition
         ]
+
+
+def _begun(streams: "Sequence[Iterator[TaskView]]") -> "list[Iterator[TaskView]]":
+    """Return these streams after the first of each was read: a merge would wait for one by one."""
+    if len(streams) < 2:
+        return list(streams)
+    with ThreadPoolExecutor(min(len(streams), _BEGUN_AT_ONCE)) as pool:
+        firsts = list(pool.map(lambda stream: list(islice(stream, 1)), streams))
+    return [chain(first, stream) for first, stream in zip(firsts, streams, strict=True)]
 
 
 def _key_of(view: TaskView | StoredTask) -> TaskKey:

@@ -5,7 +5,7 @@ Decides what is read together.  What a row, its completion and its attempts say 
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
@@ -20,6 +20,7 @@ from scheduler.task_state import TaskView, view_of
 _READ_TIMEOUT_S = 30.0
 _EMPTY_HOURS_MAX = 32
 """Hours asked for at once where those before were empty; one that is full may be very large."""
+_HOURS_GROWTH = 8
 
 _T = TypeVar("_T")
 
@@ -28,17 +29,26 @@ class PartitionReader:
     """One partition's tasks of a range, in key order, a page at a time.
 
     The first reads of all partitions are asked for before any is awaited: what is known of an
-    owner when a reader is made, the first page when its tasks are asked for.
+    owner when a reader is made, the first page when its tasks are asked for.  That page may be
+    smaller than those after it: where many partitions are listed, few tasks of each are wanted.
     """
 
     def __init__(
-        self, stores: Stores, partition: int, start: TaskKey, to_ms: int, page_tasks: int
+        self,
+        stores: Stores,
+        partition: int,
+        start: TaskKey,
+        to_ms: int,
+        *,
+        first_page_tasks: int,
+        page_tasks: int,
     ) -> None:
         self._schedule = stores.schedule
         self._status = stores.status
         self._partition = partition
         self._start = start
         self._to_ms = to_ms
+        self._first_page_tasks = first_page_tasks
         self._page_tasks = page_tasks
         self._claim: Future[Claim | None] = stores.ownership.read_watermark(partition)
 
@@ -73,32 +83,31 @@ class PartitionReader:
     def _swept_views(
         self, ordering_id: str | None, kept_ms: int, swept_ms: int
     ) -> Iterator[TaskView]:
-        first_ms = max(self._start.scheduled_ms, kept_ms)
-        hours = iter(range(hour_of(first_ms), swept_ms, HOUR_MS))
-        at_once = 1
-        while asked := [self._ask_hour(each, swept_ms) for each in islice(hours, at_once)]:
-            is_empty = True
-            for completions, attempts in asked:
-                attempts_by_key = by_key(wait_for(attempts))
-                for completion in wait_for(completions):
-                    is_empty = False
-                    key = completion.key
-                    if ordering_id is None or key.ordering_id == ordering_id:
-                        ended = attempts_by_key.get(key, ())
-                        yield view_of(key, self._partition, None, completion, ended)
-            at_once = min(2 * at_once, _EMPTY_HOURS_MAX) if is_empty else 1
+        next_ms = max(self._start.scheduled_ms, kept_ms)
+        hours = 1
+        while next_ms < swept_ms:
+            end_ms = min(hour_of(next_ms) + hours * HOUR_MS, swept_ms)
+            start, end = max(self._start, first_key_at(next_ms)), first_key_at(end_ms)
+            completions = wait_for(self._status.load_completions(self._partition, start, end))
+            yield from self._completed_views(
+                [each for each in completions if ordering_id in (None, each.key.ordering_id)]
+            )
+            next_ms = end_ms
+            hours = 1 if completions else min(_HOURS_GROWTH * hours, _EMPTY_HOURS_MAX)
 
-    def _ask_hour(
-        self, hour_ms: int, swept_ms: int
-    ) -> "tuple[Future[Sequence[Completion]], Future[Sequence[AttemptRecord]]]":
-        start = max(self._start, first_key_at(hour_ms))
-        end = first_key_at(min(hour_ms + HOUR_MS, swept_ms))
-        completions = self._status.load_completions(self._partition, start, end)
-        return completions, self._status.load_attempts(self._partition, start, end)
+    def _completed_views(self, completions: Sequence[Completion]) -> Iterator[TaskView]:
+        """Return closed tasks whose rows are gone: most hours have none, so attempts come last."""
+        if not completions:
+            return
+        start, end = first_key_at(completions[0].key.scheduled_ms), completions[-1].key
+        attempts = by_key(wait_for(self._status.load_attempts(self._partition, start, end)))
+        for each in completions:
+            yield view_of(each.key, self._partition, None, each, attempts.get(each.key, ()))
 
     def _pages(self, ordering_id: str | None, start: TaskKey) -> Iterator[Sequence[StoredTask]]:
         """Return the pages from ``start`` on; the first is asked for now."""
-        return self._pages_after(ordering_id, start, self._page(ordering_id, start))
+        first = self._page(ordering_id, start, self._first_page_tasks)
+        return self._pages_after(ordering_id, start, first)
 
     def _pages_after(
         self, ordering_id: str | None, start: TaskKey, asked: "Future[TaskPage]"
@@ -110,31 +119,36 @@ class PartitionReader:
                 start = page.tasks[-1].key
             if page.complete:
                 return
-            asked = self._page(ordering_id, start)
+            asked = self._page(ordering_id, start, self._page_tasks)
 
-    def _page(self, ordering_id: str | None, start: TaskKey) -> "Future[TaskPage]":
+    def _page(self, ordering_id: str | None, start: TaskKey, tasks_max: int) -> "Future[TaskPage]":
         if ordering_id is None:
-            return self._schedule.load_tasks(self._partition, start, self._to_ms, self._page_tasks)
+            return self._schedule.load_tasks(self._partition, start, self._to_ms, tasks_max)
         end = first_key_at(self._to_ms)
-        return self._schedule.load_ordering(
-            self._partition, ordering_id, start, end, self._page_tasks
-        )
+        return self._schedule.load_ordering(self._partition, ordering_id, start, end, tasks_max)
 
     def _row_views(
         self, tasks: Sequence[StoredTask], ordering_id: str | None
     ) -> Iterator[TaskView]:
+        if ordering_id is not None:
+            # They lie too far apart for a range, and are all asked for together.
+            yield from self._views_of(tasks, *self._statuses_of([task.key for task in tasks]))
+            return
         # A range from the first row of an hour to its last reads no hour without rows and
-        # is one sequential read; the rows of one ordering id lie too far apart for that.
+        # is one sequential read.
         for _, of_hour in groupby(tasks, key=lambda task: hour_of(task.key.scheduled_ms)):
             rows = list(of_hour)
-            completions, attempts = (
-                self._statuses_between(rows[0].key, rows[-1].key)
-                if ordering_id is None
-                else self._statuses_of([row.key for row in rows])
-            )
-            for row in rows:
-                completion = completions.get(row.key)
-                yield view_of(row.key, self._partition, row, completion, attempts.get(row.key, ()))
+            yield from self._views_of(rows, *self._statuses_between(rows[0].key, rows[-1].key))
+
+    def _views_of(
+        self,
+        rows: Sequence[StoredTask],
+        completions: Mapping[TaskKey, Completion],
+        attempts: Mapping[TaskKey, Sequence[AttemptRecord]],
+    ) -> Iterator[TaskView]:
+        for row in rows:
+            completion = completions.get(row.key)
+            yield view_of(row.key, self._partition, row, completion, attempts.get(row.key, ()))
 
     def _statuses_between(
         self, first: TaskKey, last: TaskKey

@@ -4,8 +4,10 @@ Reads counts only, so the number of tasks never matters.  A count may be off by 
 lost and by keys that were scheduled twice; it is never below zero.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from operator import add
 from typing import Any
 
 from actors.model.bucket import HOUR_MS, hour_of
@@ -14,6 +16,7 @@ from actors.ports.store import Stores
 from scheduler.admin.values import instant_value
 
 _ANSWER_S = 20.0
+_NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
 
 
 class Unit(StrEnum):
@@ -48,19 +51,23 @@ class Counts:
         The first bar counts from the minute of ``from_ms`` on: what lies before is not ahead.
         Beside them stands how the open tasks of those hours lie within their minutes.
         """
-        first_ms = from_ms - from_ms % unit.width_ms
+        width_ms = unit.width_ms
+        first_ms = from_ms - from_ms % width_ms
         minute_ms = from_ms - from_ms % MINUTE_MS
-        end_ms = first_ms + bars * unit.width_ms
+        end_ms = first_ms + bars * width_ms
         due: dict[int, int] = defaultdict(int)
         seconds = [0] * SECONDS
-        for _, hour_ms, tally in self._hours(hour_of(first_ms), end_ms, partition):
-            for second, count in tally.seconds.items():
-                seconds[second] += count
-            for minute, count in tally.open.items():
-                at_ms = hour_ms + minute * MINUTE_MS
-                if minute_ms <= at_ms < end_ms and count > 0:
-                    due[at_ms - at_ms % unit.width_ms] += count
-        times = range(first_ms, end_ms, unit.width_ms)
+        for _, hours in self._asked(hour_of(first_ms), end_ms, partition):
+            seconds = list(map(add, seconds, _by_second(hours.values())))
+            for hour_ms, tally in hours.items():
+                if width_ms >= HOUR_MS and hour_ms >= minute_ms:
+                    due[hour_ms - hour_ms % width_ms] += _open_tasks(tally)
+                    continue
+                for minute, count in tally.open.items():
+                    at_ms = hour_ms + minute * MINUTE_MS
+                    if minute_ms <= at_ms < end_ms and count > 0:
+                        due[at_ms - at_ms % width_ms] += count
+        times = range(first_ms, end_ms, width_ms)
         bars_value = [{"time": instant_value(at_ms), "due": due.get(at_ms, 0)} for at_ms in times]
         return {
             "unit": unit.value,
@@ -76,7 +83,7 @@ class Counts:
                 "partition": partition,
                 "hour": instant_value(hour_ms),
                 "stored": tally.stored,
-                "pending": sum(count for count in tally.open.values() if count > 0),
+                "pending": _open_tasks(tally),
                 **_closed(tally),
             }
             for partition, hour_ms, tally in self._hours(hour_of(from_ms), to_ms, None)
@@ -86,21 +93,44 @@ class Counts:
         """Return how many tasks of a stretch of time stand where."""
         total: dict[str, int] = defaultdict(int)
         for _, _, tally in self._hours(hour_of(from_ms), to_ms, None):
-            total["pending"] += sum(count for count in tally.open.values() if count > 0)
+            total["pending"] += _open_tasks(tally)
             for name, count in _closed(tally).items():
                 total[name] += count
         return dict(total)
 
     def _hours(
         self, first_ms: int, end_ms: int, partition: int | None
-    ) -> list[tuple[int, int, HourTally]]:
+    ) -> Iterator[tuple[int, int, HourTally]]:
+        for number, hours in self._asked(first_ms, end_ms, partition):
+            for hour_ms, tally in sorted(hours.items()):
+                yield number, hour_ms, tally
+
+    def _asked(
+        self, first_ms: int, end_ms: int, partition: int | None
+    ) -> Iterator[tuple[int, Mapping[int, HourTally]]]:
+        """Yield each partition's hours; all are asked for before the first is awaited."""
         numbers = range(self._partition_count) if partition is None else [partition]
-        asked = [(each, self._tallies.load(each, first_ms, end_ms)) for each in numbers]
-        return [
-            (number, hour_ms, tally)
-            for number, future in asked
-            for hour_ms, tally in sorted(future.result(timeout=_ANSWER_S).hours.items())
-        ]
+        asked = deque((each, self._tallies.load(each, first_ms, end_ms)) for each in numbers)
+        while asked:
+            number, future = asked.popleft()
+            yield number, future.result(timeout=_ANSWER_S).hours
+
+
+def _by_second(tallies: Iterable[HourTally]) -> Iterable[int]:
+    """Return the open tasks of each second of the minute.
+
+    A month has ten thousand hours with sixty seconds each, so the loops are C's.
+    """
+    rows = [tuple((_NO_SECONDS | tally.seconds).values()) for tally in tallies]
+    return map(sum, zip(*rows, strict=True)) if rows else _NO_SECONDS.values()
+
+
+def _open_tasks(tally: HourTally) -> int:
+    """Return the open tasks of an hour: a minute that was counted below zero has none."""
+    counts = tally.open.values()
+    if min(counts, default=0) >= 0:
+        return sum(counts)
+    return sum(count for count in counts if count > 0)
 
 
 def _closed(tally: HourTally) -> dict[str, int]:

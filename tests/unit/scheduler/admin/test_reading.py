@@ -2,8 +2,11 @@
 
 import pytest
 
+from actors.model.bucket import hour_of
 from actors.model.events import TasksStored
+from actors.model.instant import format_instant
 from actors.model.key import TaskKey
+from actors.model.tally import MINUTE_MS, HourTally
 from scheduler.figures import LATENESS_MS
 from scheduler.tallying import Tallies
 from tests.builders import NOW_MS
@@ -189,6 +192,22 @@ def test_the_future_is_counted_by_minute_hour_and_day() -> None:
     assert (len(seconds), sum(seconds)) == (60, 6)
     far = {"from": WINDOW["from"], "to": WINDOW["to"]}
     assert sum(each["pending"] for each in world.get("/buckets", **far)[1]["buckets"]) == 5
+
+
+def test_a_minute_that_was_counted_below_zero_hides_no_task_of_another() -> None:
+    """By minute and by hour alike: a crash may have lost a count of what was stored."""
+    world = World()
+    hour_ms = hour_of(NOW_MS) + HOUR_MS
+    tally = HourTally(open={3: 5, 7: -2}, seconds={0: 4, 30: -1})
+    world.service.stores.tallies.save(0, {hour_ms: tally}, 9, 1).result(5)
+    after = format_instant(hour_ms + 4 * MINUTE_MS)
+
+    for unit, bars in (("minute", 300), ("hour", 5), ("day", 3)):
+        assert world.get("/ahead", unit=unit, bars=bars)[1]["total"] == 5
+    cut = world.get("/ahead", **{"unit": "hour", "bars": 2, "from": after})[1]
+    assert cut["total"] == 0
+    seconds = world.get("/ahead", unit="day", bars=3)[1]["secondsOfMinute"]
+    assert (seconds[0], seconds[30], sum(seconds)) == (4, 0, 4)
 
 
 @pytest.mark.parametrize(
