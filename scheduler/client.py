@@ -108,6 +108,8 @@ class SchedulerClient(LaterRequests[Receipt]):
         telemetry: Telemetry,
         limits: ClientSettings,
     ) -> None:
+        # Before anybody's first task waits for it, and threads would build it at the same time.
+        Task.model_rebuild()
         self._writer = writer
         self._open_stores = open_stores
         self._clock = clock

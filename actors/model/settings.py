@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class Group(BaseModel):
     """Base of the groups: frozen, no unknown names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Whatever holds a group builds it as a part of itself.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WindowSettings(Group):
@@ -85,7 +86,7 @@ class RecoverySettings(Group):
 class TreeSettings(Group):
     """Everything the actor tree is told."""
 
-    window: WindowSettings = WindowSettings()
-    watermark: WatermarkSettings = WatermarkSettings()
-    execution: ExecutionSettings = ExecutionSettings()
-    recovery: RecoverySettings = RecoverySettings()
+    window: WindowSettings = Field(default_factory=WindowSettings)
+    watermark: WatermarkSettings = Field(default_factory=WatermarkSettings)
+    execution: ExecutionSettings = Field(default_factory=ExecutionSettings)
+    recovery: RecoverySettings = Field(default_factory=RecoverySettings)

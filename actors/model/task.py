@@ -54,7 +54,8 @@ class Task(BaseModel):
     ``data`` is a JSON object.  Raises InvalidTask where a field breaks these rules.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Built with the first task or client: a module that only defines executors need not wait.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     ordering_id: Annotated[str, Field(min_length=1), AfterValidator(_storable)]
     scheduled_time: Annotated[AwareDatetime, AfterValidator(cut_to_millis)]
