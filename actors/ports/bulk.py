@@ -68,6 +68,16 @@ class BulkStore(Protocol):
         Buckets come in the order given; one without such a row is passed over.
         """
 
+    def scan_part(
+        self, table: BulkTable, part: int, parts: int
+    ) -> Iterator[Sequence[Sequence[object]]]:
+        """Yield all rows of the ``part``-th of ``parts`` parts of a table, some thousand at a time.
+
+        As columns, which is what whoever wants everything makes of them: the partition, and
+        those of ``COLUMNS``.  Every row is in one part, and so is every bucket, its rows
+        together and in key order; in which order buckets come is the store's to choose.
+        """
+
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         """Remove rows that were read before, each at its own write time.
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from actors.model.bucket import HOUR_MS
 from actors.ports.bulk import COLUMNS, Bucket, BulkTable
 from scheduler.pipeline.options import STATES
 
@@ -122,6 +124,32 @@ def arrow_schema_of(table: str) -> pa.Schema:
     return pa.schema([pa.field(each.name, each.arrow, each.nullable) for each in columns_of(table)])
 
 
+def batch_of_columns(schema: pa.Schema, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    """Turn columns, the partition's and those behind the bucket's, into an Arrow batch."""
+    partition, millis, *others = columns
+    times = pa.array(millis, pa.int64())
+    arrays = [pa.array(partition, pa.int32()), _instants(_hours(times)), _instants(times)]
+    for field, values in zip(list(schema)[len(arrays) :], others, strict=True):
+        made = _times(values) if pa.types.is_timestamp(field.type) else pa.array(values, field.type)
+        arrays.append(made)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class BucketCount:
+    """Counts the buckets that batches hold, where the rows of each come together."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: object = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count the buckets of the next batch, but for one that has begun before."""
+        table = pa.Table.from_batches([batch]).select(["partition", "hour"])
+        first, last = table.slice(0, 1).to_pylist(), table.slice(len(table) - 1).to_pylist()
+        self.count += len(table.group_by(table.column_names).aggregate([])) - (first == self._last)
+        self._last = last
+
+
 def batch_of(
     schema: pa.Schema, pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]]
 ) -> pa.RecordBatch:
@@ -138,7 +166,18 @@ def batch_of(
 
 def _times(values: Sequence[int | None]) -> pa.Array:
     """Milliseconds as the microseconds that Spark counts in; year 1 to 9999 fit."""
-    return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(_TIME[1])
+    return _instants(pa.array(values, pa.int64()))
+
+
+def _hours(millis: pa.Array) -> pa.Array:
+    """``hour_of`` of many: Arrow divides towards zero, so what lies before 1970 is one lower."""
+    towards_zero = pc.multiply(pc.divide(millis, HOUR_MS), HOUR_MS)
+    below = pc.if_else(pc.less(millis, towards_zero), HOUR_MS, 0)
+    return pc.subtract(towards_zero, below)
+
+
+def _instants(millis: pa.Array) -> pa.Array:
+    return millis.cast(pa.timestamp("ms", tz="UTC")).cast(_TIME[1])
 
 
 def described(table: str) -> Mapping[str, str]:

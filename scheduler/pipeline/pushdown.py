@@ -27,12 +27,16 @@ from actors.model.partition import partition_of
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
+"""All scheduled times there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Bounds of what is wanted; None is no bound."""
 
-    first_ms: int = INSTANT_MIN_MS
-    end_ms: int = INSTANT_MAX_MS + 1
+    first_ms: int = EVER[0]
+    end_ms: int = EVER[1]
     """Scheduled times are wanted in [first, end)."""
     partitions: frozenset[int] | None = None
     ordering_ids: frozenset[str] | None = None
@@ -47,6 +51,11 @@ class Selection:
         if self.ordering_ids is not None:
             wanted &= {partition_of(each, count) for each in self.ordering_ids if each}
         return wanted
+
+    def is_whole(self) -> bool:
+        """Whether a row of any bucket can be wanted."""
+        unnamed = self.partitions is None and self.ordering_ids is None
+        return unnamed and (self.first_ms, self.end_ms) == EVER
 
     def is_empty(self) -> bool:
         """Whether nothing can be wanted."""
@@ -88,28 +97,27 @@ def _span(wanted: Filter, step_ms: int) -> tuple[int, int]:
     """Return the scheduled times [first, end) of a bound on a column that stands for ``step_ms``
     of them: 1 for the time itself, an hour for the bucket.
     """
-    everything = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
     if isinstance(wanted, In):
         if not wanted.value or not all(isinstance(value, datetime) for value in wanted.value):
-            return everything
+            return EVER
         steps = [_step(value, step_ms) for value in wanted.value]
         return min(steps), max(steps) + step_ms
     value = getattr(wanted, "value", None)
     if not isinstance(value, datetime):
-        return everything
+        return EVER
     start_ms = _step(value, step_ms)
     match wanted:
         case EqualTo() | EqualNullSafe():
             return start_ms, start_ms + step_ms
         case GreaterThan() | GreaterThanOrEqual():
             # One that is no whole step may be taken too low, never too high.
-            return start_ms, everything[1]
+            return start_ms, EVER[1]
         case LessThan() if start_ms * 1000 == _micros(value):
-            return everything[0], start_ms
+            return EVER[0], start_ms
         case LessThan() | LessThanOrEqual():
-            return everything[0], start_ms + step_ms
+            return EVER[0], start_ms + step_ms
         case _:
-            return everything
+            return EVER
 
 
 def _step(value: datetime, step_ms: int) -> int:

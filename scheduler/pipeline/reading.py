@@ -4,6 +4,7 @@ Decides which buckets are opened (``pushdown`` says which may be wanted) and how
 out.  What the driver holds is a number for each bucket, and nothing for a row.
 """
 
+import gc
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from actors.model.errors import StoreUnavailable
 from actors.model.ownership import Claim
 from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from scheduler import wiring
-from scheduler.pipeline.columns import arrow_schema_of, batch_of
+from scheduler.pipeline.columns import BucketCount, arrow_schema_of, batch_of, batch_of_columns
 from scheduler.pipeline.options import STATES, Options
 from scheduler.pipeline.pushdown import Selection, selection_of
 from scheduler.pipeline.states import OPEN_STATES, state_rows
@@ -49,6 +50,13 @@ class BucketsPartition(InputPartition):
         return [Bucket(*each) for each in self.value]
 
 
+class WholePartition(InputPartition):
+    """A part of all that a table holds."""
+
+    def __init__(self, part: int, parts: int) -> None:
+        super().__init__((part, parts))
+
+
 class HourhandReader(DataSourceReader):
     """One read; pickled to the workers with what was pushed down."""
 
@@ -71,16 +79,21 @@ class HourhandReader(DataSourceReader):
             buckets = self._buckets(bulk, settings)
         finally:
             bulk.close()
-        size = self._options.buckets_per_task or min(
-            -(-len(buckets) // _TASKS_WANTED), _BUCKETS_PER_TASK_MAX
-        )
+        asked_for = self._options.buckets_per_task
+        size = asked_for or min(-(-len(buckets) // _TASKS_WANTED), _BUCKETS_PER_TASK_MAX)
+        if buckets and not asked_for and self._is_whole():
+            parts = -(-len(buckets) // size)
+            return [WholePartition(part, parts) for part in range(parts)]
         return [
             BucketsPartition(buckets[start : start + size])
             for start in range(0, len(buckets), size or 1)
         ] or [BucketsPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some buckets as Arrow batches."""
+        """Yield the rows of some buckets, or of a part of the table, as Arrow batches."""
+        if isinstance(partition, WholePartition):
+            yield from self._read_part(*partition.value)
+            return
         assert isinstance(partition, BucketsPartition), "dealt out by this class"
         schema = arrow_schema_of(self._options.table)
         buckets, rows = partition.buckets, 0
@@ -88,10 +101,27 @@ class HourhandReader(DataSourceReader):
             for batch in _batches(schema, self._pages(opened_bulk(self._options), buckets)):
                 rows += batch.num_rows
                 yield batch
-        note_metrics(
-            self._options,
-            {"table": self._options.table, "buckets": len(buckets), "rows": rows},
-        )
+        self._note(len(buckets), rows)
+
+    def _is_whole(self) -> bool:
+        """Whether every bucket is wanted, each for itself; a state is made of two tables' rows."""
+        return self._selection.is_whole() and self._options.table != STATES
+
+    def _read_part(self, part: int, parts: int) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema_of(self._options.table)
+        bulk, table = opened_bulk(self._options), BulkTable(self._options.table)
+        buckets, rows = BucketCount(), 0
+        for page in bulk.scan_part(table, part, parts):
+            batch = batch_of_columns(schema, page)
+            rows += batch.num_rows
+            if self._options.metrics is not None:
+                buckets.add(batch)
+            yield batch
+        self._note(buckets.count, rows)
+
+    def _note(self, buckets: int, rows: int) -> None:
+        table = self._options.table
+        note_metrics(self._options, {"table": table, "buckets": buckets, "rows": rows})
 
     def _buckets(self, bulk: BulkStore, settings: Settings) -> list[Bucket]:
         wanted = self._selection
@@ -168,7 +198,11 @@ def _open_floor(claim: Claim | None) -> float:
 @lru_cache(maxsize=1)
 def opened_bulk(options: Options) -> BulkStore:
     """Open the stores once for each worker process: Spark uses one for many tasks."""
-    return wiring.open_bulk(options.settings())
+    opened = wiring.open_bulk(options.settings())
+    # After every task Spark has Python look for garbage among all objects, some hundred thousand
+    # of imported modules too, which took as long as reading.  What is frozen is passed over.
+    gc.freeze()
+    return opened
 
 
 def _batches(schema: pa.Schema, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """What every ``BulkStore`` must do, beside the three stores of the same installation."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.model.bucket import HOUR_MS
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
@@ -34,6 +34,18 @@ def rows_of(
     """Yield each row with its bucket."""
     for bucket, page in ports.bulk.scan(table, buckets, first_ms, end_ms):
         yield from ((bucket, row) for row in page)
+
+
+def _rows_of_part(
+    ports: BulkPorts, table: BulkTable, part: int, parts: int = 3
+) -> list[tuple[object, Any]]:
+    """Return partition and row of all that a part of a table holds."""
+    return [
+        (owner, row)
+        for columns in ports.bulk.scan_part(table, part, parts)
+        for owner, *values in zip(*columns, strict=True)
+        for row in [tuple(values)]
+    ]
 
 
 def insert(ports: BulkPorts, partition: int, *keys: TaskKey, at: int = 1) -> None:
@@ -101,6 +113,37 @@ class BulkSuite:
 
         assert [row[:3] for _, row in found] == [*keys[10:2_500], *keys[5_000:-10]]
         assert {bucket for bucket, _ in found} == {buckets[0], buckets[2]}
+
+    def test_the_parts_of_a_table_hold_every_row_once(self, ports: BulkPorts) -> None:
+        """More rows than a page, also a long one; each bucket in one part, in key order."""
+        keys = [key(hour + minute / 4_000, "p") for hour in range(3) for minute in range(2_500)]
+        insert(ports, 8, *keys)
+        long = StoredTask(key(4, "q"), b'{"v":"' + b"x" * 2**20 + b'"}', 7)
+        done(ports.stores.schedule.insert_tasks(9, [long], write_time(1)))
+        completion = Completion(keys[0], CompletionResult.SUCCESS, 9, 2, 5, 8, reason="why")
+        done(ports.stores.status.insert_completions(8, [completion], write_time(5)))
+
+        parts = [_rows_of_part(ports, BulkTable.TASKS, part) for part in range(3)]
+
+        found = [row for part in parts for row in part]
+        assert len(set(found)) == len(found)
+        for partition, hours in ((8, range(3)), (9, [4])):
+            for hour in hours:
+                bucket = Bucket(partition, HOUR_START_MS + hour * HOUR_MS)
+                expected = [row for _, row in rows_of(ports, BulkTable.TASKS, [bucket], *EVER)]
+                of_bucket = [
+                    number
+                    for number, (owner, row) in enumerate(found)
+                    if (owner, row[0] // HOUR_MS * HOUR_MS) == bucket
+                ]
+                start = of_bucket[0]
+                assert of_bucket == list(range(start, start + len(expected)))
+                assert [row for _, row in found[start : start + len(expected)]] == expected
+        statuses = [
+            row for part in range(2) for row in _rows_of_part(ports, BulkTable.STATUSES, part, 2)
+        ]
+        reading = rows_of(ports, BulkTable.STATUSES, [Bucket(8, HOUR_START_MS)], *EVER)
+        assert [row for owner, row in statuses if owner == 8] == [row for _, row in reading]
 
     def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
         """What was written anew since then stays, and so does everything else."""

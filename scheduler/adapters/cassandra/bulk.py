@@ -24,6 +24,7 @@ from scheduler.adapters.cassandra.ownership import (
 )
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.stores import connect
+from scheduler.adapters.cassandra.whole_tables import WholeTable
 from scheduler.settings import Settings
 
 _NAMES = {
@@ -43,6 +44,8 @@ _SELECTED = {
         " error_stack, fence, WRITETIME(result)"
     ),
 }
+_TEXTS = {BulkTable.TASKS: (4,), BulkTable.STATUSES: (9,), BulkTable.ATTEMPTS: (12, 13)}
+"""Where texts stand that may be long, with the partition in front of what is selected."""
 _DETAIL = 8
 """Where the JSON of what few completions have stands in a selected row."""
 _PAGE_ROWS = 1_000
@@ -82,6 +85,12 @@ class CassandraBulk:
         }
         for scan in self._scans.values():
             scan.fetch_size = _PAGE_ROWS
+        self._whole = {
+            table: WholeTable(
+                session, name, f"partition_id, {KEY_COLUMNS}, {_SELECTED[table]}", _TEXTS[table]
+            )
+            for table, name in _NAMES.items()
+        }
         self._probes = {
             table: session.prepare(
                 f"SELECT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
@@ -138,6 +147,16 @@ class CassandraBulk:
             ]
             runs.learn(len(found), len(rows))
             yield from found
+
+    def scan_part(
+        self, table: BulkTable, part: int, parts: int
+    ) -> Iterator[Sequence[Sequence[object]]]:
+        for columns in self._whole[table].pages(part, parts):
+            if table is BulkTable.STATUSES:
+                rows = map(_status_row, zip(*columns[1:], strict=True))
+                yield [columns[0], *zip(*rows, strict=True)]
+            else:
+                yield columns
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         names = ["scheduled_time", "ordering_id", "uniqueness_key"]

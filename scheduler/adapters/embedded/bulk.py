@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import StoreUnavailable
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.ownership import Claim
 from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 from scheduler.adapters.embedded.connection import FAILURES, open_connection
@@ -92,6 +93,17 @@ class EmbeddedBulk:
                     yield bucket, [_bulk_row(table, opened(row)) for row in rows]
         except FAILURES as error:
             raise self._file.failure(error) from error
+
+    def scan_part(
+        self, table: BulkTable, part: int, parts: int
+    ) -> Iterator[Sequence[Sequence[object]]]:
+        ever = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
+        owners = self._select(f"SELECT DISTINCT partition FROM {_TABLES[table].name}")
+        buckets = self.list_buckets(table, [each for (each,) in owners], *ever)
+        # By what a bucket is, not by its place in the list: that may change between two parts.
+        mine = [b for b in buckets if (b.partition + b.hour_ms // HOUR_MS) % parts == part]
+        for bucket, rows in self.scan(table, mine, *ever):
+            yield [[bucket.partition] * len(rows), *zip(*rows, strict=True)]
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         form = _TABLES[table]
