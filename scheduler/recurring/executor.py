@@ -97,12 +97,20 @@ class RunRecurring(OwnExecutor):
         state = replace(known.state, made_by=_mark(task))
         occurrence = None
         if due_ms < now_ms - rule.catch_up_ms:
-            state = replace(state, missed=state.missed + 1)
+            state = await self._too_late(known, state, due_ms)
         else:
             state, occurrence = await self._occurrence(known, state, due_ms, "")
         # What fell due while no node ran and is too old now is passed over in one go.
         from_ms = max(due_ms, now_ms - rule.catch_up_ms - 1)
+        state = replace(state, passed_ms=from_ms)
         return _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
+
+    async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
+        """Count a time as missed, unless a tick that broke off had made its task in time."""
+        task = _task_of(known, state, due_ms, "")
+        if await self._is_stored(task.key):
+            return _with(state, task)
+        return replace(state, missed=state.missed + 1)
 
     async def _occurrence(
         self, known: Recurring, state: State, due_ms: int, mark: str
@@ -114,18 +122,8 @@ class RunRecurring(OwnExecutor):
             open_keys = await self._still_open(recent_keys(state))
         if len(open_keys) > (1 if rule.overlap == "buffer_one" else 0):
             return replace(state, skipped=state.skipped + 1), None
-        text = format_instant(due_ms)
-        ordering_id = rule.ordering_id
-        if rule.overlap == "allow":
-            ordering_id = f"{ordering_id}@{text}{mark}"
-        task = Task.model_construct(
-            ordering_id=ordering_id,
-            scheduled_time=from_millis(rule.jittered_ms(known.name, due_ms)),
-            uniqueness_key=f"{known.name}@{text}{mark}",
-            data=_data(rule, state.taken + 1),
-        )
-        recent = (*state.recent, str(task.key))[-_RECENT_MAX:]
-        return replace(state, taken=state.taken + 1, recent=recent), task
+        task = _task_of(known, state, due_ms, mark)
+        return _with(state, task), task
 
     async def _still_open(self, keys: list[TaskKey]) -> list[TaskKey]:
         """Return those of these keys that have not ended, as far as is durable."""
@@ -142,6 +140,12 @@ class RunRecurring(OwnExecutor):
             if row is not None or age_ms < _STORED_WITHIN_MS:
                 open_keys.append(key)
         return open_keys
+
+    async def _is_stored(self, key: TaskKey) -> bool:
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
+        closed = await settled(self._stores.status.find_completions(partition, [key]))
+        return key in rows or key in closed
 
     # A change.
 
@@ -197,7 +201,8 @@ class RunRecurring(OwnExecutor):
             case Change.RESUME:
                 if not state.paused:
                     return _Step(state, known.next_ms)
-                next_ms = rule.next_after(asked_ms, state.anchor_ms)
+                # It may come through the log behind ticks of times after it was asked.
+                next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
                 return _Step(replace(state, paused=False), next_ms)
             case Change.DELETE:
                 return _Step(replace(state, over=True), None)
@@ -228,6 +233,23 @@ class RunRecurring(OwnExecutor):
         if next_ms is not None:
             tick = tick_task(name, next_ms, generation)
             await settled(self._surroundings.appender.append(tick))
+
+
+def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
+    """Return the task that stands for a time."""
+    rule, text = known.rule, format_instant(due_ms)
+    allow = rule.overlap == "allow"
+    return Task.model_construct(
+        ordering_id=f"{rule.ordering_id}@{text}{mark}" if allow else rule.ordering_id,
+        scheduled_time=from_millis(rule.jittered_ms(known.name, due_ms)),
+        uniqueness_key=f"{known.name}@{text}{mark}",
+        data=_data(rule, state.taken + 1),
+    )
+
+
+def _with(state: State, task: Task) -> State:
+    recent = (*state.recent, str(task.key))[-_RECENT_MAX:]
+    return replace(state, taken=state.taken + 1, recent=recent)
 
 
 def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:

@@ -61,6 +61,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """Occurrences left out because they were due too long ago."""
     recent: tuple[str, ...] = ()
     """Keys of the last tasks, the newest last: those that a next one might overlap."""
+    passed_ms: int = 0
+    """Every time of the rule up to this one had its tick."""
 
 
 class Recurring(NamedTuple):

@@ -9,6 +9,7 @@ import tenacity
 from actors.model.errors import InvalidTask
 from actors.model.instant import format_instant, to_millis
 from scheduler import RetryPolicy, Task, TaskExecutor
+from scheduler.recurring.state import Change, ChangeRequest, change_task
 from scheduler.testing import VirtualScheduler
 
 NOT_JSON: Any = {1, 2}
@@ -173,6 +174,22 @@ def test_a_paused_schedule_rests_and_goes_on_where_the_rhythm_is() -> None:
     bench.client.resume_recurring("n").result()
     bench.advance(seconds=10)
     assert bench.ran == bench.expected(10, 120)
+
+
+def test_a_time_that_was_made_is_not_made_again_by_a_resume_asked_before_it() -> None:
+    """A pause and its end that come through the log behind a tick: the time would count twice
+    against the count, and as an open one in the way of the next.
+    """
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(seconds=10), count_max=4).result()
+    bench.advance(seconds=12)
+    for change, asked_s in ((Change.PAUSE, 8), (Change.RESUME, 9)):
+        asked_ms = to_millis(MIDNIGHT) + asked_s * 1000
+        task = change_task("n", asked_ms, f"late-{asked_s}", ChangeRequest(change))
+        bench.client._append_own(task).result()
+    bench.scheduler.drain()
+
+    assert bench.ran == bench.expected(10, 20, 30, 40)
 
 
 def test_trigger_runs_it_now_besides_its_times() -> None:
