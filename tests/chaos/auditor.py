@@ -97,6 +97,7 @@ class _View:
 
     def __init__(self, history: History, rules: Rules) -> None:
         self.rules = rules
+        self._wall_minus_boot_us = history.wall_minus_boot_us
         self.offers = {offer.task_id: offer for offer in history.offers}
         self.partitions = partitions_of(history)
         self.causes = Causes(history, rules, self.partitions)
@@ -113,10 +114,13 @@ class _View:
                 self.done_us[each.task_id] = min(earlier_us, each.ended_us)
 
     def is_judged(self, earlier: Offer, later: Offer) -> bool:
-        """Whether both were accepted well before the first was due."""
-        limit_us = earlier.due_wall_us - round(self.rules.order_lead_s * SECOND_US)
+        """Whether both were accepted well before the first was due, so that both were stored."""
+        lead_us = round(self.rules.order_lead_s * SECOND_US)
+        due_us = earlier.due_wall_us - self._wall_minus_boot_us
         return all(
-            each.answer == "accepted" and each.answered_wall_us <= limit_us
+            each.answer == "accepted"
+            and self.causes.with_store_us(each.answered_wall_us - self._wall_minus_boot_us, due_us)
+            >= lead_us
             for each in (earlier, later)
         )
 

@@ -26,7 +26,8 @@ class Rules:
     """What the auditor holds a run to."""
 
     order_lead_s: float = 30.0
-    """Order is judged on pairs accepted so long before the first was due."""
+    """Order is judged on pairs accepted so long before the first was due, time without a store
+    not counted: it is promised of what was stored."""
     flush_s: float = 5.0
     """A completion that old is durable, time without a store not counted."""
     drain_deadline_s: float = 10.0
@@ -77,6 +78,10 @@ class Causes:
                 return why
         partition = self._partitions.get(attempt.ordering_id)
         return None if partition is None else self._cut_off(attempt, partition)
+
+    def with_store_us(self, from_us: int, to_us: int) -> int:
+        """Return how much of a time there was a store."""
+        return to_us - from_us - self._without_store_us(from_us, to_us)
 
     def _struck(self, attempt: Attempt, blow: Blow) -> str | None:
         who = f"node {blow.node} (pid {blow.pid})"

@@ -7,6 +7,7 @@ import pytest
 
 from tests.chaos.planted import (
     SECOND_US,
+    WALL_US,
     Plant,
     a_fault,
     an_attempt,
@@ -146,6 +147,26 @@ def test_order_is_judged_on_tasks_accepted_well_before() -> None:
             plant.offers[late], answered_wall_us=first_due - 29 * SECOND_US
         )
         assert violations(plant) == {}
+
+
+def test_time_without_a_store_stores_nothing_in_order() -> None:
+    """What was accepted 40 s before needs 30 s of them to be stored; a replica's loss is no excuse.
+
+    An outage counts only where it lies between the acceptance and the moment the first is due.
+    """
+    plant = Plant()
+    turn_round(plant)
+    accepted_us = plant.offers[3].answered_wall_us - WALL_US
+    due_us = plant.offers[3].due_wall_us - WALL_US
+    pause = a_fault(harm="store", from_us=accepted_us + SECOND_US, lasts_us=15 * SECOND_US)
+    plant.faults = [pause]
+    assert violations(plant) == {}
+
+    shorter = replace(pause, to_us=pause.from_us + 5 * SECOND_US)
+    later = a_fault(harm="store", from_us=due_us, lasts_us=15 * SECOND_US)
+    for fault in (shorter, later, replace(pause, harm="replica")):
+        plant.faults = [fault]
+        assert violations(plant) == {"out of order": 1}
 
 
 def test_the_auditor_shares_no_code_with_the_engine() -> None:
