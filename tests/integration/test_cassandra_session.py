@@ -29,6 +29,7 @@ from tests.servers.process import free_ports
 pytestmark = pytest.mark.integration
 
 SECRET = "never-shown-anywhere"
+PATIENT_MS = 15_000
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,15 @@ def settings(cassandra_server: CassandraServer) -> Settings:
 def stores(settings: Settings) -> Iterator[Stores]:
     """Opened stores, closed after the test."""
     stores = open_stores(settings)
+    yield stores
+    stores.close()
+
+
+@pytest.fixture
+def patient_stores(settings: Settings) -> Iterator[Stores]:
+    """Opened stores whose requests may take as long as a busy machine makes them."""
+    patient = settings.cassandra.model_copy(update={"request_timeout_ms": PATIENT_MS})
+    stores = open_stores(settings.model_copy(update={"cassandra": patient}))
     yield stores
     stores.close()
 
@@ -177,15 +187,15 @@ def test_a_claim_whose_answer_was_lost_is_recognised(settings: Settings, losses:
         session.close()
 
 
-def test_a_row_that_never_fits_is_poison(stores: Stores) -> None:
+def test_a_row_that_never_fits_is_poison(patient_stores: Stores) -> None:
     """Just below the limit it is stored; above it nothing of the call is."""
     fits = a_stored_task(uniqueness_key="fits", data=b"x" * (15 * 2**20 - 200))
     too_long = a_stored_task(uniqueness_key="too long", data=b"x" * (15 * 2**20 + 1))
-    done(stores.schedule.insert_tasks(3, [fits], 1))
+    done(patient_stores.schedule.insert_tasks(3, [fits], 1))
     with pytest.raises(PoisonRecord, match=r"too%20long.*record_bytes_max"):
-        done(stores.schedule.insert_tasks(3, [a_stored_task(), too_long], 1))
+        done(patient_stores.schedule.insert_tasks(3, [a_stored_task(), too_long], 1))
     asked = [fits.key, a_stored_task().key, too_long.key]
-    assert done(stores.schedule.find_tasks(3, asked)) == {fits.key: fits}
+    assert done(patient_stores.schedule.find_tasks(3, asked)) == {fits.key: fits}
 
 
 def test_a_closed_store_says_so(settings: Settings) -> None:
@@ -200,12 +210,12 @@ def test_a_closed_store_says_so(settings: Settings) -> None:
     stores.close()
 
 
-def test_many_decades_of_hours_are_deleted_where_they_hold_rows(stores: Stores) -> None:
+def test_many_decades_of_hours_are_deleted_where_they_hold_rows(patient_stores: Stores) -> None:
     """A sweep that begins in 1970 does not write half a million tombstones."""
     old, new = a_stored_task(due_in_ms=-NOW_MS), a_stored_task(due_in_ms=-2 * HOUR_MS)
     kept = a_stored_task(due_in_ms=HOUR_MS)
-    done(stores.schedule.insert_tasks(5, [old, new, kept], 1))
+    done(patient_stores.schedule.insert_tasks(5, [old, new, kept], 1))
     end_ms = NOW_MS - NOW_MS % HOUR_MS
-    done(stores.schedule.delete_tasks(5, 0, end_ms, 2))
+    done(patient_stores.schedule.delete_tasks(5, 0, end_ms, 2))
     keys = [old.key, new.key, kept.key]
-    assert set(done(stores.schedule.find_tasks(5, keys))) == {kept.key}
+    assert set(done(patient_stores.schedule.find_tasks(5, keys))) == {kept.key}

@@ -15,6 +15,8 @@ from tests.servers.maven import REPOSITORY
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 TASKS = 2_000
+HUNG_AFTER_S = 280
+"""Its checks judge the promises; how long they take on a busy machine is none of them."""
 
 
 def test_the_cluster_demo_holds(
@@ -27,7 +29,7 @@ def test_the_cluster_demo_holds(
         env={**os.environ, **environment(kafka_server, cassandra_server)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=HUNG_AFTER_S,
         check=False,
     )
 

@@ -1,4 +1,4 @@
-"""Two Cassandra data centres, one of which is lost for good; what docs/multi-datacentre.md says.
+"""Two Cassandra data centres, one of which is lost for good; what docs/multi-data-centre.md says.
 
 One node stands for each data centre.  Kafka survives in both tests: it is spread over the same
 places by its own means.
@@ -30,7 +30,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.cluster]
 EAST, WEST = "east", "west"
 PARTITIONS = 4
 TASKS = 40
-eventually = partial(until, timeout_s=120.0, look_s=0.5)
 eventually = partial(until, timeout_s=120.0, look_s=0.5)
 EXPIRY = timedelta(seconds=6)
 """A node throws away what reaches it later than its write_request_timeout, 2 s by default."""

@@ -81,7 +81,11 @@ def test_data_is_kept_as_the_producer_wrote_it() -> None:
         (b"{" + _KEY + b',"taskData":{"a":1e999}}', "out of range"),
         (b"{" + _KEY + b',"taskData":{"a":"\xff"}}', "can't decode byte 0xff"),
         (b"{" + _KEY + b',"taskData":{"a":"\\ud800"}}', "truncated"),
-        (b"{" + _KEY + b',"taskData":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}", "recursion"),
+        (
+            # How deep is too deep, and in which words, differs between versions of Python.
+            b"{" + _KEY + b',"taskData":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+            "recursion|Stack overflow",
+        ),
         (b"{" + _KEY + b',"command":"explode"}', "known are cancel, reschedule"),
         (b"{" + _KEY + b',"command":"reschedule"}', '"to" belongs to a reschedule'),
         (

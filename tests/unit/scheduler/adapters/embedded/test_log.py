@@ -76,8 +76,9 @@ def test_a_second_node_is_refused_and_the_first_goes_on(
     assert second.lease_ends_ms() == -math.inf
     second.close()
 
-    with pytest.raises(FolderLocked):
-        started(tmp_path)
+    third = EmbeddedLog(settings_of(tmp_path), SystemClock())
+    with contextlib.closing(third), pytest.raises(FolderLocked):
+        third.subscribe(Listener())
     before_ms = SystemClock().now_ms()
     writer.append(0, b"k", b"v").result(WAIT_S)
     (record,) = log.poll(10, 5_000).records
