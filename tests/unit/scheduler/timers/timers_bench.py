@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from scheduler.adapters.memory.delivery import Deliver
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
@@ -65,8 +67,12 @@ class AppClient:
 class TimersBench:
     """One service."""
 
-    def __init__(self, settings: TimerSettings | None = None) -> None:
+    def __init__(
+        self, settings: TimerSettings | None = None, deliver: Deliver | None = None
+    ) -> None:
         self.scheduler = VirtualScheduler(NoUserTasks)
+        if deliver is not None:
+            self.scheduler.stores = open_memory_stores(MemoryStores(), deliver)
         settings = settings or TimerSettings(requests_per_s_max=0)
         self.scheduler.settings = self.scheduler.settings.model_copy(update={"timers": settings})
         self.scheduler.restart()
