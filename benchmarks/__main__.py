@@ -68,6 +68,9 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
     rows: list[report.Row] = []
     failed: list[str] = []
     curves: dict[str, list[tuple[float, float]]] = {}
+    earlier: tuple[list[report.Row], report.Curves] = ([], {})
+    if results.exists():
+        earlier = report.read_results(results)
     with open_servers(
         BUILD / "servers",
         cluster=bool(wanted - catalogue.WITHOUT_CLUSTER),
@@ -85,7 +88,9 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
                     failed.append(_name(family))
                     bench.say(f"{_name(family)} failed:\n{traceback.format_exc()}")
                 # After each family: what was measured is kept, whatever comes.
-                report.write_results(results, rows, curves)
+                if rows:
+                    known = report.merged(earlier[0], rows)
+                    report.write_results(results, known, {**earlier[1], **curves})
     report.show(rows)
     if version is sizes.QUICK:
         sys.stderr.write(f"Only with BENCH=full: {'; '.join(sizes.ONLY_FULL)}.\n")

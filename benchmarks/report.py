@@ -11,11 +11,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.catalogue import MEASURES
+
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
 
 Row = dict[str, Any]
 """One line of the results, as ``Line.as_json`` writes it."""
+Curves = dict[str, Any]
+"""What the plots show, by name."""
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -42,17 +46,33 @@ def json_lines(rows: Iterable[Row]) -> list[str]:
     return [json.dumps(row, ensure_ascii=False) for row in rows]
 
 
-def write_results(path: Path, rows: Sequence[Row], curves: dict[str, Any]) -> None:
+def write_results(path: Path, rows: Sequence[Row], curves: Curves) -> None:
     """Keep the lines at ``path`` and what the plots show beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in json_lines(rows)), encoding="utf-8")
     curves_path(path).write_text(json.dumps(curves), encoding="utf-8")
 
 
-def read_results(path: Path) -> tuple[list[Row], dict[str, Any]]:
+def read_results(path: Path) -> tuple[list[Row], Curves]:
     """Read what ``write_results`` kept."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return rows, json.loads(curves_path(path).read_text(encoding="utf-8"))
+
+
+def merged(earlier: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Return rows with those of earlier calls for what was not measured this time.
+
+    Only rows of the same machine and version stand beside one another.
+    """
+    measured = {row["measure"] for row in rows}
+    alike = {(row["machine"], row["version"]) for row in rows}
+    kept = [
+        row
+        for row in earlier
+        if row["measure"] not in measured and (row["machine"], row["version"]) in alike
+    ]
+    order = {name: number for number, name in enumerate(MEASURES)}
+    return sorted([*kept, *rows], key=lambda row: order.get(row["measure"], len(order)))
 
 
 def curves_path(path: Path) -> Path:
@@ -72,7 +92,7 @@ def fill_page(page: str, rows: Sequence[Row], images: Sequence[tuple[str, str]])
 def _section(rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
     first = rows[0]
     lines = [
-        f"Machine: {first['machine']}. Commit {first['commit']}, version `{first['version']}`.",
+        f"Machine: {first['machine']}. Version `{first['version']}`. {_commits(rows)}",
         "Client, node and servers share the machine.",
         "",
         "| measure | value | spread | unit | against | value | ratio | goal | met |",
@@ -82,6 +102,18 @@ def _section(rows: Sequence[Row], images: Sequence[tuple[str, str]]) -> str:
         *(f"![{title}]({path})\n" for title, path in images),
     ]
     return "\n".join(lines)
+
+
+def _commits(rows: Sequence[Row]) -> str:
+    """Return which commit was measured; where several were, what of which."""
+    measures: dict[str, list[str]] = {}
+    for row in rows:
+        of_commit = measures.setdefault(row["commit"], [])
+        if row["measure"] not in of_commit:
+            of_commit.append(row["measure"])
+    most = max(measures, key=lambda commit: len(measures[commit]))
+    others = [f"{commit} for {', '.join(of)}" for commit, of in measures.items() if commit != most]
+    return f"Commit {'; '.join([most, *others])}."
 
 
 def _cells(row: Row) -> list[str]:

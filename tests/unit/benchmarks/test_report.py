@@ -64,3 +64,21 @@ def test_a_page_without_the_markers_is_not_touched() -> None:
     """An error says which are missing."""
     with pytest.raises(ValueError, match="bench:begin"):
         report.fill_page("a page", [a_row()], [])
+
+
+def test_what_was_not_measured_again_stays() -> None:
+    """Of the same machine and version; each commit says what of it was measured."""
+    again, other = a_row(commit="def"), {**a_row(), "measure": "takeover"}
+    foreign = {**other, "machine": "another"}
+    full = {**other, "version": "full"}
+
+    rows = report.merged([a_row(), other, foreign, full], [again])
+
+    assert rows == [again, other]
+    page = report.fill_page(f"{report.BEGIN}\n{report.END}", rows, [])
+    assert "Commit def; abc for takeover." in page
+
+
+def test_nothing_measured_keeps_nothing() -> None:
+    """There is nothing that would say which machine it was."""
+    assert report.merged([a_row()], []) == []
