@@ -16,7 +16,7 @@ from actors.model.errors import InvalidTask, SettingsInvalid
 from actors.ports.transactions import Fenced, Outgoing
 from scheduler import SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.bucket_layout import decode_layout
+from scheduler.bucket_layout import MOVES_EARLY_MS, decode_layout
 from scheduler.bucket_wiring import open_buckets
 from scheduler.buckets.listing import list_waiting
 from scheduler.buckets.mark import Mark, decode_mark, encode_mark
@@ -108,7 +108,9 @@ def test_messages_of_one_key_and_time_keep_their_order(work: BucketsAtWork) -> N
             threading.Event().wait(0.01)
         work.wait_for_all()
 
-    work.judge()
+    late_ms = work.judge()
+    if late_ms[-1] >= MOVES_EARLY_MS:
+        pytest.skip(f"the machine was {late_ms[-1]} ms behind: order is promised up to less")
     # One millisecond more or less is another time; of one time they stand as they were sent.
     order = [each.value for each in work.arrivals]
     assert order == sorted(work.due_ms, key=lambda value: (work.due_ms[value], value))

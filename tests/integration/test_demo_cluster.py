@@ -40,5 +40,6 @@ def test_the_cluster_demo_holds(
     assert all(check["holds"] for check in told["checks"])
     assert told["figures"]["tasks"] > TASKS
     assert told["figures"]["burst_tasks_per_s"] > 0
-    # Nobody can take over before the session of the killed node has ended.
-    assert told["figures"]["takeover_s"] > 4
+    # Nobody can take over before the session of the killed node has ended; a partition that moved
+    # by itself just before the kill looks taken over sooner.
+    assert told["figures"]["last_takeover_s"] > 4

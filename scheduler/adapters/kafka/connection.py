@@ -160,15 +160,21 @@ def translated(
 
 
 def bounds_of(
-    consumer: Any, settings: Settings, topic: str, partition: int, last_error: LastError
+    consumer: Any,
+    settings: Settings,
+    topic: str,
+    partition: int,
+    last_error: LastError,
+    timeout_s: float | None = None,
 ) -> tuple[int, int]:
     """Return the first offset there is of a partition, and the one that comes next.
 
     Asks the broker, and again where its leader is just being chosen: of a topic that was made a
-    moment ago, or after a broker went.  Raises TopicMissing, LogUnavailable.
+    moment ago, or after a broker went.  ``timeout_s`` bounds the wait for that, and for one
+    answer; without it ``kafka.connect_timeout_ms`` does.  Raises TopicMissing, LogUnavailable.
     """
     asked = TopicPartition(topic, partition)
-    timeout_s = settings.kafka.connect_timeout_ms / 1000
+    timeout_s = timeout_s or settings.kafka.connect_timeout_ms / 1000
     for looks_left in reversed(range(1 + round(timeout_s / _LEADER_PAUSE_S))):
         try:
             first, end = consumer.get_watermark_offsets(asked, timeout=timeout_s)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import StartPosition
-from scheduler.adapters.kafka.connection import LastError, opened, translated
+from scheduler.adapters.kafka.connection import LastError, bounds_of, opened, translated
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,9 @@ class StartingPositions:
         answer = self._consumer.committed([asked], timeout=timeout_s)[0]
         if answer.error is not None:
             raise KafkaException(answer.error)
-        first, end = self._consumer.get_watermark_offsets(asked, timeout=timeout_s)
+        first, end = bounds_of(
+            self._consumer, self._settings, topic, partition, self._last_error, timeout_s
+        )
         return Found(answer.offset if answer.offset >= 0 else None, first, end)
 
 

@@ -51,6 +51,16 @@ def test_a_leader_that_never_comes_is_an_error() -> None:
         _bounds(consumer, timeout_ms=200)
 
 
+def test_whoever_must_not_wait_says_so() -> None:
+    """Where reading begins is asked for by the thread that keeps the lease, too."""
+    consumer = Asked(*[KafkaError.NOT_LEADER_FOR_PARTITION] * 100)
+    settings = Settings(kafka=KafkaSettings(connect_timeout_ms=60_000))
+
+    with pytest.raises(LogUnavailable):
+        bounds_of(consumer, settings, "in-topic", 0, LastError(), timeout_s=0.2)
+    assert consumer.looks == 1
+
+
 def test_any_other_error_is_told_at_once() -> None:
     """Nothing is asked twice."""
     consumer = Asked(KafkaError.TOPIC_AUTHORIZATION_FAILED)
