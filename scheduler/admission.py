@@ -5,17 +5,46 @@ node need not dead-letter what its producer could have been told at once.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ParamSpec
 
+from actors.model.codec import encode_parts
 from actors.model.definition import RESERVED
 from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX, Task
+from actors.ports.clock import Clock
+from scheduler.settings import ClientSettings
 
 _P = ParamSpec("_P")
+
+_SHORT_CHARS_MAX = ID_BYTES_MAX // 4
+"""A character takes up to four bytes, so ids of fewer characters in all need no count."""
+
+
+class Admission:
+    """Judges the tasks of one client, and makes their records; used from any thread."""
+
+    def __init__(self, clock: Clock, limits: ClientSettings) -> None:
+        self._now_ms = clock.now_ms
+        self._grace_ms = limits.grace_ms
+        self._record_bytes_max = limits.record_bytes_max
+
+    def admit(self, task: object) -> tuple[TaskKey, bytes]:
+        """Return a task's key and record; InvalidTask, TaskInThePast or TaskTooLarge."""
+        key = checked_task(task)
+        refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
+        assert isinstance(task, Task), "checked just now"
+        try:
+            value = encode_parts(key, task.data)
+        except InvalidTask:
+            raise
+        except Exception as error:
+            raise unencodable(error) from error
+        refuse_large(value, self._record_bytes_max)
+        return key, value
 
 
 def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:
@@ -44,9 +73,14 @@ def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -
     except InvalidTask:
         raise
     except Exception as error:
-        # A lone surrogate, or a part of the value that is code of the caller's and raises.
-        kind = type(error).__name__
-        raise InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}") from error
+        raise unencodable(error) from error
+
+
+def unencodable(error: Exception) -> InvalidTask:
+    """Return what a failure to encode is refused with."""
+    # A lone surrogate, or a part of the value that is code of the caller's and raises.
+    kind = type(error).__name__
+    return InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}")
 
 
 def refuse_reserved(ordering_id: str) -> None:
@@ -67,17 +101,25 @@ def checked_task(task: object) -> TaskKey:
     if not (isinstance(ordering_id, str) and isinstance(uniqueness_key, str) and ordering_id):
         got = shown((ordering_id, uniqueness_key))
         raise InvalidTask(f"a task has two ids that are text, got {got}")
-    refuse_reserved(ordering_id)
-    for text in (ordering_id, uniqueness_key):
-        # A character takes up to four bytes, so short ids need no count.
-        if len(text) * 4 > ID_BYTES_MAX:
-            size_bytes = len(text.encode(errors="surrogatepass"))
-            if size_bytes > ID_BYTES_MAX:
-                raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+    if ordering_id.startswith(RESERVED):
+        refuse_reserved(ordering_id)
+    if len(ordering_id) + len(uniqueness_key) > _SHORT_CHARS_MAX:
+        _refuse_long(ordering_id, uniqueness_key)
     if not isinstance(getattr(task, "data", None), dict):
         raise InvalidTask("a task's data is a JSON object: make tasks by calling Task(...)")
-    due_ms = target_ms("schedule", getattr(task, "scheduled_time", None))
+    instant: object = getattr(task, "scheduled_time", None)
+    if type(instant) is datetime and instant.tzinfo is UTC:
+        # What every validated task has, and nothing that could fail.
+        return TaskKey(to_millis(instant), ordering_id, uniqueness_key)
+    due_ms = target_ms("schedule", instant)
     return TaskKey(due_ms, ordering_id, uniqueness_key)
+
+
+def _refuse_long(*texts: str) -> None:
+    for text in texts:
+        size_bytes = len(text.encode(errors="surrogatepass"))
+        if size_bytes > ID_BYTES_MAX:
+            raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
 
 
 def target_ms(what: str, instant: object) -> int:

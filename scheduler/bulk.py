@@ -1,21 +1,22 @@
 """Appending a long stream of tasks with bounded memory.
 
 It decides how many records may be unacknowledged and what is remembered of those that failed.
-There is no callback for a record: when the window is full its older half is awaited, so the
-thread that feeds the log also hears its answers.
+Nobody hears of a record that the log took: tasks go in groups, each of them settles as one, and
+when the window is full its oldest group is awaited by the thread that feeds the log.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from actors.model.errors import CallerError, HourhandError
 from actors.model.events import BulkEnqueued
+from actors.model.key import TaskKey
 from actors.model.observed import LogCalled
 from actors.model.task import Task
 from actors.ports.clock import Clock
-from actors.ports.log import Position
+from actors.ports.log import AppendGroup
 from actors.ports.telemetry import Telemetry
 
 OnRejected = Callable[[Task, HourhandError], None]
@@ -24,6 +25,8 @@ REJECTED_KEPT_MAX = 100
 """Rejected tasks a result keeps; all of them are counted."""
 
 _TASKS_PER_EVENT = 10_000
+_GROUP_TASKS_MAX = 1_000
+"""Tasks that settle as one: few enough that the rest of the window is still on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +59,52 @@ class BulkResult:
 
 
 @dataclass(slots=True)
+class _Group:
+    """Tasks in their order, those the client refused among them."""
+
+    records: AppendGroup
+    tasks: list[Task] = field(default_factory=list)
+    refused: dict[int, HourhandError] = field(default_factory=dict)
+    """By place in ``tasks``; these have no record."""
+    accepted: int = 0
+    """Tasks the log holds; known when all is settled."""
+    _rejections: Iterator[tuple[Task, HourhandError]] | None = None
+
+    def rejections(self) -> Iterator[tuple[Task, HourhandError]]:
+        """Wait until all is settled and tell what failed; asked again, tell the rest."""
+        if self._rejections is None:
+            self._rejections = self._judged()
+        return self._rejections
+
+    def _judged(self) -> Iterator[tuple[Task, HourhandError]]:
+        failures = self.records.settle()
+        self.accepted = len(self.tasks) - len(self.refused) - len(failures)
+        if self.accepted == len(self.tasks):
+            return
+        number = 0
+        for place, task in enumerate(self.tasks):
+            error = self.refused.get(place)
+            if error is None:
+                error = failures.get(number)
+                number += 1
+            if error is not None:
+                yield task, error
+
+
+@dataclass(slots=True)
 class BulkRun:
     """One call of ``schedule_tasks``; used by one thread, once."""
 
-    append: Callable[[Task], "Future[Position]"]
+    admit: Callable[[Task], tuple[TaskKey, bytes]]
+    """Returns a task's key and record; raises CallerError for one that may not enter."""
+    begin_group: Callable[[], AppendGroup]
     in_flight_max: int
     clock: Clock
     telemetry: Telemetry
     on_rejected: OnRejected | None = None
 
-    _in_flight: deque[tuple[Task, "Future[Position]"]] = field(default_factory=deque)
+    _groups: deque[_Group] = field(default_factory=deque)
+    """Not settled, oldest first; the last one is being filled."""
     _kept: list[BulkRejected] = field(default_factory=list)
     _accepted: int = 0
     _reported: int = 0
@@ -76,49 +115,49 @@ class BulkRun:
     def run(self, tasks: Iterable[Task]) -> BulkResult:
         """Append all tasks and wait until each is settled."""
         self._reported_ms = self.clock.monotonic_ms()
+        # Two groups at least, where the window has room for them: one is filled while the
+        # other is on its way.
+        group_tasks_max = max(1, min(self.in_flight_max // 2, _GROUP_TASKS_MAX))
+        groups_max = self.in_flight_max // group_tasks_max
+        rest = iter(tasks)
         try:
-            for task in tasks:
-                self._append(task)
-                if len(self._in_flight) >= self.in_flight_max:
-                    # Half of them at once: to wait for one after each append would be a change
-                    # of threads for each.
-                    self._settle_down_to(self.in_flight_max // 2)
-                if self._interrupted_by is not None:
-                    break
+            while self._interrupted_by is None and self._fill(rest, group_tasks_max):
+                if len(self._groups) >= groups_max:
+                    self._settle_oldest()
         finally:
-            self._settle_down_to(0)
+            while self._groups:
+                self._settle_oldest()
             self._report()
         return BulkResult(self._accepted, self._rejected, tuple(self._kept), self._interrupted_by)
 
-    def _append(self, task: Task) -> None:
-        try:
-            self._in_flight.append((task, self.append(task)))
-        except HourhandError as error:
-            # What is older settles first, so that rejections are told in the tasks' order.
-            refused: Future[Position] = Future()
-            refused.set_exception(error)
-            self._in_flight.append((task, refused))
-            if not isinstance(error, CallerError):
-                self._interrupted_by = error
-
-    def _settle_down_to(self, in_flight: int) -> None:
-        if len(self._in_flight) > in_flight:
-            # The last of them first: usually the one wait for all, as a log answers in order.
-            self._in_flight[len(self._in_flight) - in_flight - 1][1].exception()
-        while len(self._in_flight) > in_flight:
-            self._settle_oldest()
+    def _fill(self, tasks: Iterator[Task], count: int) -> bool:
+        """Append a group; False where no task is left, or the log fails."""
+        group = _Group(self.begin_group())
+        self._groups.append(group)
+        admit, append, keep = self.admit, group.records.append, group.tasks.append
+        for task in islice(tasks, count):
+            try:
+                key, value = admit(task)
+                append(key.ordering_id, value)
+            except HourhandError as error:
+                # What is older settles first, so that rejections are told in the tasks' order.
+                group.refused[len(group.tasks)] = error
+                if not isinstance(error, CallerError):
+                    self._interrupted_by = error
+            keep(task)
+            if self._interrupted_by is not None:
+                return False
+        return len(group.tasks) == count
 
     def _settle_oldest(self) -> None:
-        task, appended = self._in_flight.popleft()
-        error = appended.exception()
-        if error is None:
-            self._accepted += 1
-            if self._accepted - self._reported >= _TASKS_PER_EVENT:
-                self._report()
-            return
-        if not isinstance(error, HourhandError):
-            raise error
-        self._reject(task, error)
+        # A group goes once all of it was told, as ``on_rejected`` may raise in between.
+        group = self._groups[0]
+        for task, error in group.rejections():
+            self._reject(task, error)
+        self._accepted += group.accepted
+        self._groups.popleft()
+        if self._accepted - self._reported >= _TASKS_PER_EVENT:
+            self._report()
 
     def _reject(self, task: Task, error: HourhandError) -> None:
         self._rejected += 1

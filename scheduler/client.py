@@ -26,9 +26,9 @@ from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
 from scheduler.admission import (
+    Admission,
     checked_key,
     checked_place,
-    checked_task,
     encoded,
     refuse_large,
     refuse_the_past,
@@ -115,6 +115,7 @@ class SchedulerClient(LaterRequests[Receipt]):
         self._clock = clock
         self._telemetry = telemetry
         self._limits = limits
+        self._admission = Admission(clock, limits)
         self._stores: Stores | None = None
         self._closed = False
         # Opening and closing only: the path of a task takes no lock of the client's own.
@@ -164,7 +165,8 @@ class SchedulerClient(LaterRequests[Receipt]):
         if self._calms_collector:
             calm_collector()
         run = BulkRun(
-            append=self._append,
+            admit=self._admitted,
+            begin_group=self._writer.begin_group,
             in_flight_max=self._limits.bulk_in_flight_max,
             clock=self._clock,
             telemetry=self._telemetry,
@@ -235,19 +237,13 @@ class SchedulerClient(LaterRequests[Receipt]):
         if self._closed:
             raise NodeStopped("this client is closed; open another one to go on")
 
-    def _append(self, task: Task) -> "Future[Position]":
-        """Check a task and hand it to the log; raises CallerError before anything is sent."""
-        key, value = self._admitted(task)
-        return self._append_value(key.ordering_id, value)
-
     def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
-        self._refuse_when_closed()
-        key = checked_task(task)
-        self._refuse_the_past("the task", key.scheduled_ms)
-        return key, encoded(encode_parts, key, task.data)
+        """Check a task; raises CallerError before anything is sent."""
+        if self._closed:
+            self._refuse_when_closed()
+        return self._admission.admit(task)
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
-        refuse_large(value, self._limits.record_bytes_max)
         partition = partition_of(ordering_id, self._partition_count)
         return self._writer.append(partition, ordering_id.encode(), value)
 
@@ -256,6 +252,7 @@ class SchedulerClient(LaterRequests[Receipt]):
         try:
             self._refuse_when_closed()
             value = encode_parts(task.key, task.data)
+            refuse_large(value, self._limits.record_bytes_max)
             future.follow(self._append_value(task.ordering_id, value), task.key)
         except HourhandError as error:
             future.set_exception(error)
@@ -282,6 +279,7 @@ class SchedulerClient(LaterRequests[Receipt]):
             self._refuse_when_closed()
             command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
             value = encoded(encode_command, command)
+            refuse_large(value, self._limits.record_bytes_max)
             future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
             future.set_exception(error)

@@ -52,7 +52,7 @@ class LightFuture(Future[T]):
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn`` when resolved, at once where it is already."""
         with _plain:
-            if plain := self._is_plain():
+            if plain := self._made is None and self._state == RUNNING:
                 self._done_callbacks = (*self._done_callbacks, fn)
         if not plain:
             super().add_done_callback(fn)
@@ -71,7 +71,7 @@ class LightFuture(Future[T]):
     def set_result(self, result: T) -> None:
         """Resolve it."""
         with _plain:
-            if plain := self._is_plain():
+            if plain := self._made is None and self._state == RUNNING:
                 self._result = result
                 self._state = FINISHED
         if not plain:
@@ -82,16 +82,13 @@ class LightFuture(Future[T]):
     def set_exception(self, exception: BaseException | None) -> None:
         """Resolve it with a failure."""
         with _plain:
-            if plain := self._is_plain():
+            if plain := self._made is None and self._state == RUNNING:
                 self._exception = exception
                 self._state = FINISHED
         if not plain:
             super().set_exception(exception)
         elif self._done_callbacks:
             self._invoke_callbacks()
-
-    def _is_plain(self) -> bool:
-        return self._made is None and self._state == RUNNING
 
 
 def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:

@@ -109,6 +109,8 @@ class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
 _decoder = msgspec.json.Decoder(_Record)
 _object_decoder = msgspec.json.Decoder(dict[str, object])
 _encoder = msgspec.json.Encoder()
+_NEVER_NULL = frozenset({str, int, bool})
+"""Types, and nothing derived from them, that JSON has a value for each of."""
 
 
 def encode_data(task: Task) -> bytes:
@@ -142,7 +144,9 @@ def encode_parts(key: TaskKey, data: object) -> bytes:
         # Whose fault it is shows when the data is encoded by itself.
         _encoded_data(data)
         raise
-    if b"null" in record:
+    # To search the record takes as long as to write it; plain members cannot have made a null.
+    plain = type(data) is dict and _NEVER_NULL.issuperset(map(type, data.values()))
+    if not plain and b"null" in record:
         _encoded_data(data)
     return record
 

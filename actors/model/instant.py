@@ -57,19 +57,20 @@ def cut_to_millis(instant: datetime) -> datetime:
 
 
 @lru_cache(maxsize=4096)
-def _second_text(second: int) -> str:
-    return (_EPOCH + timedelta(seconds=second)).strftime("T%H:%M:%S")
-
-
-@lru_cache(maxsize=4096)
 def _day_text(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
+@lru_cache(maxsize=4096)
+def _second_text(second: int) -> str:
+    day, within_day = divmod(second, 86_400)
+    minute, within_minute = divmod(within_day, 60)
+    return f"{_day_text(day)}T{minute // 60:02d}:{minute % 60:02d}:{within_minute:02d}"
+
+
 def format_instant(time_ms: int) -> str:
     """Write ``yyyy-mm-ddThh:mm:ss.mmmZ``, always with three millisecond digits."""
-    second, millis = divmod(time_ms, 1000)
-    return f"{_day_text(second // 86_400)}{_second_text(second % 86_400)}{_MILLIS_TEXTS[millis]}"
+    return _second_text(time_ms // 1000) + _MILLIS_TEXTS[time_ms % 1000]
 
 
 @lru_cache(maxsize=4096)

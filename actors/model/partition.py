@@ -7,25 +7,26 @@ default (CRC32) differs, so the rule is applied explicitly.
 """
 
 from functools import lru_cache
+from struct import Struct
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_SHORT_WORDS = tuple(Struct(f"<{count}I") for count in range(17))
+"""How the whole words of short data are read, by their number."""
 
 
 def murmur2(data: bytes) -> int:
     """Return Kafka's 32-bit murmur2 of ``data``, as an unsigned number."""
     length = len(data)
+    count, rest = divmod(length, 4)
+    words = _SHORT_WORDS[count] if count < len(_SHORT_WORDS) else Struct(f"<{count}I")
     h = _SEED ^ length
-    tail = length & ~3
-    for i in range(0, tail, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
-        k = (k ^ (k >> 24)) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
-    rest = length - tail
+    for word in words.unpack_from(data):
+        k = word * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
     if rest:
-        h ^= int.from_bytes(data[tail:], "little")
-        h = h * _M & _MASK
+        h = (h ^ int.from_bytes(data[-rest:], "little")) * _M & _MASK
     h = (h ^ (h >> 13)) * _M & _MASK
     return h ^ (h >> 15)
 

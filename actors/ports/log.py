@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from actors.model.codec import Headers, LogRecord
+from actors.model.errors import HourhandError
 
 
 class Position(NamedTuple):
@@ -93,6 +94,28 @@ class TaskLog(Protocol):
         """Leave the group, revoking what is still assigned."""
 
 
+class AppendGroup(Protocol):
+    """Records that one thread appends one after another, and hears of together.
+
+    They are numbered from 0 in the order of ``append``, which takes records of a group that is
+    settled no more.  Each is on its way when ``append`` returns, and partitions keep their
+    order, as with ``LogWriter.append``.
+    """
+
+    def append(self, ordering_id: str, value: bytes) -> None:
+        """Append a task record, keyed by its ordering id, to the partition of that id.
+
+        Raises TaskTooLarge, NodeStopped and LogUnavailable where the record was not taken;
+        it then has no number.
+        """
+
+    def settle(self) -> Mapping[int, HourhandError]:
+        """Wait, as long as for a future, until each record is acknowledged or has failed.
+
+        Return the failures by number.
+        """
+
+
 class LogWriter(Protocol):
     """The appending side, used from any thread.
 
@@ -107,6 +130,9 @@ class LogWriter(Protocol):
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
         """Append a record to the task topic; TaskTooLarge where the log refuses its size."""
+
+    def begin_group(self) -> AppendGroup:
+        """Return a group for records of the task topic that nobody needs to hear of singly."""
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record to the dead-letter topic, unchanged.

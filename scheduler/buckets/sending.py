@@ -15,6 +15,7 @@ from actors.ports.log import Position
 from actors.ports.transactions import BucketStorage
 from scheduler.buckets.layouts import LayoutBook
 from scheduler.buckets.slip import Slip, pending
+from scheduler.future_group import FutureGroup
 from scheduler.light_future import LightFuture
 from scheduler.own_tasks import unique_in_order
 from scheduler.receipt import Receipt
@@ -84,6 +85,10 @@ class MessageSender:
         """Refuse a task or a command."""
         del partition, key, value, headers
         return _refused()
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group that refuses every task."""
+        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Refuse: nodes put aside what cannot be passed on."""

@@ -9,6 +9,7 @@ import pytest
 
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, TaskTooLarge
+from actors.model.partition import partition_of
 from actors.ports.log import Position
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_until
 
@@ -70,6 +71,93 @@ class AppendingContract:
         append_all(writer, 0, [largest])
         member = made.join("a")
         poll_until(lambda: member.values(0) == [largest], member)
+
+    def test_a_group_and_single_records_share_the_order_of_their_partition(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """Each ordering id's records lie in its own partition, as they were appended."""
+        made = bench(3)
+        writer = made.writer()
+        ids = [f"id-{number}" for number in range(7)]
+        group = writer.begin_group()
+        for turn in range(60):
+            for each in ids:
+                if turn % 20:
+                    group.append(each, b"%d" % turn)
+                else:
+                    writer.append(partition_of(each, 3), each.encode(), b"%d" % turn)
+        assert group.settle() == {}
+        member = made.join("a")
+        poll_until(lambda: len(member.records) == 60 * len(ids), member)
+        for each in ids:
+            mine = [record for record in member.records if record.key == each.encode()]
+            assert {record.partition for record in mine} == {partition_of(each, 3)}
+            assert [record.value for record in mine] == [b"%d" % turn for turn in range(60)]
+
+    def test_a_group_without_records_is_settled(self, bench: Callable[..., Bench]) -> None:
+        """At once; and one that is settled says the same again."""
+        writer = bench(1).writer()
+        assert writer.begin_group().settle() == {}
+        group = writer.begin_group()
+        group.append("id", b"v")
+        assert (group.settle(), group.settle()) == ({}, {})
+
+    def test_groups_of_many_threads_settle_each_on_its_own(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """None waits for another for ever, and nothing is lost."""
+        made = bench(2)
+        writer = made.writer()
+        failures: list[object] = []
+
+        def append_many(name: int) -> None:
+            for _ in range(5):
+                group = writer.begin_group()
+                for number in range(100):
+                    group.append(f"{name}", b"%d-%d" % (name, number))
+                failures.append(group.settle())
+
+        threads = [threading.Thread(target=append_many, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        assert failures == [{}] * 20
+        member = made.join("a")
+        poll_until(lambda: len(member.records) == 2_000, member)
+
+    def test_a_record_too_large_in_a_group_leaves_its_neighbours(
+        self, bench: Callable[..., Bench], log_world: LogWorld
+    ) -> None:
+        """It is refused at once, or told by its number."""
+        made = bench(1)
+        group = made.writer().begin_group()
+        group.append("id", b"before")
+        number = 1
+        failures: dict[int, HourhandError] = {}
+        try:
+            group.append("id", b"x" * (2 * log_world.record_bytes_max))
+        except TaskTooLarge:
+            number = 0
+        group.append("id", b"after")
+        failures.update(group.settle())
+        assert [*failures] == [1] * number
+        assert all(isinstance(error, TaskTooLarge) for error in failures.values())
+        member = made.join("a")
+        poll_until(lambda: member.values(0) == [b"before", b"after"], member)
+
+    def test_a_group_of_a_closed_writer_holds_nothing(self, bench: Callable[..., Bench]) -> None:
+        """What it took before is settled, and what comes after is refused."""
+        writer = bench(1).writer()
+        group = writer.begin_group()
+        group.append("id", b"v")
+        writer.close()
+        refused = False
+        try:
+            group.append("id", b"late")
+        except HourhandError:
+            refused = True
+        assert [*group.settle()] == ([] if refused else [1])
 
     def test_a_dead_letter_holds_the_record_and_where_it_stood(
         self, bench: Callable[..., Bench]

@@ -22,6 +22,7 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.future_group import FutureGroup
 from scheduler.settings import GroupSettings, Settings
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
@@ -89,6 +90,10 @@ class OneAtATimeWriter:
         """Take a turn."""
         with self._turn:
             return self._writer.append(partition, key, value, headers)
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group, whose every append waits for its turn."""
+        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Take a turn."""

@@ -1,5 +1,6 @@
 """A broker that goes away and comes back: nothing raises, nothing is lost, the lease ends."""
 
+import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from actors.model.errors import LogUnavailable
+from actors.model.events import Event
+from actors.model.task import Task
+from actors.ports.store import Stores
 from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.client import ClientPorts, SchedulerClient
+from tests.builders import a_task
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S, Bench, append_all, poll_for, poll_until
 from tests.servers.kafka import KafkaServer
@@ -17,6 +23,8 @@ from tests.servers.running import running
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 COMMIT_QUIET_S = 3.0
+FAR_MS = 10**12
+"""Later than any test runs."""
 
 
 @pytest.fixture
@@ -53,6 +61,50 @@ def test_a_broker_that_restarts_ends_the_lease_and_loses_nothing(broker: KafkaSe
         assert list(dict.fromkeys(member.values(0))) == [b"1", b"2", b"3"]
     finally:
         made.close()
+
+
+def test_a_bulk_call_stops_reading_when_the_broker_is_gone(broker: KafkaServer) -> None:
+    """What it had handed over is told as rejected, in order, and no more is read."""
+    world = KafkaWorld(broker.bootstrap_servers)
+    settings = world.create_topic(4).settings
+    kafka = settings.kafka.model_copy(update={"delivery_timeout_ms": 1_500})
+    limits = settings.client.model_copy(update={"bulk_in_flight_max": 500})
+    settings = settings.model_copy(update={"kafka": kafka, "client": limits})
+    ports = ClientPorts(KafkaWriter(settings), _no_stores, world.clock, _Silent())
+    told: list[str] = []
+    read = 0
+
+    def tasks() -> Iterator[Task]:
+        nonlocal read
+        for number in itertools.count():
+            if number == 3_000:
+                broker.brokers[0].pause()
+            read += 1
+            yield a_task(
+                ordering_id=f"id-{number % 50}", uniqueness_key=str(number), due_in_ms=FAR_MS
+            )
+
+    with SchedulerClient(settings, ports) as client:
+        try:
+            result = client.schedule_tasks(
+                tasks(), lambda task, error: told.append(task.uniqueness_key)
+            )
+        finally:
+            broker.brokers[0].resume()
+    assert isinstance(result.interrupted_by, LogUnavailable)
+    assert result.accepted + result.rejected_count == read
+    assert told == sorted(told, key=int)
+    assert 1 <= len(told) == result.rejected_count <= 500
+    assert all(int(key) >= 2_500 for key in told)
+
+
+def _no_stores() -> Stores:
+    raise AssertionError("nobody asks for an outcome")
+
+
+class _Silent:
+    def emit(self, event: Event) -> None:
+        """Nobody listens."""
 
 
 def test_a_broker_that_freezes_blocks_neither_append_nor_close(broker: KafkaServer) -> None:

@@ -6,7 +6,11 @@ import pytest
 
 from actors.model.errors import TaskInThePast
 from actors.model.task import Task
+from scheduler.adapters.memory.stores import open_memory_stores
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.client import ClientPorts, SchedulerClient
 from scheduler.settings import ClientSettings, Settings
+from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW, a_task
 from tests.promises.group import Group
 
@@ -102,7 +106,13 @@ def test_p11_the_node_runs_whatever_reached_the_log() -> None:
 def test_p11_the_window_is_a_setting() -> None:
     """None at all means that only the future is accepted, and this very millisecond."""
     group = Group()
-    group.client._limits = Settings(client=ClientSettings(grace_ms=0)).client
+    ports = ClientPorts(
+        writer=MemoryWriter(group.broker),
+        open_stores=lambda: open_memory_stores(group.data),
+        clock=group.clock,
+        telemetry=RecordingTelemetry(),
+    )
+    client = SchedulerClient(Settings(client=ClientSettings(grace_ms=0)), ports)
 
-    assert group.client.schedule_task(a_task(due_in_ms=0)).exception(0) is None
-    assert isinstance(group.client.schedule_task(a_task(due_in_ms=-1)).exception(0), TaskInThePast)
+    assert client.schedule_task(a_task(due_in_ms=0)).exception(0) is None
+    assert isinstance(client.schedule_task(a_task(due_in_ms=-1)).exception(0), TaskInThePast)

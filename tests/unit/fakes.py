@@ -10,6 +10,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
+from scheduler.future_group import FutureGroup
 from tests.builders import NOW_MS
 
 
@@ -159,6 +160,10 @@ class FakeWriter:
         future: Future[Position] = Future()
         self.appended.append((partition, value, future))
         return future
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group."""
+        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Keep the record and its reason."""

@@ -25,6 +25,7 @@ from scheduler.adapters.embedded.records import (
     now_ms,
     packed_headers,
 )
+from scheduler.future_group import FutureGroup
 from scheduler.light_future import LightFuture
 from scheduler.settings import Settings
 
@@ -105,6 +106,10 @@ class EmbeddedWriter:
         if written is not None:
             written.add_done_callback(partial(self._acknowledge, batch))
         return future
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group; its records share transactions as all do."""
+        return FutureGroup(self.append, self._partition_count)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Keep the record, the reason and where it stood in a table of their own."""

@@ -1,17 +1,17 @@
 """``LogWriter`` on one idempotent Kafka producer.
 
-The caller names the partition, so no partitioner of the driver's decides where a task goes.
+The caller names the partition, or the driver finds it by Kafka's default rule, which is set
+explicitly: the driver's own default is another one.
 """
 
 import logging
-import threading
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
 from actors.model.codec import Headers, LogRecord
-from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
 from actors.ports.log import Position
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -21,19 +21,13 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
+from scheduler.adapters.kafka.group import KafkaGroup
+from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from scheduler.light_future import LightFuture
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_ANY_PARTITION = -1
-_POLL_S = 0.1
-_APPENDS_PER_POLL = 50
-"""So often an append serves acknowledgements itself: left to another thread, each costs a
-change of threads and the rate is a fraction."""
-_PAUSE_S = 0.003
-"""Between two looks of the polling thread: not longer than a record lingers anyway."""
-_FULL_QUEUE_WAIT_S = 0.01
 _CLOSE_TIMEOUT_S = 10.0
 _DRIVER_RECORD_BYTES_MAX = 110_000_000
 """Sizes are judged by ``client.record_bytes_max`` and the broker; the driver's own limit
@@ -51,13 +45,10 @@ class KafkaWriter:
         self._settings = settings
         self._topic = settings.topic.name
         self._last_error = LastError()
-        self._producer: Any = opened(Producer, self._properties())
         self._partition_count: int | None = None
-        self._appended = 0
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._poller = threading.Thread(target=self._serve, name="hourhand-producer", daemon=True)
-        self._poller.start()
+        self._driver: Any = opened(Producer, self._properties())
+        room_timeout_s = settings.kafka.delivery_timeout_ms / 1000
+        self._producer = ServedProducer(self._driver, self.failure, room_timeout_s)
 
     def partition_count(self) -> int:
         """Return the topic's number of partitions, asked for once."""
@@ -74,18 +65,17 @@ class KafkaWriter:
         """Append a record to the task topic."""
         if partition < 0:
             raise ValueError(f"partition {partition} is none: Kafka would choose one itself")
-        size_bytes = len(key) + len(value)
-        limit_bytes = self._settings.client.record_bytes_max
-        if size_bytes > limit_bytes:
+        try:
+            self._refuse_large(key, value)
+        except TaskTooLarge as error:
             refused = LightFuture[Position]()
-            refused.set_exception(
-                TaskTooLarge(
-                    f"the record has {size_bytes} bytes, client.record_bytes_max allows"
-                    f" {limit_bytes}; keep large data elsewhere and schedule a reference to it"
-                )
-            )
+            refused.set_exception(error)
             return refused
         return self._produce(self._topic, value, key, partition, headers)
+
+    def begin_group(self) -> KafkaGroup:
+        """Return a group whose records share one callback."""
+        return KafkaGroup(self._producer, self._topic, self._refuse_large, self.failure)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record to the dead-letter topic.
@@ -120,71 +110,35 @@ class KafkaWriter:
 
     def flush(self, timeout_ms: int) -> int:
         """Wait for acknowledgements; return how many are still to come."""
-        return int(self._producer.flush(timeout_ms / 1000))
+        return self._producer.flush(timeout_ms / 1000)
 
     def close(self) -> None:
         """Flush for up to ten seconds; what is unacknowledged then fails."""
-        with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
-        self._poller.join()
-        if self._producer.flush(_CLOSE_TIMEOUT_S):
-            self._producer.purge()
-            self._producer.flush(1.0)
+        self._producer.close(_CLOSE_TIMEOUT_S)
 
     def _produce(
         self,
         topic: str,
         value: bytes | None,
         key: bytes | None,
-        partition: int = _ANY_PARTITION,
+        partition: int = ANY_PARTITION,
         headers: Headers = (),
     ) -> "Future[Position]":
         future = _Delivery(self)
-        fields = (topic, value, key, partition)
-        waited_s = 0.0
-        while not self._handed_over(future, fields, headers):
-            # The driver's queue is full: the caller is slowed to the broker's pace.
-            if waited_s >= self._settings.kafka.delivery_timeout_ms / 1000:
-                future.set_exception(
-                    LogUnavailable(
-                        f"no room for a record within {waited_s:.0f} s: Kafka at"
-                        f" {self._settings.kafka.bootstrap_servers} acknowledges nothing"
-                    )
-                )
-                break
-            self._producer.poll(_FULL_QUEUE_WAIT_S)
-            waited_s += _FULL_QUEUE_WAIT_S
-        self._appended += 1
-        if not self._appended % _APPENDS_PER_POLL:
-            self._producer.poll(0)
+        try:
+            self._producer.produce(topic, value, key, partition, future.delivered, headers)
+        except HourhandError as error:
+            future.set_exception(error)
         return future
 
-    def _handed_over(
-        self,
-        future: "_Delivery",
-        fields: tuple[str, bytes | None, bytes | None, int],
-        headers: Headers,
-    ) -> bool:
-        """Give a record to the driver; False where its queue is full just now."""
-        with self._lock:
-            if self._closed.is_set():
-                future.set_exception(
-                    NodeStopped("the log was closed; open a new client to schedule tasks")
-                )
-                return True
-            try:
-                self._producer.produce(
-                    *fields,
-                    on_delivery=future.delivered,
-                    headers=list(headers),
-                )
-            except BufferError:
-                return False
-            except KafkaException as error:
-                future.set_exception(self.failure(error.args[0], fields[0]))
-        return True
+    def _refuse_large(self, key: bytes, value: bytes) -> None:
+        size_bytes = len(key) + len(value)
+        limit_bytes = self._settings.client.record_bytes_max
+        if size_bytes > limit_bytes:
+            raise TaskTooLarge(
+                f"the record has {size_bytes} bytes, client.record_bytes_max allows"
+                f" {limit_bytes}; keep large data elsewhere and schedule a reference to it"
+            )
 
     def failure(self, error: KafkaError, topic: str) -> HourhandError:
         """Return the error to fail a record of ``topic`` with."""
@@ -194,15 +148,6 @@ class KafkaWriter:
                 " or not; schedule it again, the same key runs once"
             )
         return translated(error, self._settings, self._last_error, f"appending to {topic!r}", topic)
-
-    def _serve(self) -> None:
-        """Serve acknowledgements unless somebody appends steadily, who serves them as well."""
-        seen = 0
-        while not self._closed.wait(_PAUSE_S):
-            steady = self._appended - seen > _APPENDS_PER_POLL
-            seen = self._appended
-            if not steady:
-                self._producer.poll(_POLL_S)
 
     def _properties(self) -> dict[str, Any]:
         kafka = self._settings.kafka

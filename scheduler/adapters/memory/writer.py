@@ -8,6 +8,7 @@ from actors.model.errors import NodeStopped, TaskTooLarge
 from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
+from scheduler.future_group import FutureGroup
 
 _TOPIC = b"memory"
 
@@ -43,6 +44,10 @@ class MemoryWriter:
             return Position(partition, stored.append(timestamp_ms, key, value, headers))
 
         return self._ask("append", partition, effect)
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group."""
+        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record, the reason and where it stood to the broker's dead letters."""

@@ -30,6 +30,7 @@ from actors.ports.messages import MessageWriter
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.adapters.observing.traced_runner import TracedRunner
+from scheduler.future_group import FutureGroup
 from scheduler.health import Health, NodeProbes
 from scheduler.observation import Observation
 
@@ -198,6 +199,10 @@ class TracedWriter:
         carried = (*headers, *_header_of(span))
         appended = self._writer.append(partition, key, value, carried)
         return _ending([span], appended)
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group; each of its records has a span."""
+        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append to the dead-letter topic; the record's own headers name its trace."""

@@ -9,6 +9,7 @@ from actors.model.task import Task
 from actors.ports.log import Position
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.future_group import FutureGroup
 from scheduler.settings import Settings
 from tests.builders import NOW_MS, a_task
 
@@ -47,6 +48,10 @@ class HeldWriter:
         if self._settle is not None:
             self._settle(len(self.records) - 1, future)
         return future
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group."""
+        return FutureGroup(self.append, PARTITIONS)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         raise AssertionError("a client dead-letters nothing")

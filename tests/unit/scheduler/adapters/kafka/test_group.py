@@ -1,0 +1,217 @@
+"""A group on a producer that the test reports for: which record failed, and who serves."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from scheduler.adapters.kafka.group import KafkaGroup
+from scheduler.adapters.kafka.serving import ServedProducer
+
+GONE = "no broker"
+
+
+class Report:
+    """What the driver says of a record."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def value(self) -> bytes:
+        return self._value
+
+
+class Driver:
+    """Keeps records, and reports them when it is polled, or later; implements a ``Producer``."""
+
+    def __init__(self, room: int = 1_000_000) -> None:
+        self.fields: list[tuple[Any, ...]] = []
+        self.failing: Callable[[int], bool] = lambda number: False
+        self.holds = False
+        """Nothing is reported meanwhile."""
+        self.refuses: KafkaError | None = None
+        self.reporting = 0
+        """Threads that are in a callback."""
+        self.reported_together = 0
+        self._room = room
+        self._queue: deque[tuple[int, bytes, Any]] = deque()
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any
+    ) -> None:
+        if self.refuses is not None:
+            raise KafkaException(self.refuses)
+        if len(self._queue) >= self._room:
+            raise BufferError
+        self._queue.append((len(self.fields), value, on_delivery))
+        self.fields.append((topic, value, key, partition))
+
+    def poll(self, timeout_s: float) -> int:
+        while self._queue and not self.holds:
+            number, value, delivered = self._queue.popleft()
+            error = KafkaError(KafkaError._MSG_TIMED_OUT) if self.failing(number) else None
+            self.reporting += 1
+            self.reported_together = max(self.reported_together, self.reporting)
+            delivered(error, Report(value))
+            self.reporting -= 1
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        self.poll(timeout_s)
+        return len(self._queue)
+
+    def purge(self) -> None:
+        self.holds, self.failing = False, lambda number: True
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+def failure(error: KafkaError, topic: str) -> HourhandError:
+    """Translate an error."""
+    return LogUnavailable(f"{GONE}: {topic}: {error.name()}")
+
+
+def refuse_large(key: bytes, value: bytes) -> None:
+    """Allow 100 bytes."""
+    if len(key) + len(value) > 100:
+        raise TaskTooLarge("more than 100 bytes")
+
+
+class World:
+    """A group whose driver the test controls."""
+
+    def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
+        self.driver = driver
+        self.producer = ServedProducer(driver, failure, room_timeout_s)  # type: ignore[arg-type]
+
+    def group(self) -> KafkaGroup:
+        return KafkaGroup(self.producer, "tasks", refuse_large, failure)
+
+    def filled(self, count: int) -> KafkaGroup:
+        group = self.group()
+        for number in range(count):
+            group.append(f"id-{number % 3}", b"%d" % number)
+        return group
+
+
+def test_the_driver_chooses_the_partition_by_the_ordering_id() -> None:
+    """Its partitioner is Kafka's default rule."""
+    world = World(Driver())
+
+    assert world.filled(1).settle() == {}
+
+    assert world.driver.fields == [("tasks", b"0", b"id-0", -1)]
+
+
+def test_a_record_that_fails_in_the_middle_is_told_by_its_number() -> None:
+    """The others are accepted."""
+    driver = Driver()
+    driver.failing = lambda number: number in {3, 77}
+    world = World(driver)
+
+    failures = world.filled(200).settle()
+
+    assert sorted(failures) == [3, 77]
+    assert all(GONE in str(error) for error in failures.values())
+
+
+def test_of_records_with_the_same_bytes_as_many_are_told_as_failed() -> None:
+    """Which of them it was makes no difference to anybody."""
+    driver = Driver()
+    driver.failing = lambda number: number in {1, 3}
+    group = World(driver).group()
+    for value in (b"same", b"same", b"other", b"same"):
+        group.append("id", value)
+
+    assert sorted(group.settle()) == [0, 1]
+
+
+def test_a_refused_record_has_no_number() -> None:
+    """Too large, or refused by the driver: the caller hears of it at once."""
+    driver = Driver()
+    driver.failing = lambda number: number == 1
+    group = World(driver).group()
+
+    group.append("id", b"first")
+    with pytest.raises(TaskTooLarge):
+        group.append("id", b"x" * 99)
+    driver.refuses = KafkaError(KafkaError._UNKNOWN_TOPIC)
+    with pytest.raises(LogUnavailable):
+        group.append("id", b"refused")
+    driver.refuses = None
+    group.append("id", b"second")
+
+    assert [*group.settle()] == [1]
+
+
+def test_a_full_queue_slows_the_caller_and_loses_nothing() -> None:
+    """It serves acknowledgements until there is room."""
+    world = World(Driver(room=7))
+
+    assert world.filled(500).settle() == {}
+    assert len(world.driver.fields) == 500
+
+
+def test_a_queue_that_stays_full_is_a_log_that_is_gone() -> None:
+    """The wait for room is bounded."""
+    driver = Driver(room=2)
+    driver.holds = True
+    group = World(driver, room_timeout_s=0.0).filled(2)
+
+    with pytest.raises(LogUnavailable):
+        group.append("id", b"third")
+
+    driver.holds = False
+    assert group.settle() == {}
+
+
+def test_a_close_settles_what_a_log_that_is_gone_keeps() -> None:
+    """And takes no more: a group that waits is not left waiting."""
+    driver = Driver()
+    driver.holds = True
+    world = World(driver)
+    group = world.filled(40)
+
+    world.producer.close(0.0)
+
+    assert sorted(group.settle()) == [*range(40)]
+    with pytest.raises(NodeStopped):
+        group.append("id", b"late")
+
+
+def test_acknowledgements_are_served_by_one_thread_at_a_time() -> None:
+    """Groups count without a lock of their own."""
+    world = World(Driver())
+    failures: list[object] = []
+    threads = [
+        threading.Thread(
+            target=lambda: failures.extend(world.filled(300).settle() for _ in range(5))
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert failures == [{}] * 20
+    assert world.driver.reported_together == 1
+
+
+def test_a_callback_may_append_and_settle_itself() -> None:
+    """As user code does that schedules on when a receipt arrives."""
+    world = World(Driver())
+    settled: list[object] = []
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        settled.append(world.filled(120).settle())
+
+    world.producer.produce("tasks", b"v", b"k", 0, delivered)
+    world.producer.serve_until(lambda: bool(settled))
+
+    assert settled == [{}]
