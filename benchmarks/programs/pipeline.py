@@ -1,8 +1,9 @@
 """The data pipeline in a process of its own, with one Spark session for all it is asked to do.
 
-Commands: ``read hourhand``, ``read connector``, ``make PATH ROWS``, ``load PATH`` and ``audit``.
-It says how long each took; ``audit`` also says what the driver held at most.  It never decides
-what is compared.
+Commands: ``read hourhand``, ``read connector``, ``make PATH ROWS DAYS``, ``load PATH``, ``audit``.
+It says how long each took; ``audit`` also says what the driver held at most, which means
+something only where executors are processes of their own (``local-cluster[…]``): with a local
+master the driver holds what its executor sorts and joins.  It never decides what is compared.
 """
 
 import gc
@@ -10,8 +11,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -31,7 +34,7 @@ _CONNECTOR = "org.apache.spark.sql.cassandra"
 _LOOK_S = 0.5
 _IDS = 10_000
 _HOURS = 48
-_LATER_MS = 86_400_000
+_DAY_MS = 86_400_000
 _MIB = 2**20
 
 
@@ -43,7 +46,7 @@ def main() -> None:
     job = JobOptions(options_of(settings), say=lambda _line: None)
     commands: dict[str, Callable[..., dict[str, Any]]] = {
         "read": lambda which: _read(spark, job, settings, which),
-        "make": lambda path, rows: _make(spark, path, int(rows)),
+        "make": lambda path, rows, days: _make(spark, path, int(rows), int(days)),
         "load": lambda path: _load(job, path),
         "audit": lambda: _audit(spark, job),
     }
@@ -65,9 +68,21 @@ def _session(spec: dict[str, Any], settings: Settings) -> SparkSession:
         "spark.cassandra.connection.host": ",".join(settings.cassandra.contact_points),
         "spark.cassandra.connection.port": str(settings.cassandra.port),
     }
+    if "work" in spec:
+        _work_in(Path(spec["work"]))
     if spec.get("jars"):
         conf["spark.jars"] = ",".join(spec["jars"])
     return open_session("benchmark", spec["master"], conf)
+
+
+def _work_in(folder: Path) -> None:
+    """Have Spark's workers write into a folder, not into the one that Spark is installed in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in Path(pyspark.__file__).parent.iterdir():
+        link = folder / each.name
+        if not link.is_symlink():
+            link.symlink_to(each)
+    os.environ["SPARK_HOME"] = str(folder)
 
 
 def _read(spark: SparkSession, job: JobOptions, settings: Settings, which: str) -> dict[str, Any]:
@@ -84,10 +99,10 @@ def _read(spark: SparkSession, job: JobOptions, settings: Settings, which: str) 
     return {}
 
 
-def _make(spark: SparkSession, path: str, rows: int) -> dict[str, Any]:
-    """Write a file of tasks that are due from tomorrow on."""
+def _make(spark: SparkSession, path: str, rows: int, days: int) -> dict[str, Any]:
+    """Write a file of tasks that are due from so many days after today on."""
     number = f.col("id")
-    first_ms = int(wall_s() * 1000) + _LATER_MS
+    first_ms = int(wall_s() * 1000) + days * _DAY_MS
     due = f.timestamp_millis(f.lit(first_ms) + number * (_HOURS * 3_600_000 // rows))
     tasks = spark.range(rows).select(
         due.alias("scheduled_time"),
@@ -123,7 +138,11 @@ def _audit(spark: SparkSession, job: JobOptions) -> dict[str, Any]:
 
 
 def _live_bytes(spark: SparkSession) -> int:
-    """Return what both halves of the driver hold: the JVM's live heap, and this process."""
+    """Return what both halves of the driver hold: the JVM's live heap, and this process.
+
+    Live is what a full collection leaves.  The heap's garbage is not counted: how much of it
+    lies about depends on how large the heap may be.
+    """
     gc.collect()
     jvm: Any = spark._jvm
     jvm.java.lang.System.gc()

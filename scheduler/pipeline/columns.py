@@ -128,7 +128,7 @@ def batch_of_columns(schema: pa.Schema, columns: Sequence[Sequence[Any]]) -> pa.
     """Turn columns, the partition's and those behind the bucket's, into an Arrow batch."""
     partition, millis, *others = columns
     times = pa.array(millis, pa.int64())
-    arrays = [pa.array(partition, pa.int32()), _instants(_hours(times)), _instants(times)]
+    arrays = [pa.array(partition, pa.int32()), instants_of(hours_of(times)), instants_of(times)]
     for field, values in zip(list(schema)[len(arrays) :], others, strict=True):
         made = _times(values) if pa.types.is_timestamp(field.type) else pa.array(values, field.type)
         arrays.append(made)
@@ -166,17 +166,18 @@ def batch_of(
 
 def _times(values: Sequence[int | None]) -> pa.Array:
     """Milliseconds as the microseconds that Spark counts in; year 1 to 9999 fit."""
-    return _instants(pa.array(values, pa.int64()))
+    return instants_of(pa.array(values, pa.int64()))
 
 
-def _hours(millis: pa.Array) -> pa.Array:
+def hours_of(millis: pa.Array) -> pa.Array:
     """``hour_of`` of many: Arrow divides towards zero, so what lies before 1970 is one lower."""
     towards_zero = pc.multiply(pc.divide(millis, HOUR_MS), HOUR_MS)
     below = pc.if_else(pc.less(millis, towards_zero), HOUR_MS, 0)
     return pc.subtract(towards_zero, below)
 
 
-def _instants(millis: pa.Array) -> pa.Array:
+def instants_of(millis: pa.Array) -> pa.Array:
+    """Milliseconds as the timestamps that a table's columns hold."""
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(_TIME[1])
 
 

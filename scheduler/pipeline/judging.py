@@ -91,7 +91,8 @@ def judge(
             )
         task = StoredTask(key, encoded, NO_OFFSET)
         # Encoding a record to know its length would double the cost of judging it.
-        if _record_bytes_bound(key, encoded) > rules.record_bytes_max:
+        ids_chars = len(key.ordering_id) + len(key.uniqueness_key)
+        if record_bytes_bound(ids_chars, len(encoded)) > rules.record_bytes_max:
             record_bytes = len(letter_of(task, 0, 0).value or b"")
             if record_bytes > rules.record_bytes_max:
                 raise ValueError(
@@ -118,10 +119,21 @@ def judge_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
     return judge(rules, time, ordering_id, uniqueness_key, data and bytes(data))
 
 
-def _record_bytes_bound(key: TaskKey, data: bytes) -> int:
-    """Return what no record of the task exceeds: JSON writes a character in six bytes at most."""
-    characters = len(key.ordering_id) + len(key.uniqueness_key)
-    return _RECORD_FRAME_BYTES + _JSON_CHARACTER_BYTES * characters + len(data)
+def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
+    """Return what no record of a task exceeds: JSON writes a character in six bytes at most.
+
+    ``ids_chars`` is the length of both ids together.
+    """
+    return _RECORD_FRAME_BYTES + _JSON_CHARACTER_BYTES * ids_chars + data_bytes
+
+
+def is_object(text: bytes) -> bool:
+    """Whether a text is a JSON object, which a task's data has to be."""
+    try:
+        _object_decoder.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _raw(found: Mapping[str, msgspec.Raw], field: str, name: str | None) -> msgspec.Raw | None:

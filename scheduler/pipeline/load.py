@@ -5,12 +5,13 @@ changes nothing.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -23,7 +24,7 @@ from scheduler.pipeline.reading import read_metrics
 from scheduler.pipeline.source import FORMAT
 from scheduler.pipeline.transform_load import (
     CORRUPT,
-    counted,
+    counts,
     judged_columns,
     judged_lines,
     without_duplicates,
@@ -68,36 +69,49 @@ def run_load(job: JobOptions, plan: LoadPlan) -> Summary:
         )
     rules = _rules(job, plan)
     with spark_job("load", job) as spark:
-        judged = (
-            judged_lines(spark.read.text(plan.path), rules, plan.columns)
-            if kind == "json"
-            else judged_columns(_rows(spark, kind, plan.path), rules, plan.columns)
-        )
-        return _load(spark, job, plan, judged)
+        judge = judged_lines if kind == "json" else judged_columns
+        rows = spark.read.text(plan.path) if kind == "json" else _rows(spark, kind, plan.path)
+        return _load(job, plan, partial(judge, rows, rules, plan.columns))
 
 
-def _load(spark: SparkSession, job: JobOptions, plan: LoadPlan, judged: DataFrame) -> Summary:
+def _load(job: JobOptions, plan: LoadPlan, judged: Callable[..., DataFrame]) -> Summary:
+    """Judge and write in one go; rows that are put aside are looked up in a second one.
+
+    Few inputs have any, and to carry each row's text along would cost as much as judging it.
+    """
+    spark = SparkSession.active()
     writers = plan.writers or spark.sparkContext.defaultParallelism
-    # On disk: judging twice would cost more, and memory would have to grow with the input.
-    judged = judged.persist(StorageLevel.DISK_ONLY)
-    checked = without_duplicates(judged, writers).persist(StorageLevel.DISK_ONLY)
-    reason = f.col("reason")
-    rejected = judged.where(reason.isNotNull()).unionByName(checked.where(reason.isNotNull()))
-    tasks = checked.where(reason.isNull())
-    counts = counted(checked.unionByName(judged.where(reason.isNotNull()))).first()
-    assert counts is not None, "an aggregate without groups has one row"
-    summary: Summary = {"job": "load", "dryRun": job.dry_run, **counts.asDict()}
+    checked = without_duplicates(judged(keep_rows=False).drop("row"), writers)
+    summary: Summary = {"job": "load", "dryRun": job.dry_run}
+    written: Summary = {}
+    if job.dry_run:
+        found = checked.agg(*counts()).first()
+        assert found is not None, "an aggregate without groups has one row"
+        summary |= found.asDict()
+    else:
+        seen = Observation()
+        tasks = checked.observe(seen, *counts()).where(f.col("reason").isNull())
+        written = _write(job, plan, tasks, writers)
+        summary |= seen.get
     if summary["duplicates"] + summary["invalid"]:
-        examples = rejected.select("row", "reason").limit(EXAMPLES_MAX).collect()
-        summary["rejects"] = [row.asDict() for row in examples]
-        if not job.dry_run:
-            folder = plan.rejects or f"{plan.path.rstrip('/')}.rejects"
-            rejected.select("row", "reason").write.mode("overwrite").json(folder)
-            summary["rejectsFolder"] = folder
-    if not job.dry_run and summary["tasks"]:
-        summary |= _write(job, plan, tasks, writers)
-    checked.unpersist()
-    judged.unpersist()
+        rejected = judged()
+        if summary["duplicates"]:
+            rejected = without_duplicates(rejected, writers)
+        rejected = rejected.where(f.col("reason").isNotNull()).select("row", "reason")
+        summary |= _put_aside(job, plan, rejected)
+    return summary | written
+
+
+def _put_aside(job: JobOptions, plan: LoadPlan, rejected: DataFrame) -> Summary:
+    # On disk: memory would have to grow with the input.
+    rejected = rejected.persist(StorageLevel.DISK_ONLY)
+    summary: Summary = {}
+    if not job.dry_run:
+        folder = plan.rejects or f"{plan.path.rstrip('/')}.rejects"
+        rejected.write.mode("overwrite").json(folder)
+        summary["rejectsFolder"] = folder
+    summary["rejects"] = [row.asDict() for row in rejected.limit(EXAMPLES_MAX).collect()]
+    rejected.unpersist()
     return summary
 
 

@@ -121,9 +121,9 @@ class TaskSink:
         if self._ports.stores is None or not by_partition:
             return Looked(by_partition, frozenset())
         buckets = {
-            Bucket(partition, hour_of(task.key.scheduled_ms))
+            Bucket(partition, hour_ms)
             for partition, rows in by_partition.items()
-            for task in rows
+            for hour_ms in {hour_of(task.key.scheduled_ms) for task in rows}
         }
         last = Bucket(owner, hour_of(task.key.scheduled_ms))
         if self._begun_here is not None:

@@ -21,10 +21,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.model.bucket import hour_of
 from actors.model.errors import InvalidTask
 from actors.model.partition import partition_of
+from scheduler.pipeline.columns import hours_of, instants_of
 from scheduler.pipeline.judging import FIELDS, Rules, Verdict, judge, judge_line
+from scheduler.pipeline.judging_columns import (
+    TaskColumns,
+    millis_of,
+    partitions_of,
+    plain_tasks,
+)
 
 CORRUPT = "_corrupt_record"
 """Where Spark puts a line that has not the columns of its file."""
@@ -34,6 +40,7 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data")
 _MICROS = pa.timestamp("us", tz="UTC")
 _JUDGED_ARROW = pa.schema(
     [
@@ -47,44 +54,58 @@ _JUDGED_ARROW = pa.schema(
 )
 
 
-def judged_lines(lines: DataFrame, rules: Rules, names: Mapping[str, str]) -> DataFrame:
-    """Judge lines of JSON in column ``value``, as text: nothing of their data is rewritten."""
+def judged_lines(
+    lines: DataFrame, rules: Rules, names: Mapping[str, str], *, keep_rows: bool = True
+) -> DataFrame:
+    """Judge lines of JSON in column ``value``, as text: nothing of their data is rewritten.
+
+    Column ``row`` is the line; without ``keep_rows`` it is empty.
+    """
     return lines.where(f.trim("value") != "").mapInArrow(
-        partial(_judge_lines, rules, dict(names)), _JUDGED
+        partial(_judge_lines, rules, dict(names), keep_rows=keep_rows), _JUDGED
     )
 
 
-def judged_columns(rows: DataFrame, rules: Rules, names: Mapping[str, str]) -> DataFrame:
+def judged_columns(
+    rows: DataFrame, rules: Rules, names: Mapping[str, str], *, keep_rows: bool = True
+) -> DataFrame:
     """Judge the rows of a table; raises InvalidTask where columns are missing or of no use.
 
-    Without a column for the data, all other columns together become the data.
+    Without a column for the data, all other columns together become the data.  Column ``row`` is
+    the whole row as JSON; without ``keep_rows`` it is empty.
     """
     columns = _chosen(rows.schema, names)
     time = f.col(columns["scheduled_time"])
     if isinstance(rows.schema[columns["scheduled_time"]].dataType, TimestampNTZType):
         time = f.date_format(time, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    no_text = f.lit(None).cast("string")
     prepared = rows.select(
         time.alias("time"),
         f.col(columns["ordering_id"]).cast("string").alias("ordering_id"),
         f.col(columns["uniqueness_key"]).cast("string").alias("uniqueness_key"),
         _data(rows.schema, columns).alias("data"),
-        f.to_json(f.struct("*")).alias("row"),
-        (f.col(CORRUPT) if CORRUPT in rows.columns else f.lit(None).cast("string")).alias("torn"),
+        (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
+        (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
     )
     return prepared.mapInArrow(partial(_judge_rows, rules), _JUDGED)
 
 
 def without_duplicates(judged: DataFrame, writers: int) -> DataFrame:
-    """Leave one row of each key a task and give the others a reason, sorted by bucket.
+    """Give all rows of one key but one a reason; rows come sorted by bucket.
 
-    Rows of one bucket end up together, so that they are written as one batch.
+    The one is the first by its data, so whichever of its rows are looked at, and in whatever
+    order, the task is the same.  Rows of one bucket end up together, so that they are written as
+    one batch.
     """
     key = ("partition", "hour", "scheduled_time", "ordering_id", "uniqueness_key")
-    of_key = Window.partitionBy(*key).orderBy(f.col("data"), f.col("row"))
-    good = judged.where(f.col("reason").isNull()).repartition(writers, "partition", "hour")
-    numbered = good.withColumn("number", f.row_number().over(of_key))
+    of_key = Window.partitionBy(*key).orderBy(
+        "data", *(name for name in judged.columns if name == "row")
+    )
+    numbered = judged.repartition(writers, "partition", "hour").withColumn(
+        "number", f.row_number().over(of_key)
+    )
     repeated = f.when(f.col("number") > 1, f.lit(DUPLICATE))
-    return numbered.withColumn("reason", repeated).drop("number")
+    return numbered.withColumn("reason", f.coalesce("reason", repeated)).drop("number")
 
 
 def by_bucket(tasks: DataFrame, writers: int) -> DataFrame:
@@ -101,11 +122,11 @@ def with_partition(rows: DataFrame, count: int) -> DataFrame:
     return kept.mapInArrow(partial(_add_partition, count), schema)
 
 
-def counted(judged: DataFrame) -> DataFrame:
-    """Return one row: rows, tasks, duplicates, and rows that were refused for another reason."""
+def counts() -> tuple[Column, ...]:
+    """Return aggregates: rows, tasks, duplicates, and rows refused for another reason."""
     reason = f.col("reason")
     repeated = reason == DUPLICATE
-    return judged.agg(
+    return (
         f.count("*").alias("rows"),
         f.count_if(reason.isNull()).alias("tasks"),
         f.count_if(repeated).alias("duplicates"),
@@ -157,22 +178,30 @@ def _data(schema: StructType, columns: Mapping[str, str]) -> Column:
 
 
 def _judge_lines(
-    rules: Rules, names: Mapping[str, str], batches: Iterator[pa.RecordBatch]
+    rules: Rules,
+    names: Mapping[str, str],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    keep_rows: bool,
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        lines = batch.column("value").to_pylist()
-        judged = [judge_line(rules, line, names) for line in lines]
-        yield _judged(rules, batch.column("value"), judged)
+        lines = batch.column("value")
+        judged = [judge_line(rules, line, names) for line in lines.to_pylist()]
+        rows = lines if keep_rows else pa.nulls(len(lines), pa.string())
+        yield _judged(rules, rows, judged)
 
 
 def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        columns = [
-            times_of(batch.column("time")),
-            *(batch.column(name).to_pylist() for name in ("ordering_id", "uniqueness_key", "data")),
-        ]
         torn = batch.column("torn")
-        if torn.null_count == len(torn):
+        values = [batch.column(each) for each in _JUDGED_FIELDS]
+        whole = torn.null_count == len(torn)
+        tasks = plain_tasks(rules, *values) if whole else None
+        if tasks is not None:
+            yield _all_tasks(rules, tasks, batch.column("row"))
+            continue
+        columns = [times_of(values[0]), *(each.to_pylist() for each in values[1:])]
+        if whole:
             verdicts = [judge(rules, *row) for row in zip(*columns, strict=True)]
         else:
             verdicts = [
@@ -182,6 +211,21 @@ def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
         yield _judged(rules, pc.coalesce(torn, batch.column("row")), verdicts)
 
 
+def _all_tasks(rules: Rules, tasks: TaskColumns, rows: pa.Array) -> pa.RecordBatch:
+    arrays = [
+        partitions_of(tasks.ordering_id, rules.partition_count),
+        instants_of(hours_of(tasks.millis)),
+        instants_of(tasks.millis),
+        tasks.ordering_id,
+        tasks.uniqueness_key,
+        # They were text before, so nothing has to be looked at once more.
+        tasks.data.view(pa.string()),
+        rows,
+        pa.nulls(len(rows), pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_JUDGED_ARROW)
+
+
 _TORN = Verdict(None, "the line has not the columns of the file's first one")
 
 
@@ -189,27 +233,23 @@ def times_of(times: pa.Array) -> list[object]:
     """Return times as whole milliseconds where they are instants, and else as they are."""
     if not pa.types.is_timestamp(times.type):
         return times.to_pylist()
-    micros = times.cast(_MICROS).cast(pa.int64()).to_pylist()
-    return [None if each is None else each // 1000 for each in micros]
+    return millis_of(times).to_pylist()
 
 
 def _add_partition(count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        owners = [partition_of(each, count) for each in batch.column("ordering_id").to_pylist()]
-        yield batch.append_column("partition", pa.array(owners, pa.int32()))
+        owners = partitions_of(batch.column("ordering_id"), count)
+        yield batch.append_column("partition", owners)
 
 
 def _judged(rules: Rules, rows: pa.Array, verdicts: Sequence[Verdict]) -> pa.RecordBatch:
     keys = [None if task is None else task.key for task, _ in verdicts]
-    times = pa.array([None if key is None else key.scheduled_ms for key in keys], pa.int64())
-    hours = pa.array(
-        [None if key is None else hour_of(key.scheduled_ms) for key in keys], pa.int64()
-    )
+    millis = pa.array([None if key is None else key.scheduled_ms for key in keys], pa.int64())
     count = rules.partition_count
     columns = [
         [None if key is None else partition_of(key.ordering_id, count) for key in keys],
-        hours.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROS),
-        times.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROS),
+        instants_of(hours_of(millis)),
+        instants_of(millis),
         [None if key is None else key.ordering_id for key in keys],
         [None if key is None else key.uniqueness_key for key in keys],
         # As bytes, which Arrow takes for text without decoding them first.

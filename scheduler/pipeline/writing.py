@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -17,13 +18,16 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MIN_MS
+from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from scheduler import wiring
 from scheduler.pipeline.columns import WRITTEN
 from scheduler.pipeline.judging import Rules, judge
+from scheduler.pipeline.judging_columns import plain_tasks
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.reading import note_metrics
 from scheduler.pipeline.sink import (
+    NO_OFFSET,
     Looked,
     SinkCounts,
     SinkPorts,
@@ -192,12 +196,17 @@ def _never(*_: object) -> Any:
 def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
     """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
     columns = (
-        times_of(batch.column("scheduled_time")),
-        batch.column("ordering_id").to_pylist(),
-        batch.column("uniqueness_key").cast(pa.string()).to_pylist(),
-        batch.column("data").to_pylist(),
+        batch.column("scheduled_time"),
+        batch.column("ordering_id"),
+        batch.column("uniqueness_key").cast(pa.string()),
+        batch.column("data"),
     )
-    return [_task(rules, *row) for row in zip(*columns, strict=True)]
+    plain = plain_tasks(rules, *columns)
+    if plain is None:
+        rows = (times_of(columns[0]), *(each.to_pylist() for each in columns[1:]))
+        return [_task(rules, *row) for row in zip(*rows, strict=True)]
+    *key, data = (each.to_pylist() for each in plain)
+    return list(map(StoredTask, map(TaskKey, *key), data, repeat(NO_OFFSET)))
 
 
 def _task(rules: Rules, *row: Any) -> StoredTask:
