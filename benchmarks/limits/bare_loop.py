@@ -21,7 +21,12 @@ from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from scheduler import Settings
 from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.adapters.cassandra.packing import RowPrefix, packed_bigint, packed_bytes
+from scheduler.adapters.cassandra.packing import (
+    RowPrefix,
+    packed_bigint,
+    packed_bytes,
+    packed_int,
+)
 
 ROWS = 200
 IN_FLIGHT = 16
@@ -74,7 +79,8 @@ class Writer:
 
     def write(self, place: Place, rows: Sequence[Row]) -> None:
         """Write rows and the segments that complete them."""
-        task, segment = (RowPrefix(each, *place) for each in (self._insert, self._complete))
+        columns = packed_int(place[0]), packed_bigint(place[1])
+        task, segment = (RowPrefix(each, *columns) for each in (self._insert, self._complete))
         for start in range(0, len(rows), ROWS):
             piece = rows[start : start + ROWS]
             packed = [b"".join((task.packed, key, rest, _WRITE_TIME)) for key, rest in piece]

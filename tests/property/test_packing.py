@@ -17,6 +17,7 @@ from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
     PackedProtocol,
     RowPrefix,
+    joined,
     packed_bigint,
     packed_bigints,
     packed_bytes,
@@ -32,16 +33,15 @@ COLUMNS = (
     *(("data", UTF8Type), ("finished", DateType), ("suspect", BooleanType)),
     *(("message", UTF8Type), ("log_offset", LongType), ("[timestamp]", LongType)),
 )
-PREPARED = PreparedStatement(
-    [ColumnMetadata("hourhand", "any_table", name, kind) for name, kind in COLUMNS],
-    b"sixteen bytes id",
-    [0, 1],
-    "INSERT …",
-    None,
-    5,
-    None,
-    None,
-)
+
+
+def prepared(query_id: bytes) -> PreparedStatement:
+    """Return a statement of all columns."""
+    columns = [ColumnMetadata("hourhand", "any_table", name, kind) for name, kind in COLUMNS]
+    return PreparedStatement(columns, query_id, [0, 1], "INSERT …", None, 5, None, None)
+
+
+PREPARED, OTHER = prepared(b"sixteen bytes id"), prepared(b"the id of others")
 LARGE = "ü" * 2**19
 
 
@@ -118,7 +118,7 @@ def test_a_packed_batch_is_what_the_driver_writes(
     partition: int, hour_ms: int, batch_rows: list[Row], version: int, around: dict[str, object]
 ) -> None:
     """Whatever the values, and whatever stands around them; it goes to the same replica."""
-    prefix = RowPrefix(PREPARED, partition, hour_ms)
+    prefix = RowPrefix(PREPARED, packed_int(partition), packed_bigint(hour_ms))
     packed = prefix.batch([prefix.packed + row.packed() for row in batch_rows])
     bound = BatchStatement(BatchType.UNLOGGED)
     for row in batch_rows:
@@ -130,9 +130,28 @@ def test_a_packed_batch_is_what_the_driver_writes(
     )
 
 
+@given(st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=4), version)
+def test_joined_batches_are_what_the_driver_writes(calls: list[list[Row]], version: int) -> None:
+    """Rows of several partitions, and of several statements, in one request."""
+    packed, bound = [], BatchStatement(BatchType.UNLOGGED)
+    for number, batch_rows in enumerate(calls):
+        statement = OTHER if number % 2 else PREPARED
+        prefix = RowPrefix(statement, packed_int(number), packed_bigint(3_600_000))
+        packed.append(prefix.batch([prefix.packed + row.packed() for row in batch_rows]))
+        for row in batch_rows:
+            bound.add(statement, (number, 3_600_000, *row.bound()))
+
+    together, level = joined(packed), ConsistencyLevel.LOCAL_QUORUM
+    assert together.is_idempotent
+    assert together.routing_key == packed[0].routing_key
+    assert encoded(PackedProtocol, together, version, consistency_level=level) == encoded(
+        ProtocolHandler, bound, version, consistency_level=level
+    )
+
+
 def test_a_batch_may_be_sent_twice_without_harm() -> None:
     """The driver tries another node only where it knows that."""
-    assert RowPrefix(PREPARED, 0, 0).batch([]).is_idempotent
+    assert RowPrefix(PREPARED, packed_int(0), packed_bigint(0)).batch([]).is_idempotent
 
 
 def test_whatever_is_not_packed_is_left_to_the_driver() -> None:

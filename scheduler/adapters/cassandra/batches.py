@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cassandra.query import BatchStatement
-
 from actors.model.bucket import hour_of
 from actors.model.errors import PoisonRecord
 from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.packing import RowPrefix
+from scheduler.adapters.cassandra.packing import (
+    PackedBatch,
+    RowPrefix,
+    packed_bigint,
+    packed_int,
+)
 
 ROWS_MAX = 1_000
 """Rows of one batch; the protocol ends at 65,535, and more gained nothing."""
@@ -27,7 +30,7 @@ PackedRow = tuple[TaskKey, bytes, bytes]
 
 def batches(
     prepared: Any, partition: int, rows: Iterable[PackedRow], batch_bytes: int
-) -> Iterator[BatchStatement]:
+) -> Iterator[PackedBatch]:
     """Yield unlogged batches, each of one hour, that together hold all rows.
 
     Of two rows with the same clustering columns the last stands: they have the same write
@@ -44,13 +47,14 @@ def batches(
             )
         by_hour[hour_of(key.scheduled_ms)][clustering] = values
     for hour_ms, found in by_hour.items():
-        prefix = RowPrefix(prepared, partition, hour_ms)
+        prefix = RowPrefix(prepared, packed_int(partition), packed_bigint(hour_ms))
         packed = [prefix.packed + clustering + values for clustering, values in found.items()]
-        for piece in _cut(packed, batch_bytes):
+        for piece in cut(packed, batch_bytes):
             yield prefix.batch(piece)
 
 
-def _cut(rows: Sequence[bytes], batch_bytes: int) -> Iterator[Sequence[bytes]]:
+def cut(rows: Sequence[bytes], batch_bytes: int) -> Iterator[Sequence[bytes]]:
+    """Yield stretches of rows for a batch each: at least one row, at most ``ROWS_MAX``."""
     start, size_bytes = 0, 0
     for position, row in enumerate(rows):
         row_bytes = len(row)

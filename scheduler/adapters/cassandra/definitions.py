@@ -7,21 +7,26 @@ by hand.
 
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
-
-from cassandra.query import BatchStatement, BatchType
 
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.ports.definitions import DefinitionPage
+from scheduler.adapters.cassandra.batches import cut
+from scheduler.adapters.cassandra.packing import (
+    PackedBatch,
+    RowPrefix,
+    packed_bigint,
+    packed_bytes,
+    packed_int,
+    packed_text,
+)
 from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
 from scheduler.light_future import then
 
 SHARDS = 4
 """Few, so that what is asked for together lies together."""
 _SHARD_NUMBERS = frozenset(map(str, range(SHARDS)))
-_BATCH_ROWS_MAX = 500
 _TTL_S_MAX = 20 * 365 * 86_400
 """The longest one Cassandra takes; what is to be kept longer is kept for ever."""
 DEFINITION_COLUMNS = "id, log_offset, rule, toUnixTimestamp(next_time), toUnixTimestamp(expires)"
@@ -47,10 +52,13 @@ class CassandraDefinitionStore:
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
         """Write rows, several in a batch."""
-        limit_bytes = self._session.settings.batch_bytes
-        pieces = _cut(definitions, limit_bytes)
+        places: defaultdict[tuple[DefinitionKind, int], list[Definition]] = defaultdict(list)
+        for each in definitions:
+            places[each.name.kind, _shard(each.name.id)].append(each)
         return self._session.write(
-            self._batch([_bound(partition, each, now_ms) for each in piece]) for piece in pieces
+            batch
+            for place, rows in places.items()
+            for batch in self._batches(partition, *place, rows, now_ms)
         )
 
     def find(
@@ -106,55 +114,38 @@ class CassandraDefinitionStore:
         done.set_result(None)
         return done
 
-    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> Any:
-        if len(rows) == 1:
-            return self._insert.bind(rows[0])
-        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
-        for row in rows:
-            batch.add(self._insert, row)
-        batch.is_idempotent = True
-        return batch
-
-
-def _cut(definitions: Sequence[Definition], limit_bytes: int) -> list[list[Definition]]:
-    """Cut rows into batches that lie in one Cassandra partition each."""
-    places: defaultdict[tuple[DefinitionKind, int], list[Definition]] = defaultdict(list)
-    for each in definitions:
-        places[each.name.kind, _shard(each.name.id)].append(each)
-    pieces: list[list[Definition]] = []
-    for rows in places.values():
-        pieces.append([])
-        size_bytes = 0
-        for row in rows:
-            row_bytes = 64 + len(row.name.id) + len(row.rule)
-            full = size_bytes + row_bytes > limit_bytes or len(pieces[-1]) == _BATCH_ROWS_MAX
-            if pieces[-1] and full:
-                pieces.append([])
-                size_bytes = 0
-            pieces[-1].append(row)
-            size_bytes += row_bytes
-    return pieces
+    def _batches(
+        self,
+        partition: int,
+        kind: DefinitionKind,
+        shard: int,
+        rows: Sequence[Definition],
+        now_ms: int,
+    ) -> Iterator[PackedBatch]:
+        place = (packed_int(partition), packed_text(kind.value), packed_int(shard))
+        prefix = RowPrefix(self._insert, *place)
+        packed = [prefix.packed + _packed(each, now_ms) for each in rows]
+        for piece in cut(packed, self._session.settings.batch_bytes):
+            yield prefix.batch(piece)
 
 
 def _shard(name: str) -> int:
     return zlib.crc32(name.encode()) % SHARDS
 
 
-def _bound(partition: int, each: Definition, now_ms: int) -> tuple[Any, ...]:
+def _packed(each: Definition, now_ms: int) -> bytes:
     # 0 means no TTL, and a row that has expired already is still to replace an earlier one.
     ttl_s = 0 if each.expires_ms is None else max(1, -(-(each.expires_ms - now_ms) // 1000))
-    return (
-        partition,
-        each.name.kind.value,
-        _shard(each.name.id),
-        each.name.id,
-        each.offset,
-        each.rule,
-        each.next_ms,
-        each.expires_ms,
-        each.offset,
-        ttl_s if ttl_s <= _TTL_S_MAX else 0,
+    values = (
+        packed_text(each.name.id),
+        packed_bigint(each.offset),
+        packed_bytes(each.rule),
+        packed_bigint(each.next_ms),
+        packed_bigint(each.expires_ms),
+        packed_bigint(each.offset),
+        packed_int(ttl_s if ttl_s <= _TTL_S_MAX else 0),
     )
+    return b"".join(values)
 
 
 def definition_of(kind: DefinitionKind, row: Row) -> Definition:

@@ -7,7 +7,8 @@ rest of a row is a few calls of ``struct``.
 
 Only public parts of the driver are used.  ``Session.client_protocol_handler`` is its place for
 whoever encodes messages differently; ``PackedProtocol`` goes there.  A batch holds one
-``BoundStatement``, whose ``values`` are all rows as bytes; whatever else a request holds, its
+``BoundStatement``, whose ``values`` are all rows as bytes, of other statements too where
+batches were joined; whatever else a request holds, its
 consistency and its flags, is written by the driver's own encoder.  ``tests/property`` compares
 the result with the driver's, byte for byte.  It decides how values are laid out; it never knows
 a table.
@@ -77,28 +78,40 @@ class PackedRows(NamedTuple):
     packed: bytes
 
 
+class PackedBatch(BatchStatement):  # type: ignore[misc]
+    """Rows of one statement, or of several, as one request."""
+
+    def __init__(self, prepared: Any, routing_key: bytes, rows: PackedRows) -> None:
+        super().__init__(BatchType.UNLOGGED)
+        self.prepared = prepared
+        self.rows = rows
+        bound = BoundStatement(prepared, routing_key=routing_key)
+        bound.values = rows
+        self.add(bound)
+        self.is_idempotent = True
+
+
+def joined(batches: Sequence[PackedBatch]) -> PackedBatch:
+    """Return one request that writes what all of these write; it goes where the first would."""
+    rows = [each.rows for each in batches]
+    together = PackedRows(sum(each.number for each in rows), b"".join(each.packed for each in rows))
+    return PackedBatch(batches[0].prepared, batches[0].routing_key, together)
+
+
 class RowPrefix:
-    """What all rows of one statement and one Cassandra partition begin with.
+    """What all rows of one statement and one Cassandra partition begin with."""
 
-    The columns of the partition key, ``partition_id`` and ``hour``, come first in the statement.
-    """
-
-    def __init__(self, prepared: Any, partition: int, hour_ms: int) -> None:
+    def __init__(self, prepared: Any, *columns: bytes) -> None:
+        """``columns`` are those of the partition key, packed; they come first in the statement."""
         self._prepared = prepared
-        columns = (packed_int(partition), packed_bigint(hour_ms))
         self._routing_key = b"".join(_short(len(each) - 4) + each[4:] + b"\0" for each in columns)
         query_id: bytes = prepared.query_id
         values = _short(len(prepared.column_metadata))
         self.packed = b"".join((_BY_ID, _short(len(query_id)), query_id, values, *columns))
 
-    def batch(self, rows: Sequence[bytes]) -> BatchStatement:
+    def batch(self, rows: Sequence[bytes]) -> PackedBatch:
         """Make a statement of rows, each of which begins with this."""
-        bound = BoundStatement(self._prepared, routing_key=self._routing_key)
-        bound.values = PackedRows(len(rows), b"".join(rows))
-        batch = BatchStatement(BatchType.UNLOGGED)
-        batch.add(bound)
-        batch.is_idempotent = True
-        return batch
+        return PackedBatch(self._prepared, self._routing_key, PackedRows(len(rows), b"".join(rows)))
 
 
 class PackedProtocol(ProtocolHandler):  # type: ignore[misc]

@@ -19,6 +19,7 @@ import tenacity
 from actors.model.errors import NodeStopped
 from scheduler.adapters.cassandra.connection import Connection, serial_level
 from scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unavailable
+from scheduler.adapters.cassandra.joining import Joiner, is_small
 from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
 from scheduler.adapters.cassandra.streaming import streamed
 from scheduler.light_future import LightFuture
@@ -45,6 +46,7 @@ class CassandraSession:
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._working: set[Future[Any]] = set()
+        self._joiner = Joiner(self._session, self._after)
 
     def submit(self, work: "Callable[[], Result]") -> "Future[Result]":
         """Run ``work`` on the pool; the future fails with NodeStopped once closed."""
@@ -70,8 +72,13 @@ class CassandraSession:
         """
         future = LightFuture[None]()
         to_send = self._taken(future, statements)
-        if to_send is not None:
-            send(self._session, to_send, partial(self._end_write, future))
+        if to_send is None:
+            return future
+        ended = partial(self._end_write, future)
+        if is_small(to_send):
+            self._joiner.write(to_send, ended)
+        else:
+            send(self._session, to_send, ended)
         return future
 
     def look_up(self, statements: Iterable[Any]) -> "Future[list[list[Row]]]":
@@ -262,6 +269,10 @@ class CassandraSession:
                 reraise=True,
             )
         )
+
+    def _after(self, delay_s: float, call: Callable[[], None]) -> None:
+        # The timers of the driver's own event loop, which has the answers too: no thread wakes.
+        self._cluster.connection_class.create_timer(delay_s, call)
 
     def _remember(self, future: "Future[Any]") -> None:
         with self._lock:

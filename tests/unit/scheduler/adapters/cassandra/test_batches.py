@@ -10,7 +10,7 @@ from actors.model.bucket import HOUR_MS
 from actors.model.errors import PoisonRecord
 from actors.model.key import TaskKey
 from scheduler.adapters.cassandra.batches import ROW_BYTES_MAX, ROWS_MAX, PackedRow, batches
-from scheduler.adapters.cassandra.packing import PackedRows, RowPrefix
+from scheduler.adapters.cassandra.packing import PackedRows, RowPrefix, packed_bigint, packed_int
 
 PREPARED = PreparedStatement(
     [ColumnMetadata("hourhand", "any_table", "partition_id", None)],
@@ -22,7 +22,7 @@ PREPARED = PreparedStatement(
     None,
     None,
 )
-PREFIX_BYTES = len(RowPrefix(PREPARED, 1, 0).packed)
+PREFIX_BYTES = len(RowPrefix(PREPARED, packed_int(1), packed_bigint(0)).packed)
 
 
 def row(number: int, size_bytes: int = 10, hour: int = 0) -> PackedRow:
@@ -66,7 +66,7 @@ def test_a_batch_is_of_one_hour() -> None:
     made = cut([row(number, hour=number % 2) for number in range(6)])
     assert [each.number for each in made] == [3, 3]
     for hour, each in enumerate(made):
-        prefix = RowPrefix(PREPARED, 1, hour * HOUR_MS).packed
+        prefix = RowPrefix(PREPARED, packed_int(1), packed_bigint(hour * HOUR_MS)).packed
         expected = [prefix + b"%4d" % number for number in range(hour, 6, 2)]
         assert each.packed == b"".join(expected)
 
