@@ -18,7 +18,7 @@ from actors.ports.store import Stores, TaskPage
 from scheduler.task_state import TaskView, view_of
 
 _READ_TIMEOUT_S = 30.0
-_EMPTY_HOURS_MAX = 32
+_EMPTY_HOURS_MAX = 64
 """Hours asked for at once where those before were empty; one that is full may be very large."""
 _HOURS_GROWTH = 8
 
@@ -50,7 +50,7 @@ class PartitionReader:
         self._to_ms = to_ms
         self._first_page_tasks = first_page_tasks
         self._page_tasks = page_tasks
-        self._claim: Future[Claim | None] = stores.ownership.read_watermark(partition)
+        self._claim: Future[Claim | None] = stores.ownership.find_watermark(partition)
 
     def views(self, ordering_id: str | None) -> Iterator[TaskView]:
         """Return the tasks of the range, or those of one ordering id."""

@@ -128,6 +128,11 @@ class OwnershipStore(Protocol):
     def read_watermark(self, partition: int) -> "Future[Claim | None]":
         """Read the row without changing it; None where the partition never had an owner."""
 
+    def find_watermark(self, partition: int) -> "Future[Claim | None]":
+        """As ``read_watermark``, but it may miss a save that is under way: to show, or to know
+        where to begin to look; nothing may be decided by it.
+        """
+
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":

@@ -51,6 +51,13 @@ class OwnershipSuite(StoreSuite):
         assert done(stores.ownership.read_watermark(partition)) == claim
         assert done(stores.ownership.read_watermark(partition + 1)) is None
 
+    def test_a_look_finds_what_is_saved(self, stores: Stores, partition: int) -> None:
+        """What is acknowledged is there for whoever only looks, too."""
+        assert done(stores.ownership.find_watermark(partition)) is None
+        done(stores.ownership.claim(partition, BEGUN_MS))
+        done(stores.ownership.save_watermark(partition, 1, MOVED_ON))
+        assert done(stores.ownership.find_watermark(partition)) == Claim(1, MOVED_ON)
+
     def test_a_later_claim_raises_the_epoch_and_keeps_the_row(
         self, stores: Stores, partition: int
     ) -> None:

@@ -5,6 +5,7 @@ second time; a claim carries a token, by which it recognises its own work.  An e
 can tell the owner of is skipped, never handed out.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.cassandra.session import CassandraSession, Row
+from scheduler.light_future import then
 
 PARTITION_COUNT = "partition_count"
 OUTCOME_TTL_MIN_S = 3_600
@@ -116,6 +118,15 @@ class CassandraOwnershipStore:
             return None if row is None else Claim(row[0], _watermark(row))
 
         return self._session.submit(work)
+
+    def find_watermark(self, partition: int) -> "Future[Claim | None]":
+        """Read what is committed; a read that sees all transactions is a transaction itself."""
+
+        def found(answers: Sequence[Sequence[Row]]) -> Claim | None:
+            (rows,) = answers
+            return Claim(rows[0][0], _watermark(rows[0])) if rows else None
+
+        return then(self._session.look_up([self._read_committed.bind((partition,))]), found)
 
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int

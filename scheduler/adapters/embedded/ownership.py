@@ -74,6 +74,10 @@ class EmbeddedOwnership:
         """Read the row without changing it."""
         return self._database.read(lambda connection: read_claim(connection, partition))
 
+    def find_watermark(self, partition: int) -> "Future[Claim | None]":
+        """As ``read_watermark``."""
+        return self.read_watermark(partition)
+
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":

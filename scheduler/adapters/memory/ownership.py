@@ -46,6 +46,10 @@ class MemoryOwnership:
         """Read the row without changing it."""
         return self._ask("read_watermark", partition, lambda: self._data.claims.get(partition))
 
+    def find_watermark(self, partition: int) -> "Future[Claim | None]":
+        """As ``read_watermark``."""
+        return self.read_watermark(partition)
+
     def insert_outcome(
         self, partition: int, offset: int, outcome: RecordedOutcome, write_time: int
     ) -> "Future[None]":
