@@ -1,7 +1,7 @@
 """How much work each version of the benchmark does: smoke, quick and full.
 
-The quick version ends within about twenty minutes; what it leaves out, or does smaller, is written here
-and nowhere else.
+The quick version ends within about twenty minutes; what it leaves out, or does smaller, is
+written here and nowhere else.
 """
 
 from dataclasses import dataclass
