@@ -61,7 +61,7 @@ from actors.model.events import (
     stored_event,
 )
 from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Assignment, Watermark, sweep_end
+from actors.model.ownership import Assignment, Watermark, first_advance_ms, sweep_end
 from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
@@ -154,7 +154,8 @@ class TaskPersistence(Actor):
         if stragglers:
             siblings.partition_scheduler.tell(HoldOrderings(stragglers, watermark_ms))
         self._report_catch_up()
-        self._set_advance_timer()
+        first_ms = first_advance_ms(self._partition, self._effects.settings.watermark.interval_ms)
+        self._context.after(first_ms, _AdvanceDue())
 
     # Batches become durable.
 
@@ -205,9 +206,7 @@ class TaskPersistence(Actor):
         self._effects.telemetry.emit(stored_event(self._partition, tasks))
 
     def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
-        """Lower it durably before anybody is told that an older task is durable, or a restart
-        would never load that (P8).
-        """
+        """Lower it durably before anybody is told of an older task: a restart must load it (P8)."""
         earliest_ms = min(task.key.scheduled_ms for task in tasks)
         if earliest_ms < self._watermark.watermark_ms:
             yield from self._save(self._watermark.lowered_to(earliest_ms))

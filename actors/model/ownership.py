@@ -13,7 +13,7 @@ EPOCH_SHIFT = 40
 """A write time is ``epoch << 40 | counter``, so a new owner's writes beat an old one's.
 64 signed bits leave 2^23 epochs of 2^40 writes each."""
 
-
+_ADVANCES_SPREAD = 16
 SWEEP_HOURS_MAX = 1_000
 """Hours deleted in one go: a task of long ago may lower the mark by decades of them."""
 
@@ -166,3 +166,12 @@ class Assignment(msgspec.Struct, frozen=True):
 def sweep_end(swept_ms: int, done_ms: int) -> int:
     """Return up to where hours are deleted in one go, of those done and not yet deleted."""
     return min(done_ms, swept_ms + SWEEP_HOURS_MAX * HOUR_MS)
+
+
+def first_advance_ms(partition: int, interval_ms: int) -> float:
+    """Return when after its beginning a partition's watermark first advances.
+
+    The partitions of a node begin together; were they to save together too, each time, every task
+    that falls due just then would wait for the store.
+    """
+    return interval_ms * (1 + partition % _ADVANCES_SPREAD) / _ADVANCES_SPREAD

@@ -5,7 +5,12 @@ import threading
 import pytest
 
 from actors.model.bucket import HOUR_MS
-from actors.model.ownership import Ownership, Watermark, initial_watermark
+from actors.model.ownership import (
+    Ownership,
+    Watermark,
+    first_advance_ms,
+    initial_watermark,
+)
 from tests.builders import NOW_MS
 
 
@@ -58,3 +63,12 @@ def test_a_partition_without_an_owner_begins_at_the_time_given() -> None:
         tasks_swept_until_ms=5 * HOUR_MS,
         statuses_swept_until_ms=5 * HOUR_MS,
     )
+
+
+def test_partitions_advance_one_after_the_other() -> None:
+    """Within their first interval, and none at once."""
+    first = [first_advance_ms(partition, 5_000) for partition in range(16)]
+    assert len(set(first)) == 16
+    assert min(first) > 0
+    assert max(first) == 5_000
+    assert first_advance_ms(16, 5_000) == first[0]
