@@ -22,7 +22,9 @@ from scheduler import Settings, wiring
 
 MEASURES = ("dashboard",)
 SCREEN_MS_MAX = 300.0
-_ROUNDS = 10
+_ROUNDS = 20
+_JUDGED = 19
+"""Openings of the twenty that have to be in time: one may meet a pause of a server's JVM."""
 _DAY_MS = 86_400_000
 _WRITE_TIME = 2
 _TIMEOUT_S = 120.0
@@ -32,7 +34,7 @@ Asked = tuple[str, Mapping[str, Any]]
 
 
 def run(bench: Bench) -> list[Line]:
-    """Open every screen again and again; the slowest opening is judged."""
+    """Open every screen again and again; the slowest but one is judged."""
     tasks = bench.sizes.backlog_tasks
     settings = backlog.shared(bench, tasks)
     count_all(settings, tasks)
@@ -48,15 +50,13 @@ def run(bench: Bench) -> list[Line]:
         with httpx.Client(base_url=base, timeout=_TIMEOUT_S) as http:
             _wait_until_owned(http)
             for screen, answers in opened(http).items():
-                took = [_took_ms(http, answers) for _ in range(_ROUNDS)]
-                slowest = max(took)
-                bench.say(f"dashboard: {screen}, slowest {slowest:.0f} ms over {tasks:,} tasks")
+                took = sorted(_took_ms(http, answers) for _ in range(_ROUNDS))
+                judged, slowest = took[_JUDGED - 1], took[-1]
+                bench.say(f"dashboard: {screen}, p95 {judged:.0f} ms, slowest {slowest:.0f} ms")
                 goal = Goal("at most", SCREEN_MS_MAX, "value")
-                unit = f"ms, slowest, {screen}"
-                detail = {"requests": len(answers), "pending": tasks}
-                lines.append(
-                    Line("dashboard", Figure.of([slowest]), unit, goal=goal, detail=detail)
-                )
+                unit = f"ms, p95, {screen}"
+                detail = {"requests": len(answers), "pending": tasks, "slowest_ms": slowest}
+                lines.append(Line("dashboard", Figure.of([judged]), unit, goal=goal, detail=detail))
         program.say("stop")
         program.expect("stopped", READY_S)
     return lines

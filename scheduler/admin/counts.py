@@ -17,6 +17,8 @@ from scheduler.admin.values import instant_value
 
 _ANSWER_S = 20.0
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
+_SECONDS_AHEAD_MS = 72 * HOUR_MS
+"""Herds of a minute show in three days; adding up a year's seconds would take longer than all."""
 
 
 class Unit(StrEnum):
@@ -49,16 +51,18 @@ class Counts:
         """Return how many tasks are due in each of the next bars.
 
         The first bar counts from the minute of ``from_ms`` on: what lies before is not ahead.
-        Beside them stands how the open tasks of those hours lie within their minutes.
+        Beside them stands how the open tasks of their first 72 hours lie within their minutes.
         """
         width_ms = unit.width_ms
         first_ms = from_ms - from_ms % width_ms
         minute_ms = from_ms - from_ms % MINUTE_MS
         end_ms = first_ms + bars * width_ms
+        near_end_ms = minute_ms + _SECONDS_AHEAD_MS
         due: dict[int, int] = defaultdict(int)
         seconds = [0] * SECONDS
         for _, hours in self._asked(hour_of(first_ms), end_ms, partition):
-            seconds = list(map(add, seconds, _by_second(hours.values())))
+            near = (tally for at_ms, tally in hours.items() if at_ms < near_end_ms)
+            seconds = list(map(add, seconds, _by_second(near)))
             for hour_ms, tally in hours.items():
                 if width_ms >= HOUR_MS and hour_ms >= minute_ms:
                     due[hour_ms - hour_ms % width_ms] += _open_tasks(tally)
@@ -117,10 +121,7 @@ class Counts:
 
 
 def _by_second(tallies: Iterable[HourTally]) -> Iterable[int]:
-    """Return the open tasks of each second of the minute.
-
-    A month has ten thousand hours with sixty seconds each, so the loops are C's.
-    """
+    """Return the open tasks of each second of the minute."""
     rows = [tuple((_NO_SECONDS | tally.seconds).values()) for tally in tallies]
     return map(sum, zip(*rows, strict=True)) if rows else _NO_SECONDS.values()
 

@@ -1,4 +1,5 @@
-"""The contract of ``ScheduleStore`` where pages, bounds and ids are hard.
+"""The contract of ``ScheduleStore`` where pages, bounds and ids are hard, and of all that is read
+through many hours.
 
 Bound as ``tests.conformance.stores`` describes.
 """
@@ -9,6 +10,7 @@ import pytest
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey, first_key_at
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.ports.store import Stores, TaskPage
 from tests.conformance.store_values import (
@@ -58,6 +60,40 @@ def all_rows(
 
 class PagingSuite(StoreSuite):
     """What every ``ScheduleStore`` does with pages."""
+
+    @pytest.mark.parametrize("first_ms", [HOUR_START_MS, -40 * HOUR_MS])
+    def test_many_hours_with_rows_are_read_in_order(
+        self, stores: Stores, partition: int, first_ms: int
+    ) -> None:
+        """However many hours are read at a time, and on both sides of 1970."""
+        hours = 80
+        tasks = sorted(
+            (
+                task_at(first_ms + hour * HOUR_MS + number, "a", str(number))
+                for hour in range(hours)
+                for number in range(20 if hour % 7 else 1)
+            ),
+            key=lambda task: task.key,
+        )
+        keys = [task.key for task in tasks]
+        completions = [
+            Completion(key, CompletionResult.SUCCESS, 1, 1, first_ms, first_ms) for key in keys
+        ]
+        attempts = [
+            AttemptRecord(key, number, AttemptResult.FAILURE, first_ms, first_ms)
+            for key in keys
+            for number in (1, 2)
+        ]
+        at, after = write_time(1), before(first_ms)
+        done(stores.schedule.insert_tasks(partition, tasks, at))
+        done(stores.status.insert_completions(partition, completions, at))
+        done(stores.status.insert_attempts(partition, attempts, at))
+
+        found = all_rows(stores, partition, after, first_ms + hours * HOUR_MS, 150)
+
+        assert rows(found) == rows(tasks)
+        assert done(stores.status.load_completions(partition, after, keys[-1])) == completions
+        assert done(stores.status.load_attempts(partition, after, keys[-1])) == attempts
 
     bounds_bytes = True
     """Whether a page ends early where rows are large; one that is memory itself need not."""

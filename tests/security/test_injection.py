@@ -51,7 +51,7 @@ _STATEMENT = re.compile(
 _CONSTANT = re.compile(r"_?[A-Z][A-Z_]+(\.\w+)?")
 _OUR_OWN = {
     # Table and column names of the schema, handed from one of our functions to the next.
-    *("table", "columns", "select", "selected", "assigned", "doomed", "marks", "changes"),
+    *("table", "columns", "select", "selected", "bounds", "assigned", "doomed", "marks", "changes"),
     "self.name",
     *("', '.join(columns)", "', '.join(self.key)"),
     *("file.schema.application_id", "len(file.schema.scripts)"),

@@ -1,9 +1,9 @@
 """Walks the hours of a table: which to read next, and how many at a time.
 
 A range of keys may span minutes or, where somebody scheduled a task for 1970, half a million
-empty hours.  The first hours are read directly; from then on hours are asked in bulk, ever more
-at a time, whether they hold a row, and beyond that the table is asked which hours it has.
-It never reads a row's contents.
+empty hours.  The first hours are read directly, ever more in one statement; from then on hours
+are asked in bulk whether they hold a row, and beyond that the table is asked which hours it has.
+It never looks at a row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,17 +13,33 @@ from actors.model.bucket import HOUR_MS, hour_of
 from scheduler.adapters.cassandra.pages import Piece
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
-DIRECT_HOURS_MAX = 2
-"""Hours read at a time before it is known whether they hold rows: hardly any range that a node
-works on is longer than this and the hour before it."""
 READ_HOURS_MAX = 16
-"""Hours read at a time."""
+"""Hours of one read: to look for rows costs the server more the more hours have enough of them."""
 PROBED_HOURS_MAX = 512
 """Hours of one probe: the coordinator reads each of them."""
 LISTING_HOURS_MIN = 10_000
 """From so many hours on (over a year), listing the hours of the whole table is cheaper."""
 DELETED_HOURS_MAX = 1_000
 """Hours whose deletes are prepared at a time."""
+
+
+class HourReads:
+    """One read of a table: of a single hour, sent to a replica of it, or of several at once."""
+
+    def __init__(self, session: CassandraSession, select: str, bounds: str) -> None:
+        """``bounds`` is what stands behind the hour, with the values that ``bind`` is given."""
+        where = f"{select} WHERE partition_id = ? AND hour"
+        self._one = session.prepare(f"{where} = ? AND {bounds}")
+        self._several = session.prepare(f"{where} IN ? AND {bounds}")
+
+    def bind(self, partition: int, hours: Sequence[int], values: tuple[Any, ...]) -> Any:
+        """Return the statement for these hours; it brings rows in order of hours, then of keys.
+
+        Cassandra reads the partitions of an IN in the order of their keys, whatever their tokens.
+        """
+        if len(hours) == 1:
+            return self._one.bind((partition, hours[0], *values))
+        return self._several.bind((partition, list(hours), *values))
 
 
 class HourWalk:
@@ -46,16 +62,16 @@ class HourWalk:
         """
         size, next_ms = 1, first_ms
         while next_ms < end_ms:
-            if (end_ms - next_ms) // HOUR_MS > LISTING_HOURS_MIN and size > DIRECT_HOURS_MAX:
+            if (end_ms - next_ms) // HOUR_MS > LISTING_HOURS_MIN and size > READ_HOURS_MAX:
                 yield from _pieces(self.existing(partition, next_ms, end_ms))
                 return
             hours = range(next_ms, min(end_ms, next_ms + size * HOUR_MS), HOUR_MS)
-            if size <= DIRECT_HOURS_MAX:
+            if size <= READ_HOURS_MAX:
                 yield hours
             else:
                 yield from _pieces(self._probed(partition, hours))
             next_ms = hours[-1] + HOUR_MS
-            size = min((2 if size < DIRECT_HOURS_MAX else 4) * size, PROBED_HOURS_MAX)
+            size = min((2 if size < READ_HOURS_MAX else 4) * size, PROBED_HOURS_MAX)
 
     def existing(self, partition: int, first_ms: int, end_ms: int) -> Sequence[int]:
         """Return all hours of [first, end) that hold a row, by going through the table."""
@@ -77,21 +93,18 @@ class HourWalk:
     def first_rows(
         self,
         groups: Iterator[Sequence[int]],
-        read: Callable[[int, int], Any],
+        read: Callable[[Sequence[int], int], Any],
         rows_max: int,
     ) -> Piece:
-        """Return the first rows of the hours, in order: about ``rows_max`` of them, or fewer.
+        """Return the first rows of the hours, in order, at most ``rows_max``.
 
-        ``read`` makes the statement for an hour and the most rows it may bring.  Hours that
-        are read together share ``rows_max``; one that fills its share may hold more.
+        ``read`` makes the statement for some hours and the most rows it may bring.
         """
         found: list[Row] = []
         for hours in groups:
-            share = -(-(rows_max - len(found)) // len(hours))
-            for rows in self._session.execute_all([read(hour, share) for hour in hours]):
-                found.extend(rows)
-                if len(rows) == share:
-                    return Piece(found, complete=False)
+            found += self._session.execute(read(hours, rows_max - len(found)))
+            if len(found) == rows_max:
+                return Piece(found, complete=False)
         return Piece(found, complete=True)
 
     def _probed(self, partition: int, hours: Sequence[int]) -> Sequence[int]:

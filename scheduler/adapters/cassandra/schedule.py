@@ -1,6 +1,6 @@
 """``ScheduleStore`` on Cassandra: the table ``task_schedule``.
 
-Reads go hour by hour, writes are same-row batches, and a delete is one tombstone an hour.
+Reads go from hour to hour, writes are same-row batches, and a delete is one tombstone an hour.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.cassandra.batches import PackedRow, batches
-from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
+from scheduler.adapters.cassandra.hours import HourReads, HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import packed_bigints, packed_bytes, packed_key
 from scheduler.adapters.cassandra.pages import Piece, read_page
@@ -37,13 +37,14 @@ class CassandraScheduleStore:
             " uniqueness_key, data, log_offset) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " USING TIMESTAMP ?"
         )
-        self._load = session.prepare(
-            f"{_ROW} {_HOUR} AND {KEY_BOUND} > (?, ?, ?) AND (scheduled_time) < (?) LIMIT ?"
+        self._load = HourReads(
+            session, _ROW, f"{KEY_BOUND} > (?, ?, ?) AND (scheduled_time) < (?) LIMIT ?"
         )
-        # Filtering within one hour: rows are in order of time, ids come second.
-        self._load_between = session.prepare(
-            f"{_ROW} {_HOUR} AND scheduled_time > ? AND scheduled_time < ?"
-            " AND ordering_id = ? LIMIT ? ALLOW FILTERING"
+        # Filtering within an hour: rows are in order of time, ids come second.
+        self._load_between = HourReads(
+            session,
+            _ROW,
+            "scheduled_time > ? AND scheduled_time < ? AND ordering_id = ? LIMIT ? ALLOW FILTERING",
         )
         self._load_instant = session.prepare(
             f"{_ROW} {_HOUR} AND scheduled_time = ? AND ordering_id = ?"
@@ -68,7 +69,9 @@ class CassandraScheduleStore:
         def read(after: TaskKey, rows_max: int) -> Piece:
             return self._hours.first_rows(
                 self._hours.groups(partition, hour_of(after.scheduled_ms), end_ms),
-                lambda hour, wanted: self._load.bind((partition, hour, *after, before_ms, wanted)),
+                lambda hours, wanted: self._load.bind(
+                    partition, hours, (*after, before_ms, wanted)
+                ),
                 rows_max,
             )
 
@@ -156,8 +159,8 @@ class CassandraScheduleStore:
         first_ms, end_ms = after.scheduled_ms, up_to.scheduled_ms
         return self._hours.first_rows(
             self._hours.groups(partition, hour_of(first_ms), hour_of(end_ms) + HOUR_MS),
-            lambda hour, wanted: self._load_between.bind(
-                (partition, hour, first_ms, end_ms, ordering_id, wanted)
+            lambda hours, wanted: self._load_between.bind(
+                partition, hours, (first_ms, end_ms, ordering_id, wanted)
             ),
             rows_max,
         )

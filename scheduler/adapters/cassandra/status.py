@@ -1,6 +1,6 @@
 """``StatusStore`` on Cassandra: the tables ``task_status`` and ``attempt_history``.
 
-Reads go hour by hour, writes are same-row batches, and a delete is one tombstone an hour
+Reads go from hour to hour, writes are same-row batches, and a delete is one tombstone an hour
 and table.
 """
 
@@ -14,7 +14,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from scheduler.adapters.cassandra.batches import PackedRow, batches
-from scheduler.adapters.cassandra.hours import HourWalk, delete_steps
+from scheduler.adapters.cassandra.hours import HourReads, HourWalk, delete_steps
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
@@ -35,9 +35,7 @@ _ATTEMPT = (
     " toUnixTimestamp(finished), toUnixTimestamp(next_attempt), used, suspect, error_class,"
     " error_message, error_stack, fence FROM {keyspace}.attempt_history"
 )
-_RANGE = (
-    f" WHERE partition_id = ? AND hour = ? AND {KEY_BOUND} > (?, ?, ?) AND {KEY_BOUND} <= (?, ?, ?)"
-)
+_RANGE = f"{KEY_BOUND} > (?, ?, ?) AND {KEY_BOUND} <= (?, ?, ?)"
 _DELETE = "DELETE FROM {keyspace}.%s USING TIMESTAMP ? WHERE partition_id = ? AND hour = ?"
 
 
@@ -67,8 +65,8 @@ class CassandraStatusStore:
         self._attempt_hours = HourWalk(session, "attempt_history")
         self._completion_finder = KeyFinder(session, _COMPLETION)
         self._attempt_finder = KeyFinder(session, _ATTEMPT)
-        self._load_completions = session.prepare(_COMPLETION + _RANGE)
-        self._load_attempts = session.prepare(_ATTEMPT + _RANGE)
+        self._load_completions = HourReads(session, _COMPLETION, _RANGE)
+        self._load_attempts = HourReads(session, _ATTEMPT, _RANGE)
         self._insert_completion = session.prepare(
             "INSERT INTO {keyspace}.task_status (partition_id, hour, scheduled_time, ordering_id,"
             " uniqueness_key, result, log_offset, attempts, started, finished, detail)"
@@ -172,16 +170,14 @@ class CassandraStatusStore:
         return self._session.submit(work)
 
     def _range(
-        self, walk: HourWalk, prepared: Any, partition: int, after: TaskKey, up_to: TaskKey
+        self, walk: HourWalk, reads: HourReads, partition: int, after: TaskKey, up_to: TaskKey
     ) -> list[Row]:
         if after >= up_to:
             return []
         found: list[Row] = []
         end_ms = hour_of(up_to.scheduled_ms) + HOUR_MS
         for hours in walk.groups(partition, hour_of(after.scheduled_ms), end_ms):
-            reads = [prepared.bind((partition, hour, *after, *up_to)) for hour in hours]
-            for rows in self._session.execute_all(reads):
-                found.extend(rows)
+            found += self._session.execute(reads.bind(partition, hours, (*after, *up_to)))
         return found
 
     def _write(self, prepared: Any, partition: int, rows: Iterable[PackedRow]) -> "Future[None]":

@@ -210,6 +210,19 @@ def test_a_minute_that_was_counted_below_zero_hides_no_task_of_another() -> None
     assert (seconds[0], seconds[30], sum(seconds)) == (4, 0, 4)
 
 
+def test_seconds_of_the_minute_are_those_of_three_days() -> None:
+    """However far ahead one looks."""
+    world = World()
+    for hours, second in ((71, 10), (73, 20)):
+        tally = HourTally(open={0: 1}, seconds={second: 1})
+        hour_ms = hour_of(NOW_MS) + hours * HOUR_MS
+        world.service.stores.tallies.save(0, {hour_ms: tally}, 9, 1).result(5)
+
+    told = world.get("/ahead", unit="day", bars=10)[1]
+
+    assert (told["total"], told["secondsOfMinute"][10], told["secondsOfMinute"][20]) == (2, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [

@@ -37,7 +37,7 @@ function open(parameters) {
     open: (at) => openBar(at),
   });
   const seconds = makeChart({
-    label: "Open tasks by second of their minute",
+    label: "Open tasks of three days by second of their minute",
     height: 150,
     series: [{ name: "due", colour: "calm", bars: true }],
     format: shortCount,
