@@ -19,3 +19,10 @@ def test_an_unknown_measure_is_refused_with_the_known_ones() -> None:
     """A typing error must not measure nothing."""
     with pytest.raises(catalogue.UnknownMeasure, match=r"drian.*drain_cluster"):
         catalogue.chosen("embedded, drian")
+
+
+def test_the_engine_is_a_group_of_families() -> None:
+    """Doors, pipeline and dashboard are not among them."""
+    engine = catalogue.chosen("engine")
+    assert {"drain_cluster", "lateness_1k", "takeover", "cost_curve"} <= engine
+    assert not {"relay_1k", "timers_pop", "pipeline_read", "dashboard"} & engine
