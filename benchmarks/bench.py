@@ -50,6 +50,14 @@ class Bench:
         sys.stderr.write(f"  {text}\n")
         sys.stderr.flush()
 
+    def uncounted(self) -> "Bench":
+        """Return the bench for a first run that nobody counts.
+
+        A Java server interprets what it does for the first time and compiles what it does often:
+        at first that takes more of a small machine than the tasks or messages do.
+        """
+        return replace(self, profiler=None)
+
     def records(self, slots: int) -> Records:
         """Make a file for the executions of one process."""
         return Records(self.folder / self.servers.name("records"), slots)

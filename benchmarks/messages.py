@@ -5,7 +5,6 @@ whoever reads it needs to know nothing else.
 """
 
 import struct
-from dataclasses import replace
 from typing import Any
 
 from benchmarks.bench import READY_S, RUN_S, Bench
@@ -59,15 +58,6 @@ def passed_on(
         source.say("go")
         sent = source.expect("done", RUN_S)
         return {**sink.expect("done", RUN_S), "seconds": sent["ended_s"] - sent["began_s"]}
-
-
-def uncounted(bench: Bench) -> Bench:
-    """Return the bench for a first run that nobody counts.
-
-    A Java server interprets what it does for the first time and compiles what it does often: for
-    its first 10,000 messages that takes more of a small machine than the messages do.
-    """
-    return replace(bench, profiler=None)
 
 
 def lines_of(name: str, found: dict[str, Any], *, judged: bool) -> list[Line]:

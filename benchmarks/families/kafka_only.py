@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
-from benchmarks.messages import lines_of, passed_on, summary_of, uncounted
+from benchmarks.messages import lines_of, passed_on, summary_of
 from scheduler import Settings, wiring
 
 MEASURES = ("kafka_only",)
@@ -25,7 +25,7 @@ _PARTITIONS = 4
 def run(bench: Bench) -> list[Line]:
     """Have one node pass messages on, and look at what appears."""
     rate = min(RATE, max(bench.sizes.relay_rates))
-    bench.say(f"kafka_only, not counted: {summary_of(_passed_on_at(uncounted(bench), rate))}")
+    bench.say(f"kafka_only, not counted: {summary_of(_passed_on_at(bench.uncounted(), rate))}")
     found = _passed_on_at(bench, rate)
     bench.say(f"kafka_only: {summary_of(found)}")
     return lines_of("kafka_only", found, judged=True)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
-from benchmarks.messages import lines_of, passed_on, summary_of, uncounted
+from benchmarks.messages import lines_of, passed_on, summary_of
 from scheduler import Settings, wiring
 from scheduler.door_settings import RelaySettings
 
@@ -31,7 +31,7 @@ def run(bench: Bench) -> list[Line]:
     # The smallest version has a rate of its own, so that the harness is tried at all.
     chosen = {name: RATES[name] for name in wanted if RATES[name] in rates}
     lines: list[Line] = []
-    bench.say(f"relay, not counted: {summary_of(passed_on_at(uncounted(bench), _FIRST_RATE))}")
+    bench.say(f"relay, not counted: {summary_of(passed_on_at(bench.uncounted(), _FIRST_RATE))}")
     for name, rate in (chosen or {wanted[0]: rates[0]}).items():
         found = passed_on_at(bench, rate)
         bench.say(f"{name}: {summary_of(found)}")

@@ -12,7 +12,6 @@ from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.durable import Completions
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
-from benchmarks.messages import uncounted
 from benchmarks.program import Program
 from benchmarks.rivals import awa, procrastinate, running
 
@@ -43,7 +42,7 @@ def run(bench: Bench) -> list[Line]:
         ),
     }
     if "hourhand" in parts:
-        bench.say(f"not counted: hourhand {hourhand(uncounted(bench)):,.0f} {UNIT}")
+        bench.say(f"not counted: hourhand {hourhand(bench.uncounted()):,.0f} {UNIT}")
     rounds: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(1, bench.sizes.rounds + 1):
         for part in sorted(parts):
