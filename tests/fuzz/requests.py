@@ -6,6 +6,7 @@ pieces, whatever a socket may bring.  What should be answered is the door's matt
 
 import json
 import random
+from copy import deepcopy
 from dataclasses import dataclass
 from urllib.parse import quote, quote_from_bytes, unquote
 
@@ -224,4 +225,5 @@ def _spoil(rng: random.Random, fields: dict[str, object]) -> None:
         case 3:
             here[name] = values.text(rng)
         case _:
-            here[name] = rng.choice(_ODD)
+            # A copy: what is spoilt next may be inside of it.
+            here[name] = deepcopy(rng.choice(_ODD))

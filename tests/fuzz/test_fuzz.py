@@ -1,5 +1,6 @@
 """A share of ``make fuzz`` in every test run, and what it found, as tests of their own."""
 
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from tests.builders import a_key
 from tests.fuzz.__main__ import fuzz
+from tests.fuzz.requests import hostile_request
 from tests.promises.group import Group
 
 
@@ -26,6 +28,13 @@ def test_p10_no_door_lets_hostile_input_harm_what_is_beside_it(
 
     assert sum(counts.values()) == 5_000
     assert all(counts.values()), said
+
+
+def test_a_seed_gives_the_same_requests_whatever_was_asked_before() -> None:
+    """Spoiling one request for ever spoiled those after it, in the end by a circle of values."""
+    runs = [[hostile_request(rng) for _ in range(500)] for rng in map(random.Random, (3, 4, 3))]
+
+    assert runs[0] == runs[2]
 
 
 def test_p5_a_completion_from_before_1970_is_kept_for_its_retention() -> None:
