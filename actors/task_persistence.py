@@ -49,7 +49,8 @@ from actors.model.commands import (
     Withdrawal,
     decide,
     known_task,
-    restored_move,
+    recorded_outcome,
+    replacing_row,
     split_runs,
 )
 from actors.model.events import (
@@ -244,9 +245,8 @@ class TaskPersistence(Actor):
         yield from self._confirm_ownership()
         withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)
         withdrawn = yield Ask(self._siblings.partition_scheduler, withdrawal)
-        rows = yield self._stores.schedule.find_tasks(self._partition, (command.key,))
-        keys = (command.key, command.new_key) if command.new_key else (command.key,)
-        found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
+        rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
+        found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
         status = found.statuses.get(command.key, NO_STATUS)
         known = known_task(rows.get(command.key), status, withdrawn.holding)
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
@@ -255,15 +255,17 @@ class TaskPersistence(Actor):
             # It may have left memory for a command that then did nothing to it.
             assert known.row is not None, "only a stored task is open"
             decision = replace(decision, resumed=replace(known.row, attempts=known.attempts))
-        yield from self._apply(command, decision)
+        yield from self._apply(command, decision, recorded_outcome(command, decision, rows))
 
     def _restore_move(self, command: Command, recorded: RecordedOutcome) -> Operation:
-        keys = (command.key, recorded.new_key or command.key)
-        rows = yield self._stores.schedule.find_tasks(self._partition, keys)
-        if moved := restored_move(command, recorded, rows):
+        moved = replacing_row(command, recorded)
+        if moved is None:
+            return
+        rows = yield self._stores.schedule.find_tasks(self._partition, (moved.key,))
+        if (target := rows.get(moved.key)) and target.offset < moved.offset:
             yield from self._insert((moved,))
 
-    def _apply(self, command: Command, decision: Decision) -> Operation:
+    def _apply(self, command: Command, decision: Decision, outcome: RecordedOutcome) -> Operation:
         if decision.completion is not None:
             request = RecordCompletion(decision.completion, None, self.actor_ref)
             yield Ask(self._siblings.completion_tracker, request)
@@ -273,7 +275,6 @@ class TaskPersistence(Actor):
         elif decision.resumed is not None:
             yield from self._lower_watermark((decision.resumed,))
         yield from self._confirm_ownership()
-        outcome = RecordedOutcome(decision.outcome, command.key, decision.new_key)
         store, write_time = self._stores.ownership, self._ownership.next_write_time()
         yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
         # Last: a task that ran before the outcome was durable would be opened again by a replay.

@@ -74,6 +74,11 @@ class Command(msgspec.Struct, frozen=True):
             case _:
                 assert_never(self.kind)
 
+    @property
+    def keys(self) -> tuple[TaskKey, ...]:
+        """The key it is about and, of a move, the new one."""
+        return (self.key,) if self.new_key is None else (self.key, self.new_key)
+
 
 class LogRecord(msgspec.Struct, frozen=True):
     """One record as the log delivered it."""

@@ -4,7 +4,7 @@ One rule holds for all: a record never undoes what a later record of the key mad
 a command again changes nothing (P12).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 from typing import assert_never
 
@@ -208,20 +208,24 @@ def _finish_move(command: Command, known: KnownTask) -> Decision:
     return Decision(CommandOutcome.APPLIED, row=moved, new_key=new_key)
 
 
-def restored_move(
-    command: Command, recorded: RecordedOutcome, rows: Mapping[TaskKey, StoredTask]
-) -> StoredTask | None:
-    """Return the row that a move made, where a record before it, read again, took its place.
+def recorded_outcome(
+    command: Command, decision: Decision, rows: Container[TaskKey]
+) -> RecordedOutcome:
+    """Return what is kept of a decision made while ``rows`` were stored."""
+    moved = decision.row
+    data = moved.data if moved is not None and moved.key in rows else None
+    return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)
 
-    None where that stands, or where the old key's row holds a later task by now.
+
+def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | None:
+    """Return the row that a move wrote in place of another; None for all other commands.
+
+    The record of the row it replaced may be read again, and is then written once more.
     """
-    new_key = recorded.new_key
-    if recorded.outcome is not CommandOutcome.APPLIED or new_key in (None, command.key):
+    if recorded.moved_data is None:
         return None
-    source, target = rows.get(command.key), rows.get(new_key)
-    if source is None or target is None or max(source.offset, target.offset) >= command.offset:
-        return None
-    return StoredTask(new_key, source.data, command.offset)
+    assert recorded.new_key is not None, "only a move has moved data"
+    return StoredTask(recorded.new_key, recorded.moved_data, command.offset)
 
 
 def split_runs(

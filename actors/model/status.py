@@ -106,3 +106,6 @@ class RecordedOutcome(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     new_key: TaskKey | None = None
     """The key the task has now, where the command gave it another."""
+    moved_data: bytes | None = None
+    """The moved task's data as JSON text, where a row waited under the new key: that row's own
+    record, read again, takes its place."""

@@ -78,7 +78,10 @@ def moved_command(command: Command) -> Command:
 
 
 def moved_outcome(outcome: RecordedOutcome) -> RecordedOutcome:
-    """Return an outcome with the keys as they are called from now on."""
+    """Return an outcome with the keys as they are called from now on.
+
+    Without moved data: the new log begins empty, so no record before a move is read again.
+    """
     new_key = None if outcome.new_key is None else moved_key(outcome.new_key)
     return RecordedOutcome(outcome.outcome, moved_key(outcome.key), new_key)
 

@@ -157,12 +157,15 @@ class OwnershipSuite(StoreSuite):
     def test_outcomes_come_back(
         self, stores: Stores, partition: int, outcome: CommandOutcome
     ) -> None:
-        """With and without a new key, by partition and offset."""
+        """With and without a new key and moved data, by partition and offset."""
         plain = RecordedOutcome(outcome, key_at(HOUR_START_MS, "a\x00'", ""))
         moved = RecordedOutcome(outcome, key_at(-1), TaskKey(FAR_MS, "🐈", "other"))
+        replacing = replace(moved, moved_data=b'{"a":"\xc3\xa9"}')
         done(stores.ownership.insert_outcome(partition, 0, plain, write_time(1)))
         done(stores.ownership.insert_outcome(partition, 2**62, moved, write_time(1)))
+        done(stores.ownership.insert_outcome(partition, 2, replacing, write_time(1)))
         assert done(stores.ownership.find_outcome(partition, 0)) == plain
+        assert done(stores.ownership.find_outcome(partition, 2)) == replacing
         assert done(stores.ownership.find_outcome(partition, 2**62)) == moved
         assert done(stores.ownership.find_outcome(partition, 1)) is None
         assert done(stores.ownership.find_outcome(partition + 1, 0)) is None
@@ -172,7 +175,7 @@ class OwnershipSuite(StoreSuite):
         self, stores: Stores, partition: int, *, newest_first: bool
     ) -> None:
         """Whichever arrives first, and as a whole."""
-        old = RecordedOutcome(CommandOutcome.APPLIED, key_at(1), key_at(2))
+        old = RecordedOutcome(CommandOutcome.APPLIED, key_at(1), key_at(2), b"{}")
         new = RecordedOutcome(CommandOutcome.TOO_LATE, key_at(1))
         writes = [(old, write_time(1, 7)), (new, write_time(2, 1))]
         for outcome, at in reversed(writes) if newest_first else writes:

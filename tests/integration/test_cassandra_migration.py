@@ -88,11 +88,11 @@ def test_an_older_schema_is_refused_and_brought_up_to_date(
     """The error names the file that is missing; migrating applies that one alone."""
     settings = settings_of(cassandra_server, "migrate_older")
     migrate(settings)
-    cql.execute("DROP TABLE migrate_older.command_outcome")
-    cql.execute("DELETE FROM migrate_older.schedule_meta WHERE name = 'migration:006' IF EXISTS")
-    with pytest.raises(SchemaMissing, match=r"lacks 006_command_outcome\.cql.*hourhand migrate"):
+    cql.execute("DROP TABLE migrate_older.definition")
+    cql.execute("DELETE FROM migrate_older.schedule_meta WHERE name = 'migration:007' IF EXISTS")
+    with pytest.raises(SchemaMissing, match=r"lacks 007_definition\.cql.*hourhand migrate"):
         open_stores(settings)
-    assert migrate(settings) == ["006_command_outcome.cql"]
+    assert migrate(settings) == ["007_definition.cql"]
     open_stores(settings).close()
 
 

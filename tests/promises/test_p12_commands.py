@@ -211,6 +211,26 @@ def test_p12_a_move_onto_a_waiting_key_survives_the_replay_of_that_keys_record()
     ]
 
 
+def test_p12_a_move_onto_a_waiting_key_survives_replay_though_the_old_key_waits_again() -> None:
+    """The data is in no row any more once the new key's own record is written again."""
+    group = Group()
+    member = group.join()
+    group.append(a_task(due_in_ms=60_000, data={"version": 1}))
+    group.append(a_task(due_in_ms=120_000, data={"version": 2}))
+    COMMANDS["reschedule"](group)
+    group.append(a_task(due_in_ms=60_000, data={"version": 3}))
+    group.settle()
+    group.kill(member)
+    group.replay(offset=1)
+    group.join()
+    group.advance(200_000)
+
+    assert [(ran.at_ms - NOW_MS, ran.data) for ran in group.journal.ran] == [
+        (60_000, {"version": 3}),
+        (120_000, {"version": 1}),
+    ]
+
+
 def test_p12_commands_take_effect_in_the_order_they_were_sent() -> None:
     """Schedule, move, cancel the new key, schedule it again."""
     group = Group()

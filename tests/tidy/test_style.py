@@ -24,7 +24,7 @@ FILE_LINES_HARD_MAX = 400
 LONG_FILES: dict[str, int] = {
     "actors/messages.py": 400,
     "actors/ordering_executor.py": 400,
-    "actors/task_persistence.py": 399,
+    "actors/task_persistence.py": 400,
     "scheduler/runner.py": 323,
     "scheduler/testing.py": 343,
     "tests/conformance/schedule_suite.py": 350,

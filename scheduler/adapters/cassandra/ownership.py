@@ -26,7 +26,7 @@ _CLAIM_ROUNDS_MAX = 100
 
 OUTCOME_COLUMNS = (
     "outcome, toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key,"
-    " toUnixTimestamp(new_scheduled_time), new_ordering_id, new_uniqueness_key"
+    " toUnixTimestamp(new_scheduled_time), new_ordering_id, new_uniqueness_key, moved_data"
 )
 _WATERMARK = "{keyspace}.partition_watermark"
 WATERMARK_COLUMNS = (
@@ -75,7 +75,7 @@ class CassandraOwnershipStore:
         self._insert_outcome = session.prepare(
             "INSERT INTO {keyspace}.command_outcome (partition_id, log_offset, outcome,"
             " scheduled_time, ordering_id, uniqueness_key, new_scheduled_time, new_ordering_id,"
-            " new_uniqueness_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " new_uniqueness_key, moved_data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " USING TIMESTAMP ? AND TTL ?"
         )
         self._find_outcome = session.prepare(
@@ -139,6 +139,7 @@ class CassandraOwnershipStore:
             outcome.outcome.value,
             *outcome.key,
             *new_key,
+            outcome.moved_data,
             write_time,
             self._ttl_s,
         )
@@ -228,4 +229,5 @@ def _watermark(row: Row) -> Watermark:
 def outcome_of(row: Row) -> RecordedOutcome:
     """Return a row of ``OUTCOME_COLUMNS`` as an outcome."""
     new_key = None if row[4] is None else TaskKey(row[4], row[5], row[6])
-    return RecordedOutcome(CommandOutcome(row[0]), TaskKey(row[1], row[2], row[3]), new_key)
+    key = TaskKey(row[1], row[2], row[3])
+    return RecordedOutcome(CommandOutcome(row[0]), key, new_key, row[7])

@@ -28,6 +28,7 @@ OUTCOME = Table(
         "new_scheduled_ms",
         "new_ordering_id",
         "new_uniqueness_key",
+        "moved_data",
     ),
 )
 _COLUMNS = """partition, epoch, watermark_ms, loaded_until_ms, next_offset, stragglers,
@@ -83,7 +84,10 @@ class EmbeddedOwnership:
     ) -> "Future[None]":
         """Record what the command at ``offset`` achieved."""
         new_key = outcome.new_key or (None, None, None)
-        row = (partition, offset, outcome.outcome.value, *outcome.key, *new_key, write_time)
+        row = (
+            *(partition, offset, outcome.outcome.value, *outcome.key, *new_key),
+            *(outcome.moved_data, write_time),
+        )
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(self._upsert_outcome, sealed(row))
@@ -100,11 +104,7 @@ class EmbeddedOwnership:
                 " WHERE partition = ? AND record_offset = ?",
                 (partition, offset),
             )
-            if not rows:
-                return None
-            row = rows[0]
-            new_key = None if row[5] is None else TaskKey(*row[5:8])
-            return RecordedOutcome(CommandOutcome(row[1]), TaskKey(*row[2:5]), new_key)
+            return outcome_of(rows[0][1:]) if rows else None
 
         return self._database.read(work)
 
@@ -154,6 +154,12 @@ def replace_claim(connection: sqlite3.Connection, partition: int, claim: Claim) 
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         sealed((partition, claim.epoch, *_columns(claim.watermark))),
     )
+
+
+def outcome_of(row: Row) -> RecordedOutcome:
+    """Return the columns of ``OUTCOME`` as an outcome."""
+    new_key = None if row[4] is None else TaskKey(*row[4:7])
+    return RecordedOutcome(CommandOutcome(row[0]), TaskKey(*row[1:4]), new_key, row[7])
 
 
 def _columns(watermark: Watermark) -> Row:

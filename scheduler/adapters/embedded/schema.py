@@ -2,7 +2,8 @@
 
 A file's ``user_version`` is the number of scripts that were applied to it; a new version of
 Hourhand appends a script and never changes one.  Times are UTC milliseconds.  A ``checksum``
-covers its row (``seal``); rows of version 1 have none.  ``pair`` holds what ``pair`` compares.
+covers its row (``seal``); rows of version 1 and outcomes of version 4 have none.  ``pair``
+holds what ``pair`` compares.
 """
 
 from dataclasses import dataclass
@@ -141,6 +142,11 @@ STORE = Schema(
                 body BLOB NOT NULL, counted_offset INTEGER NOT NULL,
                 write_time INTEGER NOT NULL, checksum INTEGER,
                 PRIMARY KEY (partition, hour_ms)) WITHOUT ROWID""",
+        ),
+        (
+            "ALTER TABLE command_outcome ADD COLUMN moved_data BLOB",
+            # They cover the columns there were.
+            "UPDATE command_outcome SET checksum = NULL",
         ),
     ),
     tally="UPDATE pair SET tally = tally + 1",

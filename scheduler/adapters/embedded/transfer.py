@@ -10,14 +10,12 @@ from typing import Any
 from actors.model.codec import LogRecord
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.errors import InvalidInput
-from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.transfer import UNFINISHED, OutcomeRow, Span
 from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import DEFINITION
 from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.adapters.embedded.ownership import OUTCOME, PARTITION_COUNT
+from scheduler.adapters.embedded.ownership import OUTCOME, PARTITION_COUNT, outcome_of
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import read_ends, read_records, starting_position
 from scheduler.adapters.embedded.seal import opened
@@ -92,7 +90,7 @@ class EmbeddedTransfer:
     def scan_outcomes(self, share: int, shares: int) -> Iterator[Sequence[OutcomeRow]]:
         query = f"SELECT {OUTCOME.selected} FROM command_outcome WHERE partition % ? = ?"
         for rows in self._pieces(query, shares, share):
-            yield [OutcomeRow(row[0], row[1], _outcome(row[2:9])) for row in rows]
+            yield [OutcomeRow(row[0], row[1], outcome_of(row[2:10])) for row in rows]
 
     def close(self) -> None:
         self._connection.close()
@@ -166,8 +164,3 @@ def _rows(file: File, connection: sqlite3.Connection, query: str) -> list[tuple[
         return connection.execute(query).fetchall()
     except FAILURES as error:
         raise file.failure(error) from error
-
-
-def _outcome(row: Sequence[Any]) -> RecordedOutcome:
-    new_key = None if row[4] is None else TaskKey(*row[4:7])
-    return RecordedOutcome(CommandOutcome(row[0]), TaskKey(*row[1:4]), new_key)

@@ -133,7 +133,7 @@ def test_p12_a_replayed_command_changes_nothing(kind: CommandKind) -> None:
     second = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
 
     assert second is first and not bench.scheduled() and not bench.tracker.messages
-    assert set(bench.requests.made) == {"find_outcome", "find_tasks"}
+    assert set(bench.requests.made) == {"find_outcome"}
 
 
 def test_p6_an_owner_that_was_replaced_decides_no_command() -> None:

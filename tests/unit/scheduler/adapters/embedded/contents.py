@@ -81,7 +81,7 @@ def _fill_partition(partition: int, stores: Stores) -> None:
         AttemptRecord(task.key, 1, AttemptResult.FAILURE, NOW_MS, NOW_MS + 1, error_class="Crash")
         for task in tasks[::3]
     ]
-    outcome = RecordedOutcome(CommandOutcome.APPLIED, tasks[0].key, tasks[1].key)
+    outcome = RecordedOutcome(CommandOutcome.APPLIED, tasks[0].key, tasks[1].key, b"moved data")
     watermark = Watermark(NOW_MS, NOW_MS + 1_000, READ, (Straggler("blocked", NOW_MS - 5),))
     asked = [
         stores.schedule.insert_tasks(partition, tasks, 1),

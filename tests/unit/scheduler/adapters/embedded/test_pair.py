@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from actors.model.errors import FolderDamaged
+from actors.model.key import TaskKey
 from actors.model.ownership import Watermark
+from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.folder import log_file, store_file
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schema import LOG, STORE
+from scheduler.adapters.embedded.seal import sealed
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.adapters.embedded.writer import EmbeddedWriter, load_dead_letters
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
@@ -134,6 +137,28 @@ def test_a_folder_of_the_first_version_is_paired(tmp_path: Path) -> None:
     log.seek(0, 0)
     assert [record.value for record in log.poll(10, 0).records] == [b"\x02", b"v"]
     log.close()
+
+
+def test_outcomes_of_the_fourth_version_are_read(tmp_path: Path) -> None:
+    """Their checksums cover a column less."""
+    outcome = (0, 7, "applied", 1, "id", "", 2, "id", "", 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        for script in STORE.scripts[:4]:
+            for statement in script:
+                connection.execute(statement)
+        insert = "INSERT INTO command_outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        connection.execute(insert, sealed(outcome))
+        connection.execute(f"PRAGMA application_id={STORE.application_id}")
+        connection.execute("PRAGMA user_version=4")
+        connection.commit()
+    stores = open_stores(settings_of(tmp_path))
+
+    found = stores.ownership.find_outcome(0, 7).result(WAIT_S)
+
+    stores.close()
+    key = TaskKey(1, "id", "")
+    moved_to = TaskKey(2, "id", "")
+    assert found == RecordedOutcome(CommandOutcome.APPLIED, key, moved_to)
 
 
 def test_many_may_pair_the_same_folder_at_once(tmp_path: Path) -> None:
