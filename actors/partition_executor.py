@@ -7,6 +7,7 @@ tasks occupy.  Never looks inside a task, and never makes one ordering id wait f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import assert_never
 
 import msgspec
@@ -39,7 +40,7 @@ from actors.messages import (
 from actors.model.commands import Holding
 from actors.model.key import first_key_at
 from actors.model.observed import orderings_measured
-from actors.model.ownership import Ownership, Straggler
+from actors.model.ownership import Ownership, Straggler, stragglers_of
 from actors.model.pauses import NOT_PAUSED, PartitionPause
 from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
@@ -233,20 +234,19 @@ class PartitionExecutor(Actor):
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
-        held = list(message.held)
-        held += [Straggler(ordering_id, first_ms) for ordering_id, first_ms in self._parked.items()]
+        found = [*message.held, *starmap(Straggler, self._parked.items())]
         for ordering_id, ordering in self._orderings.items():
             if ordering.first_ms is None or ordering_id in self._parked:
                 continue
             if ordering.held or ordering.first_ms < message.watermark_ms:
-                held.append(Straggler(ordering_id, ordering.first_ms))
+                found.append(Straggler(ordering_id, ordering.first_ms))
             elif earliest_ms is None or ordering.first_ms < earliest_ms:
                 earliest_ms = ordering.first_ms
-        held.sort(key=lambda straggler: straggler.first_ms)
+        held = stragglers_of(found)
         place, now_ms = self._ownership.partition, self._context.clock.now_ms()
         measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
         self._effects.telemetry.emit(measured)
-        message.reply_to.tell(ProgressMeasured(earliest_ms, tuple(held), self._draining))
+        message.reply_to.tell(ProgressMeasured(earliest_ms, held, self._draining))
 
     # What an operator pauses is left to the store, and read there when it may run again.
 

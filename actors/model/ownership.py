@@ -1,7 +1,8 @@
 """Who owns a partition, how far its work is done, and what its writes are stamped with."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,15 @@ class Straggler(msgspec.Struct, frozen=True):
     ordering_id: str
     first_ms: int
     """Scheduled time of its first incomplete task."""
+
+
+def stragglers_of(found: Iterable[Straggler]) -> tuple[Straggler, ...]:
+    """Return one for each ordering id that several know of, with its earliest time; in order."""
+    first_ms: dict[str, int] = {}
+    for each in found:
+        known_ms = first_ms.get(each.ordering_id, each.first_ms)
+        first_ms[each.ordering_id] = min(known_ms, each.first_ms)
+    return tuple(sorted(itertools.starmap(Straggler, first_ms.items()), key=attrgetter("first_ms")))
 
 
 class Watermark(msgspec.Struct, frozen=True):

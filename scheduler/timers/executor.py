@@ -35,6 +35,7 @@ NEW = 0
 UNWRITTEN_MS = 20_000
 """So long a new timer's first pop waits for a row: a request is answered much earlier, or not."""
 
+_CHANGE = "change:"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,6 +60,8 @@ class TimerChange(msgspec.Struct, frozen=True, omit_defaults=True):
     change: TimerRule | None = None
     fresh: bool = False
     """Whether the id was made for it: nothing of that name was there before."""
+    asked_at: int | None = None
+    """Log offset of the request, where that is an earlier record than this task's own."""
 
 
 class TimerPop(msgspec.Struct, frozen=True):
@@ -91,12 +94,15 @@ class OwnTask(NamedTuple):
     data: bytes
 
 
-def timer_change_task(
-    timer_id: str, rule: TimerRule | None, now_ms: int, unique: str, *, fresh: bool = False
-) -> OwnTask:
+def timer_change_task(timer_id: str, now_ms: int, unique: str, change: TimerChange) -> OwnTask:
     """Return the task that changes a timer; it starts when that was asked for."""
-    key = TaskKey(now_ms, timer_name(timer_id).ordering_id, f"change:{unique}")
-    return OwnTask(key, _encode(TimerChange(rule, fresh)))
+    key = TaskKey(now_ms, timer_name(timer_id).ordering_id, change_key(unique))
+    return OwnTask(key, _encode(change))
+
+
+def change_key(unique: str) -> str:
+    """Return the uniqueness key of a change."""
+    return f"{_CHANGE}{unique}"
 
 
 def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> OwnTask:
@@ -124,7 +130,7 @@ class RunTimer(OwnExecutor):
 
     def prompt(self, task: StoredTask) -> HandOver | None:
         """Return the short way to a new timer: nothing of it is there, so nothing is read."""
-        if not task.key.uniqueness_key.startswith("change:"):
+        if not task.key.uniqueness_key.startswith(_CHANGE):
             return None
         try:
             change = _decode_change(task.data)
@@ -156,10 +162,11 @@ class RunTimer(OwnExecutor):
             if found.offset != NEW or not await self._was_dropped(timer_id, state):
                 await self._append_pop(timer_id, state, 1, found.offset)
                 return None
-        if state is not None and state.changed_at > self.record_offset:
+        asked_at = self.record_offset if change.asked_at is None else change.asked_at
+        if state is not None and state.changed_at > asked_at:
             return Drop("a later request came before this one")
         offset = self.offset_over(found)
-        await settled(self._begin(task.key, self.record_offset, offset, change.change))
+        await settled(self._begin(task.key, asked_at, offset, change.change))
         return None
 
     def _make(self, key: TaskKey, offset: int, rule: TimerRule) -> "Future[Outcome | None]":

@@ -24,6 +24,8 @@ from scheduler.own_tasks import unique_in_order
 from scheduler.timers.executor import (
     NEW,
     UNWRITTEN_MS,
+    TimerChange,
+    change_key,
     timer_change_task,
     timer_name,
     timer_pop_task,
@@ -109,14 +111,16 @@ class TimerService:
         due_ms = rule.pop_ms(now_ms, 1)
         pop = timer_pop_task(timer_id, due_ms, 1, NEW)
         position = await settled(self._appender.append_json(pop.key, pop.data))
-        task = timer_change_task(timer_id, rule, now_ms, unique)
-        state = TimerState(now_ms, task.key.uniqueness_key, position.offset, rule)
+        state = TimerState(now_ms, change_key(unique), position.offset, rule)
         try:
             async with asyncio.timeout(_ROW_S):
                 made = self._definitions.save(timer_row(timer_id, state, NEW, now_ms))
                 await settled(made)
         except (TimeoutError, HourhandError):
-            # The log answers: what is in it makes the row once the store is back.
+            # The log answers: what is in it makes the row once the store is back, unless it was
+            # written all the same, and the timer was changed from within its callback meanwhile.
+            change = TimerChange(rule, asked_at=position.offset)
+            task = timer_change_task(timer_id, now_ms, unique, change)
             await settled(self._appender.append_json(task.key, task.data))
         if self._clock.now_ms() > due_ms + UNWRITTEN_MS // 2:
             raise LogUnavailable(
@@ -128,10 +132,10 @@ class TimerService:
         self, timer_id: str, rule: TimerRule | None, now_ms: int, unique: str, *, new: bool
     ) -> TimerState:
         """Change a timer by a task of its own."""
-        task = timer_change_task(timer_id, rule, now_ms, unique, fresh=new)
+        task = timer_change_task(timer_id, now_ms, unique, TimerChange(rule, fresh=new))
         position = await settled(self._appender.append_json(task.key, task.data))
         kept = rule if rule is not None and rule.pops(1) else None
-        state = TimerState(now_ms, unique, position.offset, kept)
+        state = TimerState(now_ms, task.key.uniqueness_key, position.offset, kept)
         if not new:
             # The change itself may have to wait: for an owner of the partition, or behind a pop
             # that is tried again and again.  Its row, which it will write once more, does not.

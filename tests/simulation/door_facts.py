@@ -117,6 +117,13 @@ class DoorFacts:
         """How far any two wall clocks were apart, at most."""
         return 2 * self.run.clocks_apart_ms
 
+    def latest_wall_ms(self, done: Called | Appeared) -> int:
+        """Return the later of its node's clock then and when its attempt began.
+
+        A clock that steps back meanwhile makes nothing early.
+        """
+        return max(done.wall_ms, self.started[done.attempt].wall_ms)
+
     # The relay.
 
     @cached_property
@@ -192,11 +199,17 @@ class DoorFacts:
         return {each: sorted(some.values(), key=lambda c: c.offset) for each, some in found.items()}
 
     def calls(self) -> Mapping[bytes, Sequence[Called]]:
-        """Return the callbacks of each body, in order."""
+        """Return the callbacks of each body, in the order in which their attempts began.
+
+        What a paused node was about to do it does when it wakes, whatever others did meanwhile.
+        """
         found: dict[bytes, list[Called]] = defaultdict(list)
         for each in self.run.history.of(Called):
             found[each.body].append(each)
-        return found
+        return {
+            body: sorted(calls, key=lambda call: self.started[call.attempt].at_ms)
+            for body, calls in found.items()
+        }
 
     def answers(self) -> Mapping[int, bool]:
         """Return how callbacks ended that were heard to end, by their id."""

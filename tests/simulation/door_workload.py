@@ -83,6 +83,7 @@ class DoorWorkload:
         self._until_ms, load = until_ms, self._load
         self._repeat(load.messages_per_s, self._put_message)
         self._repeat(load.controls_per_s, self._put_control)
+        self._repeat(load.idle_controls_per_s, self._put_idle_control)
         self._repeat(load.later_per_s, self._send_later)
         self._repeat(load.timers_per_s, self._make_timer)
         self._repeat(load.timer_changes_per_s, self._change_timer)
@@ -153,7 +154,14 @@ class DoorWorkload:
         self._put(action, message_id, due_ms, rng.choice(KEYS), value, kept, deadline)
 
     def _put_control(self) -> None:
-        known = [one for one, due_ms in self._dues.items() if due_ms > self._wall_ms() - 2_000]
+        self._control(lambda late_ms: late_ms < 2_000)
+
+    def _put_idle_control(self) -> None:
+        self._control(lambda late_ms: late_ms > 500)
+
+    def _control(self, is_chosen: Callable[[int], bool]) -> None:
+        wall_ms = self._wall_ms()
+        known = [one for one, due_ms in self._dues.items() if is_chosen(wall_ms - due_ms)]
         if not known:
             return
         message_id, action = self._rng.choice(known), self._rng.choice(("cancel", "reschedule"))

@@ -179,9 +179,16 @@ def _is_passed_over(rule: RecurringRule, ticks: Sequence[Started], due_ms: int) 
 def _open_count(
     facts: DoorFacts, occurrences: Sequence[_Occurrence], due_ms: int, at_ms: float
 ) -> int:
-    """Count the earlier occurrences that were not closed at a moment."""
+    """Count the occurrences that were not closed at a moment: earlier ones, and what an earlier
+    rule had made for later.
+    """
     closed = facts.closed_ms
-    return sum(each.due_ms < due_ms and closed(each.key) >= at_ms for each in occurrences)
+    return sum(
+        (each.due_ms < due_ms or each.stored_ms < at_ms)
+        and each.due_ms != due_ms
+        and closed(each.key) >= at_ms
+        for each in occurrences
+    )
 
 
 def _against_policy(

@@ -53,7 +53,7 @@ def _shown(put: Put) -> str:
 
 def _may_withhold(facts: DoorFacts, other: Put, put: Put) -> bool:
     """Whether another record of the id may be why a message does not appear."""
-    if other is put or (_precedes(other, put) and other.action != "schedule" and facts.unhurt):
+    if other is put or (_precedes(other, put) and other.action != "schedule"):
         return False
     decided_ms = facts.decided_ms(put)
     if other.action == "schedule":
@@ -97,20 +97,19 @@ def p18_never_before_its_time(run: Run) -> Complaints:
         moved = [o.due_ms for o in by_id.get(put.id, ()) if o.action == "reschedule"]
         earliest_ms = min([put.due_ms, *moved]) - run.advance_ms
         for each in facts.appeared.get(put.value, ()) if put.action == "schedule" else ():
-            if each.wall_ms < earliest_ms:
-                yield f"{_shown(put)} appeared {earliest_ms - each.wall_ms} ms early"
+            if (early_ms := earliest_ms - facts.latest_wall_ms(each)) > 0:
+                yield f"{_shown(put)} appeared {early_ms} ms early"
     for sent in run.history.of(SentLater):
         for each in facts.appeared.get(sent.value, ()):
-            if each.wall_ms < sent.due_ms:
-                yield f"{sent.value!r} appeared {sent.due_ms - each.wall_ms} ms early"
+            if (early_ms := sent.due_ms - facts.latest_wall_ms(each)) > 0:
+                yield f"{sent.value!r} appeared {early_ms} ms early"
     calls = facts.calls()
     for changes in facts.timer_changes().values():
         for change in changes:
             for call in calls.get(f"{change.timer_id}/{change.number}".encode(), ()):
                 assert change.rule is not None, "its body says so"
                 due_ms = change.start_ms + call.number * change.rule.interval_ms
-                early_ms = due_ms - call.wall_ms
-                if early_ms > 0:
+                if (early_ms := due_ms - facts.latest_wall_ms(call)) > 0:
                     yield f"pop {call.number} of {call.body!r} came {early_ms} ms early"
 
 

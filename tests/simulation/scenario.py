@@ -72,6 +72,8 @@ class DoorLoad(_Part):
     """Share of messages whose headers cannot be used."""
     controls_per_s: float = 0.0
     """Records that cancel or reschedule what waits."""
+    idle_controls_per_s: float = 0.0
+    """Records that cancel or reschedule where nothing waits any more."""
     later_per_s: float = 0.0
     """Messages of ``send_later``."""
     in_partitions: int = 2

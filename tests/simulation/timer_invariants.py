@@ -55,9 +55,10 @@ def _in_order(
                 yield f"{call.body!r} went on to pop {call.number} when pop {latest} had failed"
         latest = max(latest, call.number)
         for each in before:
-            key, begun_ms = facts.started[each.attempt].key, facts.started[call.attempt].at_ms
-            heard = answers.get(each.id)
-            if heard and (facts.unhurt or facts.done_ms(key) < begun_ms):
+            key, begun = facts.started[each.attempt].key, facts.started[call.attempt]
+            # Of its own key the owner knows what was stored before it claimed the partition.
+            done = begun.done_before or (begun.key != key and facts.done_ms(key) < begun.at_ms)
+            if answers.get(each.id) and (facts.unhurt or done):
                 yield f"{call.body!r} had pop {call.number} again after it had succeeded"
 
 

@@ -145,6 +145,21 @@ def test_held_ids_are_stragglers_earliest_first() -> None:
     assert bench.progress() == ProgressMeasured(NOW_MS - 10, held)
 
 
+def test_p8_an_id_that_several_hold_is_one_straggler_from_its_first_task_on() -> None:
+    """A new owner reads what lies before the watermark from one time of each id."""
+    bench = Bench()
+    asker = Probe()
+    bench.execute(_task("x", -50), _task("y", -70))
+    bench.release("x", received=1, released=0, first_ms=NOW_MS - 50, held=True)
+    bench.release("y", received=1, released=0, first_ms=NOW_MS - 70, held=True)
+    known = (Straggler("x", NOW_MS - 90), Straggler("y", NOW_MS - 60))
+
+    bench.tell(MeasureProgress(None, known, NOW_MS, asker))
+
+    held = (Straggler("x", NOW_MS - 90), Straggler("y", NOW_MS - 70))
+    assert asker.take(ProgressMeasured).held == held
+
+
 def test_an_id_with_tasks_before_the_watermark_counts_as_held() -> None:
     """Whatever it does, or the watermark would go back."""
     bench = Bench()

@@ -10,13 +10,15 @@ from scheduler.timers.executor import (
     NEW,
     UNWRITTEN_MS,
     OwnTask,
+    TimerChange,
+    change_key,
     timer_change_task,
     timer_name,
     timer_pop_task,
     timer_row,
 )
 from scheduler.timers.timer import TimerRule, TimerState
-from tests.unit.scheduler.timers.timers_bench import URI, TimersBench
+from tests.unit.scheduler.timers.timers_bench import URI, TimersBench, a_timer
 
 TIMER_ID = "0123456789abcdef"
 RULE = TimerRule(10_000, 30_000, URI, "o")
@@ -53,15 +55,15 @@ def first_pop(bench: TimersBench) -> OwnTask:
     return timer_pop_task(TIMER_ID, RULE.pop_ms(bench.start_ms, 1), 1, NEW)
 
 
-def change(bench: TimersBench) -> OwnTask:
+def change(bench: TimersBench, asked_at: int) -> OwnTask:
     """Return what is appended where the row takes too long."""
-    return timer_change_task(TIMER_ID, RULE, bench.start_ms, "x")
+    data = TimerChange(RULE, asked_at=asked_at)
+    return timer_change_task(TIMER_ID, bench.start_ms, "x", data)
 
 
 def save_row(bench: TimersBench, offset: int) -> None:
     """Write the row as the service does."""
-    made_by = change(bench).key.uniqueness_key
-    state = TimerState(bench.start_ms, made_by, offset, RULE)
+    state = TimerState(bench.start_ms, change_key("x"), offset, RULE)
     bench.service._definitions.save(timer_row(TIMER_ID, state, NEW, bench.start_ms)).result(0)
 
 
@@ -102,19 +104,45 @@ def test_a_row_and_a_change_that_both_came_late_make_one_timer(
     offset = append(bench, first_pop(bench))
     bench.advance(waited_s)
     save_row(bench, offset)
-    append(bench, change(bench))
+    append(bench, change(bench, offset))
     bench.advance(100)
 
     assert [number for _, number in bench.pops] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("waited_s", [1, 11, 60])
+def test_a_change_of_a_new_timer_outlives_what_makes_it_late(
+    bench: TimersBench, waited_s: int
+) -> None:
+    """Whoever was called back changed it while its row was still unacknowledged."""
+    offset = append(bench, first_pop(bench))
+    save_row(bench, offset)
+    bench.advance(waited_s)
+    popped = len(bench.pops)
+    bench.http.put(f"/timers/{TIMER_ID}-2", json=a_timer(5, 5))
+    append(bench, change(bench, offset))
+    bench.advance(100)
+
+    assert [number for _, number in bench.pops[popped:]] == [1]
+    assert bench.pops[-1] == (waited_s + 5.0, 1)
+
+
 def test_a_change_without_the_row_makes_one_timer(bench: TimersBench) -> None:
     """The first pop belongs to no state then, and the change makes another."""
-    append(bench, first_pop(bench))
-    append(bench, change(bench))
+    offset = append(bench, first_pop(bench))
+    append(bench, change(bench, offset))
     bench.advance(100)
 
     assert bench.pops == [(10.0, 1), (20.0, 2), (30.0, 3)]
     row = bench.service._definitions.find(timer_name(TIMER_ID)).result(0)
     assert row is not None
     assert row.ended or row.offset > NEW
+
+
+def test_a_change_keeps_the_row_that_its_request_wrote(bench: TimersBench) -> None:
+    """The next offset may be that of another change, whose row would count as this one's."""
+    bench.http.put(f"/timers/{TIMER_ID}-2", json=a_timer())
+    written = bench.service._definitions.find(timer_name(TIMER_ID)).result(0)
+    bench.advance(1)
+
+    assert bench.service._definitions.find(timer_name(TIMER_ID)).result(0) == written
