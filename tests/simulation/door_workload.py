@@ -194,7 +194,8 @@ class DoorWorkload:
         )
 
     def _send_later(self) -> None:
-        number, due_ms, key = self._next(), max(self._due_ms(), self._wall_ms()), self._key()
+        number, due_ms = self._next(), max(self._due_ms(), self._wall_ms())
+        key = self._rng.choice(KEYS)
         value = b"later%d" % number
         task = delivery_task(due_ms, f"later{number:09d}", key, Delivery(Message(OUT, key, value)))
 
@@ -202,9 +203,6 @@ class DoorWorkload:
             self._world.note_door(SentLater(self._now_ms(), due_ms, key, value))
 
         self._append(task, noted)
-
-    def _key(self) -> bytes | None:
-        return self._rng.choice(KEYS)
 
     def _append(self, task: Task, acknowledged: Callable[[], None]) -> None:
         partition = partition_of(task.ordering_id, self._writer.partition_count())
