@@ -8,6 +8,7 @@ import http.client
 import http.server
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -227,7 +228,16 @@ class DoorsLoad:
                 self._seen.add(arrived.number)
 
 
-def _sink(take: Callable[[str, Mapping[str, Any]], None]) -> http.server.ThreadingHTTPServer:
+class _Sink(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say what went wrong, but not that a node which was killed let go of its connections."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def _sink(take: Callable[[str, Mapping[str, Any]], None]) -> _Sink:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -242,6 +252,4 @@ def _sink(take: Callable[[str, Mapping[str, Any]], None]) -> http.server.Threadi
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
             """Say nothing."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    return server
+    return _Sink(("127.0.0.1", 0), Handler)
