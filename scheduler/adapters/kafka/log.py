@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""
+_LEAVE_POLL_S = 0.05
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
 
@@ -124,10 +125,19 @@ class KafkaLog:
         deadline_s = self._settings.tree.recovery.drain_deadline_ms / 1000
         try:
             # A last revocation may have to be drained, and then the broker is told.
-            close_within(self._consumer.close, deadline_s + _REVOKE_MARGIN_S + _LEAVE_S)
+            close_within(self._leave, deadline_s + _REVOKE_MARGIN_S + _LEAVE_S)
         finally:
             self._positions.close()
             self._lease.end()
+
+    def _leave(self) -> None:
+        """Let go of what is assigned, and only then close: a driver that is closing may never
+        answer the callback that lets go, which holds the interpreter meanwhile (librdkafka 4527).
+        """
+        self._consumer.unsubscribe()
+        while self._assigned:
+            self._consumer.poll(_LEAVE_POLL_S)
+        self._consumer.close()
 
     def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:
         partitions = [each.partition for each in assigned]

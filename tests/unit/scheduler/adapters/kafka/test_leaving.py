@@ -1,0 +1,67 @@
+"""A member that leaves its group lets go of partitions before its driver closes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from actors.kernel.simulated import VirtualClock
+from scheduler.adapters.kafka.log import KafkaLog
+from scheduler.settings import GroupSettings, Settings
+
+
+class Driver:
+    """Revokes what was assigned once it is polled after ``unsubscribe``."""
+
+    def __init__(self, revoke: Callable[["Driver"], None]) -> None:
+        self.calls: list[str] = []
+        self._revoke = revoke
+
+    def unsubscribe(self) -> None:
+        self.calls.append("unsubscribe")
+
+    def poll(self, _timeout_s: float) -> None:
+        self.calls.append("poll")
+        if self.calls.count("poll") == 2:
+            self._revoke(self)
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        self.calls.append(f"let go of {[each.partition for each in partitions]}")
+
+    def unassign(self) -> None:
+        self.calls.append("let go of all")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.mark.parametrize(
+    ("assignor", "let_go"),
+    [("cooperative-sticky", "let go of [0, 3]"), ("range", "let go of all")],
+)
+def test_partitions_are_let_go_before_the_driver_closes(assignor: str, let_go: str) -> None:
+    """The callback of a driver that is closing may wait for ever, holding the interpreter."""
+    settings = Settings(log="kafka", group=GroupSettings.model_validate({"assignor": assignor}))
+    log = KafkaLog(settings, VirtualClock())
+    revoked = [TopicPartition(settings.topic.name, each) for each in (0, 3)]
+    real, driver = log._consumer, Driver(lambda driver: log._on_revoke(driver, revoked))
+    log._consumer = driver
+    log._assigned = {0, 3}
+
+    log.close()
+    real.close()
+
+    assert driver.calls == ["unsubscribe", "poll", "poll", let_go, "close"]
+
+
+def test_a_member_without_partitions_closes_at_once() -> None:
+    """It never subscribed, or holds none."""
+    log = KafkaLog(Settings(log="kafka"), VirtualClock())
+    real, driver = log._consumer, Driver(lambda _driver: None)
+    log._consumer = driver
+
+    log.close()
+    real.close()
+
+    assert driver.calls == ["unsubscribe", "close"]
