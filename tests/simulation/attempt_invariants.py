@@ -72,7 +72,7 @@ def p4_in_order(run: Run) -> Complaints:
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:
         first_start.setdefault(start.key, start)
-    decided = _decided(run)
+    decided, refused_ms = _decided(run), _refused_ms(run)
     keys: dict[str, list[TaskKey]] = defaultdict(list)
     for key in sorted(stored):
         keys[key.ordering_id].append(key)
@@ -89,9 +89,10 @@ def p4_in_order(run: Run) -> Complaints:
                 if max(stored[earlier], stored[later]) >= fell_due_ms(earlier, begun):
                     continue
                 # While a command is decided, its task is out of the queue, and the next one gets
-                # its turn; a worker may become free for that one long after.
-                out = any(first <= begun.queued_ms <= last for first, last in decided[earlier])
-                if not out:
+                # its turn; a worker, or the lease, may be there for that one long after.
+                turns_ms = [ms for ms in (begun.queued_ms, *refused_ms[later]) if ms <= begun.at_ms]
+                spans = decided[earlier]
+                if not any(first <= ms <= last for first, last in spans for ms in turns_ms):
                     yield f"{later} started before {earlier} was closed"
 
 
@@ -148,6 +149,15 @@ def _decided(run: Run) -> dict[TaskKey, list[tuple[float, float]]]:
         for key in (each.outcome.key, each.outcome.new_key):
             if key is not None:
                 found[key].append((appended_ms, last_ms))
+    return found
+
+
+def _refused_ms(run: Run) -> dict[TaskKey, list[float]]:
+    """Return when a key had its turn without the lease or the time that an attempt needs."""
+    found: dict[TaskKey, list[float]] = defaultdict(list)
+    for each in run.noted():
+        if isinstance(each.event, AttemptRefused):
+            found[each.event.key].append(each.at_ms)
     return found
 
 
