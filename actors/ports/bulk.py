@@ -6,7 +6,7 @@ of ``COLUMNS``, times in UTC milliseconds, ``write_time`` last; a bucket's rows 
 order.  Nothing here holds more than a page of rows in memory.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -69,13 +69,13 @@ class BulkStore(Protocol):
         """
 
     def scan_part(
-        self, table: BulkTable, part: int, parts: int
-    ) -> Iterator[Sequence[Sequence[object]]]:
+        self, table: BulkTable, part: int, parts: int, columns: Collection[str]
+    ) -> Iterator[Mapping[str, Sequence[object]]]:
         """Yield all rows of the ``part``-th of ``parts`` parts of a table, some thousand at a time.
 
-        As columns, which is what whoever wants everything makes of them: the partition, and
-        those of ``COLUMNS``.  Every row is in one part, and so is every bucket, its rows
-        together and in key order; in which order buckets come is the store's to choose.
+        As columns, which is what whoever wants everything makes of them: those named, of
+        ``COLUMNS`` and ``partition``.  Every row is in one part, and so is every bucket, its
+        rows together and in key order; in which order buckets come is the store's to choose.
         """
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:

@@ -58,7 +58,7 @@ def run_audit(job: JobOptions, plan: AuditPlan) -> Summary:
         watermarks = _watermarks(spark, job)
         # On disk, and read once: each kind of finding looks at most of them.
         tasks, statuses, attempts = (
-            _within(read_table(spark, job, name), plan)
+            _within(read_table(spark, job, name, *KEY, *columns), plan)
             .select(*KEY, *columns)
             .persist(StorageLevel.DISK_ONLY)
             for name, columns in _TABLES.items()

@@ -21,6 +21,8 @@ from pyspark.sql.types import (
 )
 
 from actors.model.bucket import HOUR_MS
+from actors.model.display import shown
+from actors.model.errors import SettingsInvalid
 from actors.ports.bulk import COLUMNS, Bucket, BulkTable
 from scheduler.pipeline.options import STATES
 
@@ -104,69 +106,84 @@ WRITTEN = (*KEY, _DATA)
 """What a DataFrame needs to be written as tasks; further columns are ignored."""
 
 
-def columns_of(table: str) -> tuple[Column, ...]:
-    """Return a table's columns in order."""
-    return (*BUCKET, *KEY, *_TABLES[table])
+def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
+    """Return a table's columns in order, or those chosen; SettingsInvalid where one is none."""
+    columns = (*BUCKET, *KEY, *_TABLES[table])
+    if chosen is None:
+        return columns
+    names = [each.name for each in columns]
+    if unknown := [name for name in chosen if name not in names]:
+        raise SettingsInvalid(
+            f"option columns: table {table} has no column {shown(unknown[0])}: choose of"
+            f" {', '.join(names)}"
+        )
+    return tuple(each for each in columns if each.name in chosen)
 
 
-def schema_of(table: str) -> StructType:
-    """Return a table's schema; each column's meaning is in its comment."""
+def schema_of(table: str, chosen: Sequence[str] | None = None) -> StructType:
+    """Return the schema of a table, or of columns of it; a column's meaning is in its comment."""
     return StructType(
         [
             StructField(each.name, each.spark, each.nullable, {"comment": each.meaning})
-            for each in columns_of(table)
+            for each in columns_of(table, chosen)
         ]
     )
 
 
-def arrow_schema_of(table: str) -> pa.Schema:
-    """Return the schema of the batches that hold a table."""
-    return pa.schema([pa.field(each.name, each.arrow, each.nullable) for each in columns_of(table)])
+def arrow_schema_of(table: str, chosen: Sequence[str] | None = None) -> pa.Schema:
+    """Return the schema of the batches that hold a table, or columns of it."""
+    columns = columns_of(table, chosen)
+    return pa.schema([pa.field(each.name, each.arrow, each.nullable) for each in columns])
 
 
-def batch_of_columns(schema: pa.Schema, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
-    """Turn columns, the partition's and those behind the bucket's, into an Arrow batch."""
-    partition, millis, *others = columns
-    times = pa.array(millis, pa.int64())
-    arrays = [pa.array(partition, pa.int32()), instants_of(hours_of(times)), instants_of(times)]
-    for field, values in zip(list(schema)[len(arrays) :], others, strict=True):
-        made = _times(values) if pa.types.is_timestamp(field.type) else pa.array(values, field.type)
-        arrays.append(made)
+def stored_names(table: BulkTable) -> dict[str, str]:
+    """Return what the store calls each column; it has no hours, which are made of times."""
+    names = [each.name for each in columns_of(table.value)[len(BUCKET) :]]
+    others = dict(zip(names, COLUMNS[table], strict=True))
+    return {"partition": "partition", "hour": COLUMNS[table][0], **others}
+
+
+def batch_of_columns(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
+    """Turn columns by name, times in milliseconds, into an Arrow batch.
+
+    ``hour`` may be any time in its hour.
+    """
+    arrays = [_array_of(field, columns[field.name]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _array_of(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if not pa.types.is_timestamp(field.type):
+        return pa.array(values, field.type)
+    millis = pa.array(values, pa.int64())
+    return instants_of(hours_of(millis) if field.name == "hour" else millis)
+
+
 class BucketCount:
-    """Counts the buckets that batches hold, where the rows of each come together."""
+    """Counts the buckets that pages hold, where the rows of each come together."""
 
     def __init__(self) -> None:
         self.count = 0
         self._last: object = None
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count the buckets of the next batch, but for one that has begun before."""
-        table = pa.Table.from_batches([batch]).select(["partition", "hour"])
+    def add(self, partitions: Sequence[object], times_ms: Sequence[object]) -> None:
+        """Count the buckets of the next rows, but for one that has begun before."""
+        hours = hours_of(pa.array(times_ms, pa.int64()))
+        table = pa.table({"partition": pa.array(partitions, pa.int32()), "hour": hours})
         first, last = table.slice(0, 1).to_pylist(), table.slice(len(table) - 1).to_pylist()
         self.count += len(table.group_by(table.column_names).aggregate([])) - (first == self._last)
         self._last = last
 
 
 def batch_of(
-    schema: pa.Schema, pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]]
+    table: str, schema: pa.Schema, pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]]
 ) -> pa.RecordBatch:
-    """Turn rows, in the order of the schema's columns after the bucket's, into an Arrow batch."""
+    """Turn a table's rows, in the order of its columns after the bucket's, into an Arrow batch."""
     rows = [row for _, page in pages for row in page]
     of_buckets = [[bucket[part] for bucket, page in pages for _ in page] for part in (0, 1)]
-    columns = [*of_buckets, *zip(*rows, strict=True)]
-    arrays = [
-        _times(values) if pa.types.is_timestamp(field.type) else pa.array(values, field.type)
-        for field, values in zip(schema, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _times(values: Sequence[int | None]) -> pa.Array:
-    """Milliseconds as the microseconds that Spark counts in; year 1 to 9999 fit."""
-    return instants_of(pa.array(values, pa.int64()))
+    names = [each.name for each in columns_of(table)]
+    columns = dict(zip(names, [*of_buckets, *zip(*rows, strict=True)], strict=True))
+    return batch_of_columns(schema, columns)
 
 
 def hours_of(millis: pa.Array) -> pa.Array:

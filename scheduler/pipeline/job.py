@@ -68,9 +68,9 @@ def spark_job(name: str, job: JobOptions) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def read_table(spark: SparkSession, job: JobOptions, table: str) -> DataFrame:
-    """Return a table of the job's installation."""
-    options = job.source._replace(table=table).as_mapping()
+def read_table(spark: SparkSession, job: JobOptions, table: str, *columns: str) -> DataFrame:
+    """Return a table of the job's installation; all of its columns where none is named."""
+    options = job.source._replace(table=table, columns=columns or None).as_mapping()
     return spark.read.format(FORMAT).options(**options).load()
 
 

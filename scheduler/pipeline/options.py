@@ -22,13 +22,15 @@ STATES = "states"
 TABLES = (*(table.value for table in BulkTable), STATES)
 BUCKETS_PER_TASK_MAX = 100_000
 
-_OWN = ("table", "config", "metrics", "bucketspertask", "rowspersecond", "rowsperbatch")
+_OWN = ("table", "columns", "config", "metrics", "bucketspertask", "rowspersecond", "rowsperbatch")
 
 
 class Options(NamedTuple):
     """The options of one read or write, judged."""
 
     table: str = BulkTable.TASKS.value
+    columns: tuple[str, ...] | None = None
+    """Those to read; None for all."""
     config: str | None = None
     """Absolute path of the settings file; None for that of the environment, if any."""
     assignments: tuple[tuple[str, str], ...] = ()
@@ -60,6 +62,7 @@ class Options(NamedTuple):
         """Return the options as ``spark.read.options`` takes them."""
         named = {
             "table": self.table,
+            "columns": None if self.columns is None else ",".join(self.columns),
             "config": self.config,
             "metrics": self.metrics,
             "bucketsPerTask": self.buckets_per_task,
@@ -79,11 +82,13 @@ def parse_options(options: Mapping[str, str]) -> Options:
         raise SettingsInvalid(
             f"option table: {shown(table)} is none of {', '.join(TABLES)}: read one of these"
         )
+    columns = own.get("columns")
     config = own.get("config") or os.environ.get(CONFIG_VARIABLE)
     for name in others:
         _refuse_secret(name)
     return Options(
         table=table,
+        columns=None if columns is None else tuple(map(str.strip, columns.split(","))),
         config=None if config is None else str(Path(config).resolve()),
         assignments=tuple(sorted((name.lower(), text) for name, text in others.items())),
         metrics=own.get("metrics"),

@@ -21,7 +21,13 @@ from actors.model.errors import StoreUnavailable
 from actors.model.ownership import Claim
 from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from scheduler import wiring
-from scheduler.pipeline.columns import BucketCount, arrow_schema_of, batch_of, batch_of_columns
+from scheduler.pipeline.columns import (
+    BucketCount,
+    arrow_schema_of,
+    batch_of,
+    batch_of_columns,
+    stored_names,
+)
 from scheduler.pipeline.options import STATES, Options
 from scheduler.pipeline.pushdown import Selection, selection_of
 from scheduler.pipeline.states import OPEN_STATES, state_rows
@@ -95,10 +101,9 @@ class HourhandReader(DataSourceReader):
             yield from self._read_part(*partition.value)
             return
         assert isinstance(partition, BucketsPartition), "dealt out by this class"
-        schema = arrow_schema_of(self._options.table)
         buckets, rows = partition.buckets, 0
         if buckets:
-            for batch in _batches(schema, self._pages(opened_bulk(self._options), buckets)):
+            for batch in self._batches(self._pages(opened_bulk(self._options), buckets)):
                 rows += batch.num_rows
                 yield batch
         self._note(len(buckets), rows)
@@ -108,18 +113,37 @@ class HourhandReader(DataSourceReader):
         return self._selection.is_whole() and self._options.table != STATES
 
     def _read_part(self, part: int, parts: int) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema_of(self._options.table)
+        schema = arrow_schema_of(self._options.table, self._options.columns)
         bulk, table = opened_bulk(self._options), BulkTable(self._options.table)
+        stored, counted = stored_names(table), self._options.metrics is not None
+        bucket = (stored["partition"], stored["hour"])
+        asked = {*(stored[name] for name in schema.names), *(bucket if counted else ())}
         buckets, rows = BucketCount(), 0
-        for page in bulk.scan_part(table, part, parts):
-            batch = batch_of_columns(schema, page)
+        for page in bulk.scan_part(table, part, parts, sorted(asked)):
+            batch = batch_of_columns(schema, {name: page[stored[name]] for name in schema.names})
             rows += batch.num_rows
-            if self._options.metrics is not None:
-                buckets.add(batch)
+            if counted:
+                buckets.add(*(page[name] for name in bucket))
             yield batch
         self._note(buckets.count, rows)
 
+    def _batches(self, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:
+        """Put pages together until they are worth a batch, and not more than memory likes."""
+        schema = arrow_schema_of(self._options.table, self._options.columns)
+        held: list[Page] = []
+        rows = size_bytes = 0
+        for bucket, page in pages:
+            held.append((bucket, page))
+            rows += len(page)
+            size_bytes += sum(map(_text_bytes, page))
+            if rows >= _BATCH_ROWS or size_bytes >= _BATCH_BYTES:
+                yield batch_of(self._options.table, schema, held)
+                held, rows, size_bytes = [], 0, 0
+        if held:
+            yield batch_of(self._options.table, schema, held)
+
     def _note(self, buckets: int, rows: int) -> None:
+        _freeze_modules()
         table = self._options.table
         note_metrics(self._options, {"table": table, "buckets": buckets, "rows": rows})
 
@@ -198,26 +222,18 @@ def _open_floor(claim: Claim | None) -> float:
 @lru_cache(maxsize=1)
 def opened_bulk(options: Options) -> BulkStore:
     """Open the stores once for each worker process: Spark uses one for many tasks."""
-    opened = wiring.open_bulk(options.settings())
-    # After every task Spark has Python look for garbage among all objects, some hundred thousand
-    # of imported modules too, which took as long as reading.  What is frozen is passed over.
+    return wiring.open_bulk(options.settings())
+
+
+@lru_cache(maxsize=1)
+def _freeze_modules() -> None:
+    """Keep the collector of this worker from what its first task has imported.
+
+    After every task Spark has Python look for garbage among all objects, some hundred thousand of
+    modules too, which took as long as reading.  What is frozen is passed over.
+    """
+    gc.collect()
     gc.freeze()
-    return opened
-
-
-def _batches(schema: pa.Schema, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:
-    """Put pages together until they are worth a batch, and not more than memory likes."""
-    held: list[Page] = []
-    rows = size_bytes = 0
-    for bucket, page in pages:
-        held.append((bucket, page))
-        rows += len(page)
-        size_bytes += sum(map(_text_bytes, page))
-        if rows >= _BATCH_ROWS or size_bytes >= _BATCH_BYTES:
-            yield batch_of(schema, held)
-            held, rows, size_bytes = [], 0, 0
-    if held:
-        yield batch_of(schema, held)
 
 
 def _text_bytes(row: Sequence[Any]) -> int:

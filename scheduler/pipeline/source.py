@@ -31,15 +31,15 @@ class HourhandDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the schema of the table that option ``table`` names."""
-        return schema_of(self._options.table)
+        """Return the schema of the table that option ``table`` names, or of its ``columns``."""
+        return schema_of(self._options.table, self._options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader; a schema of the caller's own is refused."""
         if schema.names != self.schema().names:
             raise SettingsInvalid(
                 f"table {self._options.table} has a schema of its own: leave out .schema(…) and"
-                " select what you need"
+                " name what you need in option columns"
             )
         return HourhandReader(self._options)
 

@@ -40,11 +40,11 @@ def _rows_of_part(
     ports: BulkPorts, table: BulkTable, part: int, parts: int = 3
 ) -> list[tuple[object, Any]]:
     """Return partition and row of all that a part of a table holds."""
+    names = ("partition", *COLUMNS[table])
     return [
-        (owner, row)
-        for columns in ports.bulk.scan_part(table, part, parts)
-        for owner, *values in zip(*columns, strict=True)
-        for row in [tuple(values)]
+        (owner, tuple(values))
+        for page in ports.bulk.scan_part(table, part, parts, names)
+        for owner, *values in zip(*(page[name] for name in names), strict=True)
     ]
 
 
@@ -144,6 +144,40 @@ class BulkSuite:
         ]
         reading = rows_of(ports, BulkTable.STATUSES, [Bucket(8, HOUR_START_MS)], *EVER)
         assert [row for owner, row in statuses if owner == 8] == [row for _, row in reading]
+
+    def test_columns_of_a_part_are_those_named(self, ports: BulkPorts) -> None:
+        """Whichever are asked for, in every year, and None where nothing is stored."""
+        times = (INSTANT_MIN_MS, -1, HOUR_START_MS, INSTANT_MAX_MS)
+        keys = [TaskKey(time_ms, f"é{time_ms}", "") for time_ms in times]
+        insert(ports, 10, *keys)
+        closed = [
+            Completion(keys[0], CompletionResult.MOVED, 9, 2, None, 8, 77, True),
+            Completion(keys[1], CompletionResult.SUCCESS, -5, 2, -7, 8, reason="why"),
+        ]
+        done(ports.stores.status.insert_completions(10, closed, write_time(5)))
+        tried = [
+            AttemptRecord(keys[2], 1, AttemptResult.STARTED, 5, None),
+            AttemptRecord(keys[2], 2, AttemptResult.RETRY, 5, 6, -9, 1, True, "E", None, "s", 3),
+        ]
+        done(ports.stores.status.insert_attempts(10, tried, write_time(6)))
+
+        def found(table: BulkTable, *names: str) -> list[tuple[object, ...]]:
+            pages = ports.bulk.scan_part(table, 0, 1, ("partition", *names))
+            rows = [row for page in pages for row in zip(*page.values(), strict=True)]
+            return sorted((row[1:] for row in rows if row[0] == 10), key=repr)
+
+        assert found(BulkTable.TASKS, "ordering_id", "scheduled_ms", "write_time") == sorted(
+            ((key.ordering_id, key.scheduled_ms, write_time(1)) for key in keys), key=repr
+        )
+        assert found(BulkTable.STATUSES, "for_good") == [(False,), (True,)]
+        assert found(BulkTable.STATUSES, "reason", "started_ms", "log_offset", "moved_to_ms") == [
+            ("why", -7, -5, None),
+            (None, None, 9, 77),
+        ]
+        assert found(BulkTable.ATTEMPTS, "finished_ms", "next_attempt_ms", "suspect") == [
+            (6, -9, True),
+            (None, None, False),
+        ]
 
     def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
         """What was written anew since then stays, and so does everything else."""

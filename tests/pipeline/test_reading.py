@@ -36,12 +36,12 @@ class Reading:
         self._folder = folder
         self._reads = 0
 
-    def table(self, name: str) -> DataFrame:
+    def table(self, name: str, **options: str) -> DataFrame:
         """Return a table of the installation; each call counts anew."""
         self._reads += 1
         return (
             self._spark.read.format("hourhand")
-            .options(table=name, metrics=str(self._metrics()), **self._options)
+            .options(table=name, metrics=str(self._metrics()), **self._options, **options)
             .load()
         )
 
@@ -95,6 +95,28 @@ def test_statuses_and_attempts_arrive(installation: Installation, reading: Readi
     assert status.moved_to is not None
     assert (attempt.attempt, attempt.result, attempt.finished) == (3, "failure", None)
     assert (attempt.error_class, attempt.fence, attempt.suspect) == ("ValueError", 9, False)
+
+
+@pytest.mark.parametrize("further", [{}, {"bucketsPerTask": "1"}], ids=["whole", "buckets"])
+def test_columns_are_those_named(
+    installation: Installation, reading: Reading, further: dict[str, str]
+) -> None:
+    """In the table's order; buckets are counted whatever is read of them."""
+    installation.add_tasks([key_at(0.5), key_at(1.5)], data=b'{"a":1}')
+
+    table = reading.table("tasks", columns="data, hour", **further)
+    rows = table.select(f.unix_millis("hour"), "data").collect()
+
+    assert table.columns == ["hour", "data"]
+    assert sorted(map(tuple, rows)) == [(HOUR, '{"a":1}'), (HOUR + 3_600_000, '{"a":1}')]
+    assert reading.buckets() == 2
+    assert reading.table("tasks", columns="ordering_id", **further).distinct().count() == 1
+
+
+def test_a_column_that_is_none_is_refused(reading: Reading) -> None:
+    """With those there are."""
+    with pytest.raises(Exception, match="table states has no column 'write_time': choose of part"):
+        reading.table("states", columns="state,write_time")
 
 
 def test_a_time_range_opens_only_its_buckets(installation: Installation, reading: Reading) -> None:

@@ -33,7 +33,7 @@ def tasks(spark: SparkSession) -> DataFrame:
     rows = [(*a_key(ordering_id=each), '{"a":1}', offset, 99) for offset, each in enumerate(IDS)]
     rows.append((*tick.key, '{"generation":7}', 2**40, 99))
     schema = arrow_schema_of(BulkTable.TASKS.value)
-    batch = batch_of(schema, [(Bucket(1, HOUR), rows)])
+    batch = batch_of(BulkTable.TASKS.value, schema, [(Bucket(1, HOUR), rows)])
     return spark.createDataFrame(pa.Table.from_batches([batch]))
 
 

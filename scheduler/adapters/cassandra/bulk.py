@@ -4,7 +4,7 @@ It decides how buckets are found (probed where they are few, else by listing the
 and never opens one that was not asked for.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 from uuid import uuid4
@@ -44,13 +44,29 @@ _SELECTED = {
         " error_stack, fence, WRITETIME(result)"
     ),
 }
-_TEXTS = {BulkTable.TASKS: (4,), BulkTable.STATUSES: (9,), BulkTable.ATTEMPTS: (12, 13)}
-"""Where texts stand that may be long, with the partition in front of what is selected."""
+_STORED_AS = {
+    "partition": "partition_id",
+    "scheduled_ms": "scheduled_time",
+    "started_ms": "started",
+    "finished_ms": "finished",
+    "next_attempt_ms": "next_attempt",
+    "moved_to_ms": "detail",
+    "for_good": "detail",
+    "reason": "detail",
+}
+"""What to select for a column, where that has another name, but for its write time."""
+_WRITTEN_WITH = {
+    BulkTable.TASKS: "WRITETIME(data)",
+    BulkTable.STATUSES: "WRITETIME(result)",
+    BulkTable.ATTEMPTS: "WRITETIME(result)",
+}
+_LONG = ("data", "detail", "error_message", "error_stack")
 _DETAIL = 8
 """Where the JSON of what few completions have stands in a selected row."""
 _PAGE_ROWS = 1_000
 _PROBED_HOURS_MAX = 256
 """Hours of one probe; longer stretches are found by listing the keys of the whole table."""
+_LISTED_BUCKETS = 5_000
 _DELETED_ROWS = 200
 _RUN_BUCKETS_FIRST = 8
 _RUN_BUCKETS_MAX = 64
@@ -85,12 +101,7 @@ class CassandraBulk:
         }
         for scan in self._scans.values():
             scan.fetch_size = _PAGE_ROWS
-        self._whole = {
-            table: WholeTable(
-                session, name, f"partition_id, {KEY_COLUMNS}, {_SELECTED[table]}", _TEXTS[table]
-            )
-            for table, name in _NAMES.items()
-        }
+        self._whole = {table: WholeTable(session, name, _LONG) for table, name in _NAMES.items()}
         self._probes = {
             table: session.prepare(
                 f"SELECT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
@@ -104,6 +115,8 @@ class CassandraBulk:
             )
             for table, name in _NAMES.items()
         }
+        for listing in self._lists.values():
+            listing.fetch_size = _LISTED_BUCKETS
 
     def partition_count(self) -> int | None:
         meta = self._session.prepare("SELECT value FROM {keyspace}.schedule_meta WHERE name = ?")
@@ -149,14 +162,18 @@ class CassandraBulk:
             yield from found
 
     def scan_part(
-        self, table: BulkTable, part: int, parts: int
-    ) -> Iterator[Sequence[Sequence[object]]]:
-        for columns in self._whole[table].pages(part, parts):
-            if table is BulkTable.STATUSES:
-                rows = map(_status_row, zip(*columns[1:], strict=True))
-                yield [columns[0], *zip(*rows, strict=True)]
-            else:
-                yield columns
+        self, table: BulkTable, part: int, parts: int, columns: Collection[str]
+    ) -> Iterator[Mapping[str, Sequence[object]]]:
+        own = {"write_time": _WRITTEN_WITH[table]}
+        stored_as = {name: own.get(name) or _STORED_AS.get(name, name) for name in columns}
+        selected = tuple(dict.fromkeys(stored_as.values()))
+        for page in self._whole[table].pages(part, parts, selected):
+            found = dict(zip(selected, page, strict=True))
+            unfolded = _unfolded(found["detail"]) if "detail" in found else {}
+            yield {
+                name: unfolded[name] if name in unfolded else found[stored_as[name]]
+                for name in columns
+            }
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         names = ["scheduled_time", "ordering_id", "uniqueness_key"]
@@ -226,7 +243,18 @@ def _follows(first: Bucket, second: Bucket) -> bool:
 
 
 def _status_row(row: tuple[Any, ...]) -> BulkRow:
-    """Unfold ``detail`` into the columns it stands for."""
-    detail = msgspec.json.decode(row[_DETAIL]) if row[_DETAIL] else {}
-    unfolded = (detail.get("moved_to_ms"), detail.get("for_good", False), detail.get("reason"))
-    return (*row[:_DETAIL], *unfolded, row[_DETAIL + 1])
+    return (*row[:_DETAIL], *_unfold(row[_DETAIL]), row[_DETAIL + 1])
+
+
+def _unfolded(details: Sequence[str | None]) -> dict[str, Sequence[object]]:
+    """Return the columns that a column of details stands for."""
+    columns = zip(*map(_unfold, details), strict=True)
+    return dict(zip(("moved_to_ms", "for_good", "reason"), columns, strict=True))
+
+
+def _unfold(text: str | None) -> tuple[int | None, bool, str | None]:
+    """Return when the task was moved to, whether for good, and the reason given."""
+    if text is None:
+        return None, False, None
+    detail = msgspec.json.decode(text)
+    return detail.get("moved_to_ms"), detail.get("for_good", False), detail.get("reason")

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import tenacity
@@ -47,6 +47,7 @@ class CassandraSession:
         self._lock = threading.Lock()
         self._working: set[Future[Any]] = set()
         self._joiner = Joiner(self._session, self._after)
+        self._sessions = lru_cache(self._connect_with)
 
     def submit(self, work: "Callable[[], Result]") -> "Future[Result]":
         """Run ``work`` on the pool; the future fails with NodeStopped once closed."""
@@ -162,14 +163,18 @@ class CassandraSession:
             raise unavailable(self.settings, error) from error
         return answers
 
-    def stream(self, statements: Iterable[Any]) -> Iterator[tuple[int, list[Row]]]:
+    def stream(
+        self, statements: Iterable[Any], protocol: Any = None
+    ) -> Iterator[tuple[int, list[Any]]]:
         """Run statements and yield (position, page of its rows), in order; waits.
 
-        A page that failed for a reason that may pass is asked for again.  Raises as
+        A page is what ``protocol``, a handler of the driver's, makes of the rows; else a list of
+        tuples.  One that failed for a reason that may pass is asked for again.  Raises as
         ``execute_all``.
         """
         try:
-            yield from streamed(self._session, self._tries, statements)
+            session = self._session if protocol is None else self._sessions(protocol)
+            yield from streamed(session, self._tries, statements)
         except REFUSALS as error:
             raise refused(self.settings, error) from None
         except PASSING as error:
@@ -183,6 +188,12 @@ class CassandraSession:
         self._closing.set()
         self._pool.shutdown(wait=False)
         self._cluster.shutdown()
+
+    def _connect_with(self, protocol: Any) -> Any:
+        """Return a further session of the driver: each has one handler for all it asks."""
+        session = self._cluster.connect()
+        session.client_protocol_handler = protocol
+        return session
 
     def _run(
         self,

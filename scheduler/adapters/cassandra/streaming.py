@@ -30,7 +30,7 @@ class _Page(NamedTuple):
 
 def streamed(
     session: Any, tries: Tries, statements: Iterable[Any]
-) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+) -> Iterator[tuple[int, list[Any]]]:
     """Run statements and yield (position, page of its rows), in order; waits.
 
     Raises what the last try of a page failed with.
@@ -56,9 +56,7 @@ def _asked(session: Any, position: int, statement: Any, paging_state: bytes | No
     return _Page(position, statement, paging_state, response)
 
 
-def _answered(
-    session: Any, tries: Tries, page: _Page
-) -> tuple[list[tuple[Any, ...]], bytes | None]:
+def _answered(session: Any, tries: Tries, page: _Page) -> tuple[list[Any], bytes | None]:
     """Return the rows of a page that was asked for, and where the next one begins."""
     response = page.response
     for attempt in tries():

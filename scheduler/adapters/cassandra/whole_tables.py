@@ -5,10 +5,12 @@ it holds, and nobody who wants everything needs buckets in order of time.  It de
 is cut into parts and how many rows a page has, as the server counts rows and a row may be large.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from scheduler.adapters.cassandra.column_protocol import Column, ColumnProtocol, columns_of
 from scheduler.adapters.cassandra.session import CassandraSession
 
 _TOKEN_MIN = -(2**63)
@@ -19,35 +21,50 @@ _PAGE_ROWS_MAX = 5_000
 """A page costs a third less for each row than one of 1,000, and larger ones gain nothing."""
 _PAGE_BYTES = 4 * 2**20
 _GROWTH_MAX = 4
-
-Columns = list[tuple[Any, ...]]
+_STATEMENTS = 4
+"""Statements of one part: pages of one follow each other, those of several come side by side."""
 
 
 class WholeTable:
-    """One table; ``texts`` are the places of the selected columns that may be long."""
+    """One table; ``long`` are the columns whose texts may be long."""
 
-    def __init__(
-        self, session: CassandraSession, name: str, selected: str, texts: Sequence[int]
-    ) -> None:
+    def __init__(self, session: CassandraSession, name: str, long: Collection[str]) -> None:
         self._session = session
-        self._texts = texts
-        self._read = session.prepare(
-            f"SELECT {selected} FROM {{keyspace}}.{name}"
+        self._name = name
+        self._long = long
+        self._page_rows = _PAGE_ROWS_FIRST
+        """What the last part came to: it tells most about the next one."""
+        self._prepared = lru_cache(self._prepare)
+
+    def pages(self, part: int, parts: int, selected: tuple[str, ...]) -> Iterator[list[Column]]:
+        """Yield what is selected of the ``part``-th of ``parts`` stretches, a page at a time."""
+        texts = [place for place, name in enumerate(selected) if name in self._long]
+        asked: list[Any] = []
+        reads = self._reads(part, parts, selected, asked)
+        for position, page in self._session.stream(reads, ColumnProtocol):
+            if columns := columns_of(page):
+                long = chain.from_iterable(filter(None, columns[place]) for place in texts)
+                rows = len(columns[0])
+                # The stream has asked for the next page already: this is for the one after it.
+                self._page_rows = rows_wanted(self._page_rows, sum(map(len, long)), rows)
+                asked[position].fetch_size = self._page_rows
+                yield columns
+
+    def _reads(
+        self, part: int, parts: int, selected: tuple[str, ...], asked: list[Any]
+    ) -> Iterator[Any]:
+        """Yield the statements of a stretch and note them."""
+        prepared = self._prepared(selected)
+        for stretch in range(part * _STATEMENTS, (part + 1) * _STATEMENTS):
+            asked.append(prepared.bind(tokens_of(stretch, parts * _STATEMENTS)))
+            asked[-1].fetch_size = self._page_rows
+            yield asked[-1]
+
+    def _prepare(self, selected: Sequence[str]) -> Any:
+        return self._session.prepare(
+            f"SELECT {', '.join(selected)} FROM {{keyspace}}.{self._name}"
             " WHERE token(partition_id, hour) > ? AND token(partition_id, hour) <= ?"
         )
-
-    def pages(self, part: int, parts: int) -> Iterator[Columns]:
-        """Yield the columns of a page of rows of the ``part``-th of ``parts`` stretches."""
-        statement = self._read.bind(tokens_of(part, parts))
-        statement.fetch_size = _PAGE_ROWS_FIRST
-        for _, page in self._session.stream([statement]):
-            columns = list(zip(*page, strict=True))
-            texts = chain.from_iterable(filter(None, columns[each]) for each in self._texts)
-            # The stream has asked for the next page already: this is for the one after it.
-            statement.fetch_size = rows_wanted(
-                statement.fetch_size, sum(map(len, texts)), len(page)
-            )
-            yield columns
 
 
 def tokens_of(part: int, parts: int) -> tuple[int, int]:

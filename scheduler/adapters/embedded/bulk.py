@@ -5,7 +5,7 @@ deleted or begun.  It never takes the folder's lock: whoever deletes has asked w
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -95,15 +95,17 @@ class EmbeddedBulk:
             raise self._file.failure(error) from error
 
     def scan_part(
-        self, table: BulkTable, part: int, parts: int
-    ) -> Iterator[Sequence[Sequence[object]]]:
+        self, table: BulkTable, part: int, parts: int, columns: Collection[str]
+    ) -> Iterator[Mapping[str, Sequence[object]]]:
         ever = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
         owners = self._select(f"SELECT DISTINCT partition FROM {_TABLES[table].name}")
         buckets = self.list_buckets(table, [each for (each,) in owners], *ever)
         # By what a bucket is, not by its place in the list: that may change between two parts.
         mine = [b for b in buckets if (b.partition + b.hour_ms // HOUR_MS) % parts == part]
         for bucket, rows in self.scan(table, mine, *ever):
-            yield [[bucket.partition] * len(rows), *zip(*rows, strict=True)]
+            found = dict(zip(COLUMNS[table], zip(*rows, strict=True), strict=True))
+            found["partition"] = (bucket.partition,) * len(rows)
+            yield {name: found[name] for name in columns}
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         form = _TABLES[table]
