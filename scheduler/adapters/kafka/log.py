@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""
 _LEAVE_POLL_S = 0.05
+"""The callback of a revocation is served within such a poll."""
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
 
