@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import tenacity
 
-from actors.messages import AttemptTask, UpdateTask
+from actors.messages import AttemptTask, DrainTasks, UpdateTask
 from actors.model.backoff import RetryPolicy, wait_half_jittered
 from actors.model.definition import Definition, ordering_id_parts
 from actors.model.outcome import Outcome
@@ -62,6 +62,8 @@ class OwnExecutor(TaskExecutor):
     not wait behind them.  The tree's own limits still bound their number."""
     record_offset = -1
     """Offset of the record that made the task."""
+    is_draining = False
+    """Whether this node lets go of the task: its attempt waits for nobody else any more."""
 
     def prompt(self, task: StoredTask) -> HandOver | None:
         """Return the short way for a task, None where it has to be executed; never blocks."""
@@ -72,12 +74,18 @@ class OwnExecutor(TaskExecutor):
         """Take note of the task's offset, which user code has no need of."""
         match message:
             case AttemptTask(task=task):
-                self.record_offset = task.offset
+                self.record_offset, self.is_draining = task.offset, False
             case UpdateTask(task=task):
                 self.record_offset = max(self.record_offset, task.offset)
+            case DrainTasks():
+                self.is_draining = True
+                self.hurry()
             case _:
                 pass
         super().on_receive(message)
+
+    def hurry(self) -> None:
+        """Wake the attempt that runs, where it waits for somebody else; from any thread."""
 
     def offset_over(self, found: Definition | None) -> int:
         """Return the offset of a definition that is to replace ``found``: above it, always.

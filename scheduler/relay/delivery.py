@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from enum import Enum, auto
 from urllib.parse import quote_from_bytes
 
 import msgspec
@@ -27,7 +26,7 @@ from actors.ports.messages import MessageWriter
 from scheduler.awaiting import settled
 from scheduler.light_future import LightFuture
 from scheduler.own_tasks import HandOver, OwnExecutor, Surroundings
-from scheduler.relay.standing import CLAIM_KEPT_MS, Claim, DecidedHere, place_parts
+from scheduler.relay.standing import CLAIM_KEPT_MS, Claim, DecidedHere, Standing, place_parts
 
 SEND = "send"
 """The kind of ordering ids that deliveries have."""
@@ -99,14 +98,6 @@ def parked(place: str, message: Message) -> Definition:
     return Definition(parked_name(place), 0, msgspec.msgpack.encode(message))
 
 
-class _Standing(Enum):
-    """What is known of a message's claim to its id."""
-
-    CLAIMED = auto()
-    UNDECIDED = auto()
-    LOST = auto()
-
-
 _decode_delivery = msgspec.json.Decoder(Delivery).decode
 
 
@@ -134,6 +125,11 @@ class DeliverMessage(OwnExecutor):
         self._letters = letters
         self._allows = allows
         self._decided = decided
+        self._awaited_id = ""
+
+    def hurry(self) -> None:
+        """Wait for no decision: this node may be the one that cannot make it any more."""
+        self._decided.release(self._awaited_id)
 
     def prompt(self, task: StoredTask) -> HandOver | None:
         """Return what passes a message on, where nothing has to be waited for before."""
@@ -162,11 +158,11 @@ class DeliverMessage(OwnExecutor):
             # and again, would keep it from being decided.
             await self._wait_for_decision(delivery, look)
             standing, claim = await self._standing(task, delivery)
-            if standing is not _Standing.UNDECIDED:
+            if standing is not Standing.UNDECIDED or self.is_draining:
                 break
-        if standing is _Standing.UNDECIDED:
+        if standing is Standing.UNDECIDED:
             return Retry(after=self._pause())
-        if standing is _Standing.LOST:
+        if standing is Standing.LOST:
             return Drop("another message of this id waited, or this one was cancelled")
         # At a time that the claim does not know it was put by a later command.
         if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
@@ -191,10 +187,10 @@ class DeliverMessage(OwnExecutor):
             return True
         return self._decided.take(delivery.id, delivery.place, due_ms)
 
-    async def _standing(self, task: Task, delivery: Delivery) -> "tuple[_Standing, Claim | None]":
+    async def _standing(self, task: Task, delivery: Delivery) -> "tuple[Standing, Claim | None]":
         """Return whether the id is this message's, as far as is known now."""
         if self._is_known_to_have(delivery, task.key.scheduled_ms):
-            return _Standing.CLAIMED, None
+            return Standing.CLAIMED, None
         assert delivery.id is not None, "one without an id has none to claim"
         assert delivery.place is not None, "nor has one without a place"
         name = DefinitionName(DefinitionKind.RELAY, delivery.id)
@@ -203,12 +199,12 @@ class DeliverMessage(OwnExecutor):
             # Later than this the claim may have expired, which only a decided one can.
             late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
             expired = late_ms >= CLAIM_KEPT_MS
-            return (_Standing.CLAIMED if expired else _Standing.UNDECIDED), None
+            return (Standing.CLAIMED if expired else Standing.UNDECIDED), None
         claim = msgspec.json.decode(row.rule, type=Claim)
         if claim.place == delivery.place:
-            return _Standing.CLAIMED, claim
+            return Standing.CLAIMED, claim
         lost = claim.has_decided(delivery.place)
-        return (_Standing.LOST if lost else _Standing.UNDECIDED), claim
+        return (Standing.LOST if lost else Standing.UNDECIDED), claim
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
         """Wait before a look at the claim; before the first one only where it will be made here."""
@@ -219,7 +215,8 @@ class DeliverMessage(OwnExecutor):
         now_ms = self._surroundings.clock.monotonic_ms()
         here = self._decided.will_decide(partition, delivery.place, now_ms)
         if wait_s := _WAITS_S[-1 if here else min(look, len(_WAITS_S) - 1)]:
-            await self._decided.wait(delivery.id, wait_s)
+            self._awaited_id = delivery.id
+            await self._decided.wait(delivery.id, wait_s, lambda: self.is_draining)
 
     def _pause(self) -> timedelta:
         doubled = min(self.attempt + self._surroundings.looks_max - 2, 10)

@@ -5,7 +5,8 @@ Decides nothing: claims do, and deliveries ask.
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
 
 import msgspec
 
@@ -61,6 +62,17 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         return msgspec.structs.replace(self, decided=decided)
 
 
+class Standing(Enum):
+    """What is known of a message's claim to its id."""
+
+    CLAIMED = auto()
+    UNDECIDED = auto()
+    LOST = auto()
+
+
+_Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+
+
 class DecidedHere:
     """What claims this process decided, so that deliveries need not ask the store.
 
@@ -70,7 +82,7 @@ class DecidedHere:
 
     def __init__(self) -> None:
         self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self._awaited: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
+        self._awaited: defaultdict[str, list[_Waiter]] = defaultdict(list)
         self._active_ms: dict[int, float] = {}
         self._reached: dict[tuple[int, str], int] = {}
         """By partition of the claims and of the in-topic: the last offset decided here."""
@@ -82,7 +94,7 @@ class DecidedHere:
             self._claimed[message_id] = (claim.place, claim.times_ms[-1])
         if len(self._claimed) > DECIDED_MAX:
             self._claimed.popitem(last=False)
-        for noted in self._awaited.pop(message_id, ()):
+        for _, noted in self._awaited.pop(message_id, ()):
             noted.set()
 
     def note_decided(self, partition: int, places: Iterable[str], now_ms: float) -> None:
@@ -103,24 +115,36 @@ class DecidedHere:
         active = now_ms - self._active_ms.get(partition, -ACTIVE_MS) < ACTIVE_MS
         return active and offset > self._reached.get((partition, source), offset)
 
-    async def wait(self, message_id: str, timeout_s: float) -> None:
+    async def wait(
+        self, message_id: str, timeout_s: float, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
         """Wait until something is noted of an id here, on the event loop that notes it.
 
-        Not at all where something was, since this was last asked.
+        Not at all where something was, since this was last asked, or where it ``is_over``; when
+        that becomes true, ``release`` has to be called.
         """
         if message_id in self._claimed:
             return
-        noted = asyncio.Event()
-        self._awaited[message_id].append(noted)
+        waiter = asyncio.get_running_loop(), asyncio.Event()
+        self._awaited[message_id].append(waiter)
         try:
-            async with asyncio.timeout(timeout_s):
-                await noted.wait()
+            # Asked only now, so that whoever ends it from here on finds this waiter.
+            if not is_over():
+                async with asyncio.timeout(timeout_s):
+                    await waiter[1].wait()
         except TimeoutError:
+            pass
+        finally:
             waiting = self._awaited.get(message_id, [])
-            if noted in waiting:
-                waiting.remove(noted)
+            if waiter in waiting:
+                waiting.remove(waiter)
             if not waiting:
                 self._awaited.pop(message_id, None)
+
+    def release(self, message_id: str) -> None:
+        """Let those who wait for an id look whether it is over; from any thread."""
+        for loop, noted in tuple(self._awaited.get(message_id, ())):
+            loop.call_soon_threadsafe(noted.set)
 
     def take(self, message_id: str, place: str, due_ms: int) -> bool:
         """Return whether the id is known to be this message's, due then; and forget it."""
