@@ -1,5 +1,6 @@
 """What every ``BulkStore`` must do, beside the three stores of the same installation."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -153,6 +154,7 @@ class BulkSuite:
         closed = [
             Completion(keys[0], CompletionResult.MOVED, 9, 2, None, 8, 77, True),
             Completion(keys[1], CompletionResult.SUCCESS, -5, 2, -7, 8, reason="why"),
+            Completion(keys[2], CompletionResult.SUCCESS, 3, 1, 4, 8),
         ]
         done(ports.stores.status.insert_completions(10, closed, write_time(5)))
         tried = [
@@ -161,23 +163,25 @@ class BulkSuite:
         ]
         done(ports.stores.status.insert_attempts(10, tried, write_time(6)))
 
-        def found(table: BulkTable, *names: str) -> list[tuple[object, ...]]:
+        def found(table: BulkTable, *names: str) -> Counter[tuple[object, ...]]:
             pages = ports.bulk.scan_part(table, 0, 1, ("partition", *names))
             rows = [row for page in pages for row in zip(*page.values(), strict=True)]
-            return sorted((row[1:] for row in rows if row[0] == 10), key=repr)
+            return Counter(row[1:] for row in rows if row[0] == 10)
 
-        assert found(BulkTable.TASKS, "ordering_id", "scheduled_ms", "write_time") == sorted(
-            ((key.ordering_id, key.scheduled_ms, write_time(1)) for key in keys), key=repr
+        assert found(BulkTable.TASKS, "ordering_id", "scheduled_ms", "write_time") == Counter(
+            (key.ordering_id, key.scheduled_ms, write_time(1)) for key in keys
         )
-        assert found(BulkTable.STATUSES, "for_good") == [(False,), (True,)]
-        assert found(BulkTable.STATUSES, "reason", "started_ms", "log_offset", "moved_to_ms") == [
-            ("why", -7, -5, None),
-            (None, None, 9, 77),
-        ]
-        assert found(BulkTable.ATTEMPTS, "finished_ms", "next_attempt_ms", "suspect") == [
-            (6, -9, True),
-            (None, None, False),
-        ]
+        assert found(BulkTable.STATUSES, "for_good") == {(False,): 2, (True,): 1}
+        columns = ("reason", "started_ms", "log_offset", "moved_to_ms")
+        assert found(BulkTable.STATUSES, *columns) == Counter(
+            [("why", -7, -5, None), (None, 4, 3, None), (None, None, 9, 77)]
+        )
+        bucket = Bucket(10, HOUR_START_MS)
+        (plain,) = (row for _, row in rows_of(ports, BulkTable.STATUSES, [bucket], *EVER))
+        assert plain[3:] == ("success", 3, 1, 4, 8, None, False, None, write_time(5))
+        assert found(BulkTable.ATTEMPTS, "finished_ms", "next_attempt_ms", "suspect") == Counter(
+            [(6, -9, True), (None, None, False)]
+        )
 
     def test_a_deleted_row_is_the_one_that_was_read(self, ports: BulkPorts) -> None:
         """What was written anew since then stays, and so does everything else."""

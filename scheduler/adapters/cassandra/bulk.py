@@ -254,7 +254,7 @@ def _unfolded(details: Sequence[str | None]) -> dict[str, Sequence[object]]:
 
 def _unfold(text: str | None) -> tuple[int | None, bool, str | None]:
     """Return when the task was moved to, whether for good, and the reason given."""
-    if text is None:
+    if not text:
         return None, False, None
     detail = msgspec.json.decode(text)
     return detail.get("moved_to_ms"), detail.get("for_good", False), detail.get("reason")
