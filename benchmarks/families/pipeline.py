@@ -139,6 +139,7 @@ def _loaded(bench: Bench, master: str, rows: int) -> float:
 def _bare(bench: Bench, rows: int) -> float:
     with bench.servers.installation("bare") as settings:
         spec = {"settings": settings.model_dump(mode="json"), "rows": rows}
+        spec["days"] = [_WARM_DAYS, _DAYS]
         with Program("benchmarks.limits.bare_batches", spec, bench.folder) as program:
             program.expect("ready", RUN_S)
             return rows / float(_ask(program, "go")["seconds"])

@@ -23,8 +23,6 @@ _IN_FLIGHT = 16
 _IDS = 10_000
 _HOURS = 48
 _DAY_MS = 86_400_000
-_DAYS = 1
-_WARM_DAYS = 30
 _WRITE_TIME = 1
 
 Row = tuple[int, int, int, str, str, str, int, int]
@@ -35,7 +33,7 @@ def main() -> None:
     spec = told()
     settings = Settings(**spec["settings"])
     rows, partitions = int(spec["rows"]), settings.topic.partitions
-    warming, buckets = (_rows(rows, partitions, days) for days in (_WARM_DAYS, _DAYS))
+    warming, buckets = (_rows(rows, partitions, days) for days in spec["days"])
     connection = open_connection(settings.cassandra)
     insert = connection.session.prepare(
         f"INSERT INTO {settings.cassandra.keyspace}.task_schedule (partition_id, hour,"

@@ -58,7 +58,7 @@ _OUR_OWN = {
     # The one name a user chooses: Settings accept letters, digits and underscores alone.
     *("keyspace", "self._settings.keyspace"),
     # What the bulk adapters look up by table, which is one of three.
-    *("name", "where", "order", "_NAMES[table]", "_SELECTED[table]", "_TABLES[table].name"),
+    *("name", "where", "order", "_NAMES[table]", "_selected_in_rows(table)", "_TABLES[table].name"),
     *("form.name", "form.selected", "self._name", "', '.join(selected)"),
     # Datacenters' names, in quotes and with quotes doubled, each known to the cluster.
     "replicas",

@@ -14,8 +14,7 @@ from cassandra.query import BatchStatement, BatchType
 
 from actors.model.bucket import hour_of, hours_between
 from actors.model.ownership import Claim
-from actors.ports.bulk import Bucket, BulkRow, BulkTable
-from scheduler.adapters.cassandra.keys import KEY_COLUMNS
+from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 from scheduler.adapters.cassandra.ownership import (
     PARTITION_COUNT,
     WATERMARK_COLUMNS,
@@ -32,18 +31,6 @@ _NAMES = {
     BulkTable.STATUSES: "task_status",
     BulkTable.ATTEMPTS: "attempt_history",
 }
-_SELECTED = {
-    BulkTable.TASKS: "data, log_offset, WRITETIME(data)",
-    BulkTable.STATUSES: (
-        "result, log_offset, attempts, toUnixTimestamp(started), toUnixTimestamp(finished),"
-        " detail, WRITETIME(result)"
-    ),
-    BulkTable.ATTEMPTS: (
-        "attempt, result, toUnixTimestamp(started), toUnixTimestamp(finished),"
-        " toUnixTimestamp(next_attempt), used, suspect, error_class, error_message,"
-        " error_stack, fence, WRITETIME(result)"
-    ),
-}
 _STORED_AS = {
     "partition": "partition_id",
     "scheduled_ms": "scheduled_time",
@@ -54,7 +41,7 @@ _STORED_AS = {
     "for_good": "detail",
     "reason": "detail",
 }
-"""What to select for a column, where that has another name, but for its write time."""
+"""What is selected for a column, where that has another name, but for its write time."""
 _WRITTEN_WITH = {
     BulkTable.TASKS: "WRITETIME(data)",
     BulkTable.STATUSES: "WRITETIME(result)",
@@ -93,7 +80,7 @@ class CassandraBulk:
         self._ownership = CassandraOwnershipStore(session, retention_ms=retention_ms)
         self._scans = {
             table: session.prepare(
-                f"SELECT {KEY_COLUMNS}, {_SELECTED[table]} FROM {{keyspace}}.{name}"
+                f"SELECT {_selected_in_rows(table)} FROM {{keyspace}}.{name}"
                 " WHERE partition_id = ? AND hour IN ? AND scheduled_time >= ?"
                 " AND scheduled_time < ?"
             )
@@ -164,8 +151,7 @@ class CassandraBulk:
     def scan_part(
         self, table: BulkTable, part: int, parts: int, columns: Collection[str]
     ) -> Iterator[Mapping[str, Sequence[object]]]:
-        own = {"write_time": _WRITTEN_WITH[table]}
-        stored_as = {name: own.get(name) or _STORED_AS.get(name, name) for name in columns}
+        stored_as = _stored_as(table, columns)
         selected = tuple(dict.fromkeys(stored_as.values()))
         for page in self._whole[table].pages(part, parts, selected):
             found = dict(zip(selected, page, strict=True))
@@ -236,6 +222,22 @@ class Runs:
         """Take note of a page: rows of so many buckets."""
         fitting = _RUN_PAGES * _PAGE_ROWS * buckets // max(rows, 1)
         self._size = max(1, min(_RUN_BUCKETS_MAX, fitting, 2 * self._size))
+
+
+def _selected_in_rows(table: BulkTable) -> str:
+    """Return what a row of a bucket is made of, times as numbers; ``detail`` is unfolded later."""
+    stored_as = _stored_as(table, COLUMNS[table])
+    times = {stored for name, stored in stored_as.items() if name.endswith("_ms")} - {"detail"}
+    return ", ".join(
+        f"toUnixTimestamp({each})" if each in times else each
+        for each in dict.fromkeys(stored_as.values())
+    )
+
+
+def _stored_as(table: BulkTable, columns: Collection[str]) -> dict[str, str]:
+    """Return what is selected for each of these columns."""
+    names = {**_STORED_AS, "write_time": _WRITTEN_WITH[table]}
+    return {name: names.get(name, name) for name in columns}
 
 
 def _follows(first: Bucket, second: Bucket) -> bool:

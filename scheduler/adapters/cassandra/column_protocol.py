@@ -1,4 +1,4 @@
-"""Decodes an answer of many rows into columns, at half of what tuples cost.
+"""Decodes an answer of many rows into columns, which costs much less than tuples do.
 
 Numbers are copied into arrays as they stand in the answer, and only texts become Python objects:
 the driver's parser into NumPy arrays.  Where the driver was built without it, rows come as tuples
