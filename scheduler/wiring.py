@@ -23,6 +23,10 @@ from scheduler.settings import Settings
 
 logger = logging.getLogger("hourhand.wiring")
 
+_GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
+"""Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
+each costs the broker as much as the message does."""
+
 
 def open_clock() -> Clock:
     """Return the machine's clocks."""
@@ -134,7 +138,11 @@ def relay_log_settings(settings: Settings) -> Settings:
     relay = settings.relay
     topic = settings.topic.model_copy(update={"name": relay.in_topic})
     group = settings.group.model_copy(update={"id": relay.group_id})
-    return settings.model_copy(update={"log": "kafka", "topic": topic, "group": group})
+    chosen = {**_GATHERED, **settings.kafka.consumer_properties}
+    kafka = settings.kafka.model_copy(update={"consumer_properties": chosen})
+    return settings.model_copy(
+        update={"log": "kafka", "topic": topic, "group": group, "kafka": kafka}
+    )
 
 
 @opens_drivers
