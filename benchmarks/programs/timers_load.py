@@ -2,12 +2,14 @@
 
 ``create`` makes far timers as fast as they are acknowledged.  ``pops`` makes timers that pop at a
 steady rate and notes when each callback comes: lateness is that less start and intervals, the
-start being what the service itself tells of the timer.  HTTP is written by hand here: a client
-library would be busier than what is measured.
+start being what the service itself tells of the timer.  It is judged from when all of them are
+made, as making them is another measure's business.  HTTP is written by hand here: a client library
+would be busier than what is measured.
 """
 
 import asyncio
 import json
+import math
 from typing import Any
 
 from actors.model.instant import parse_instant
@@ -126,13 +128,14 @@ async def _create(connections: list[Connection], uri: str, count: int) -> None:
 
 
 async def _pop(connections: list[Connection], sink: Sink, uri: str, spec: dict[str, Any]) -> None:
-    timers, times = spec["rate"] * _INTERVAL_S, max(1, int(spec["seconds"] / _INTERVAL_S))
+    timers, seconds = spec["rate"] * _INTERVAL_S, spec["seconds"]
+    # They are made in as much time as is judged then, and go on for an interval longer.
+    times = math.ceil(2 * seconds / _INTERVAL_S) + 1
     starts_ms: dict[int, int] = {}
     began_s = wall_s()
 
     async def make(number: int) -> None:
-        # Spread over an interval, so that pops come at a steady rate.
-        await asyncio.sleep(max(0.0, began_s + number / spec["rate"] - wall_s()))
+        await asyncio.sleep(max(0.0, began_s + number * seconds / timers - wall_s()))
         connection = connections[number % len(connections)]
         async with locks[number % len(connections)]:
             body = _timer(uri, number, _INTERVAL_S, times * _INTERVAL_S)
@@ -146,27 +149,33 @@ async def _pop(connections: list[Connection], sink: Sink, uri: str, spec: dict[s
 
     locks = [asyncio.Lock() for _ in connections]
     await asyncio.gather(*map(make, range(timers)))
+    made_ms = wall_s() * 1000
     wanted, last_s = timers * times, wall_s()
     reached = -1
     while len(sink.distinct) < wanted and wall_s() < last_s + _IDLE_S:
         if len(sink.distinct) != reached:
             reached, last_s = len(sink.distinct), wall_s()
         await asyncio.sleep(0.1)
-    tell("done", **_counted(sink, starts_ms, wanted))
+    tell("done", **_counted(sink, starts_ms, wanted, (made_ms, made_ms + seconds * 1000)))
 
 
-def _counted(sink: Sink, starts_ms: dict[int, int], wanted: int) -> dict[str, Any]:
-    late_ms = sorted(
-        came_s * 1000 - starts_ms[timer] - number * _INTERVAL_S * 1000
+def _counted(
+    sink: Sink, starts_ms: dict[int, int], wanted: int, judged_ms: tuple[float, float]
+) -> dict[str, Any]:
+    """Return what came, and how late of it what was due between two times."""
+    due_and_late_ms = [
+        (due_ms, came_s * 1000 - due_ms)
         for timer, number, came_s in sink.pops
-    )
-    times_s = [came_s for _, _, came_s in sink.pops]
+        for due_ms in [starts_ms[timer] + number * _INTERVAL_S * 1000]
+    ]
+    first_ms, last_ms = judged_ms
+    late_ms = sorted(late for due, late in due_and_late_ms if first_ms <= due < last_ms)
     return {
         "pops": wanted,
         "missing": wanted - len(sink.distinct),
         "doubled": len(sink.pops) - len(sink.distinct),
-        "early": sum(each < 0 for each in late_ms),
-        "seconds": max(times_s) - min(times_s),
+        "early": sum(late < 0 for _, late in due_and_late_ms),
+        "per_s": len(late_ms) * 1000 / (last_ms - first_ms),
         **{name: quantile(late_ms, share) for name, share in _SHARES.items()},
     }
 
