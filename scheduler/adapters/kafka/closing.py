@@ -1,4 +1,4 @@
-"""Ends a call of the driver that may never return: a member whose brokers are gone waits in its
+"""Ends a call of the driver that may never return: a client whose brokers are gone waits in its
 ``close`` for an answer that nobody will send.
 
 Decides how long is long enough; never how a client is closed.
@@ -17,7 +17,7 @@ def close_within(close: Callable[[], object], timeout_s: float) -> bool:
     """Call ``close`` on a thread of its own and wait for it; return whether it came to an end.
 
     Raises what it raises.  What does not end is left behind on a daemon thread, which the end
-    of the process takes along; the group learns of it when the session has expired.
+    of the process takes along; of a member the group learns when its session has expired.
     """
     closed: Future[None] = Future()
 
@@ -34,7 +34,7 @@ def close_within(close: Callable[[], object], timeout_s: float) -> bool:
         closed.result(timeout_s)
     except FutureTimeoutError:
         logger.warning(
-            "the Kafka driver did not let go of the group within %g s and is left behind: are the"
+            "a client of the Kafka driver did not close within %g s and is left behind: are the"
             " brokers gone?",
             timeout_s,
         )

@@ -81,3 +81,14 @@ def test_events_have_a_topic_of_their_own() -> None:
     for name in ("hourhand", "hourhand-dead-letter", "hourhand-relay-in"):
         with pytest.raises(SettingsInvalid, match="give the events a topic of their own"):
             Settings(events={"topic": name})
+
+
+def test_the_in_topic_is_fetched_in_batches_unless_told_otherwise() -> None:
+    """A fetch for each message costs the broker as much as the message; the user's word counts."""
+    chosen = {"fetch.wait.max.ms": "7"}
+    settings = Settings(log="kafka", kafka={"consumer_properties": chosen})
+
+    read = wiring.relay_log_settings(settings).kafka.consumer_properties
+
+    assert read == {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "7"}
+    assert settings.kafka.consumer_properties == chosen
