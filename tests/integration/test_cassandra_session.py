@@ -25,6 +25,7 @@ from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.servers.cassandra import CassandraServer
 from tests.servers.process import free_ports
+from tests.servers.running import running
 
 pytestmark = pytest.mark.integration
 
@@ -219,3 +220,25 @@ def test_many_decades_of_hours_are_deleted_where_they_hold_rows(patient_stores: 
     done(patient_stores.schedule.delete_tasks(5, 0, end_ms, 2))
     keys = [old.key, new.key, kept.key]
     assert set(done(patient_stores.schedule.find_tasks(5, keys))) == {kept.key}
+
+
+@pytest.fixture
+def modern_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
+    """A node that speaks the newest version of its protocol and no other."""
+    yield from running(
+        lambda: CassandraServer(
+            tmp_path_factory.mktemp("modern-cassandra"),
+            configuration={"native_transport_allow_older_protocols": False},
+        )
+    )
+
+
+@pytest.mark.slow
+def test_a_node_that_refuses_the_protocol_says_what_to_set(modern_server: CassandraServer) -> None:
+    """Cassandra itself only says which versions it rejects."""
+    asked = CassandraSettings(
+        contact_points=tuple(modern_server.addresses), port=modern_server.port
+    )
+
+    with pytest.raises(StoreUnavailable, match="native_transport_allow_older_protocols to true"):
+        open_connection(asked)

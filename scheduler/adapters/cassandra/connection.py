@@ -40,6 +40,12 @@ _RECONNECT_MAX_S = 5.0
 """Pause between two tries to reach a server that is down; left to itself, the driver would come
 to wait for ten minutes, and so would every task after a longer outage."""
 
+_PROTOCOL_VERSION = ProtocolVersion.V4
+"""Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python: a
+request costs this process a sixth more and the server about as much (`make bench
+BENCH_ONLY=drain_cluster` with either).  TLS protects frames better; 5 brings nothing else that
+is needed."""
+
 
 class Connection(NamedTuple):
     """The driver's two halves: the cluster owns threads and sockets, the session talks."""
@@ -115,8 +121,7 @@ def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
         ssl_context=_tls_context(settings),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         reconnection_policy=ExponentialReconnectionPolicy(_RECONNECT_FIRST_S, _RECONNECT_MAX_S),
-        # Spoken by Cassandra 4.0 and newer; finding it out costs two refused connections.
-        protocol_version=ProtocolVersion.V5,
+        protocol_version=_PROTOCOL_VERSION,
         connect_timeout=timeout_s,
         control_connection_timeout=timeout_s,
     )
@@ -165,6 +170,12 @@ def _unreachable(settings: CassandraSettings, error: BaseException) -> str:
         return (
             f"Cassandra at {asked} refuses user {settings.username!r} ({reason}): check"
             " cassandra.username and its password"
+        )
+    if any("Rejecting Protocol Version" in str(each) for each in causes):
+        return (
+            f"Cassandra at {asked} does not speak version {_PROTOCOL_VERSION} of its protocol"
+            f" ({reason}): set native_transport_allow_older_protocols to true in its"
+            " cassandra.yaml"
         )
     # The driver makes a plain OSError of the one that says what is wrong with a certificate.
     if any(isinstance(each, OSError) and "_ssl.c" in str(each) for each in causes):
