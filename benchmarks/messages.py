@@ -14,6 +14,8 @@ from scheduler import Settings
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 P999_MS_MAX = 50.0
+SETTLE_S = 1
+"""How late messages of the first second are is not judged: topics are new to broker and node."""
 KEYS = 10_000
 _COUNTED = ("missing", "early", "doubled")
 _HEAD = struct.Struct(">qq")

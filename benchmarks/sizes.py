@@ -4,7 +4,7 @@ The quick version ends within about twenty minutes; what it leaves out, or does 
 written here and nowhere else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,18 @@ class Sizes:
     """Audited, to see what the driver holds."""
     relay_s: float
     """How long messages come."""
+    relay_warming_s: float
+    """How long they come before, where a server has to be warm."""
     relay_rates: tuple[int, ...]
     timer_creations: int
     timer_pops_s: float
     """How long timers pop."""
     timer_pops_per_s: int
     timers_pending: int
+
+    def warming(self) -> "Sizes":
+        """Return the sizes of a run that only makes servers warm."""
+        return replace(self, relay_s=self.relay_warming_s)
 
 
 QUICK = Sizes(
@@ -75,6 +81,7 @@ QUICK = Sizes(
     pipeline_rows=200_000,
     pipeline_memory_rows=(100_000, 1_000_000),
     relay_s=10.0,
+    relay_warming_s=120.0,
     relay_rates=(1_000, 2_000, 4_000, 8_000),
     timer_creations=6_000,
     timer_pops_s=10.0,
@@ -107,6 +114,7 @@ FULL = Sizes(
     pipeline_rows=1_000_000,
     pipeline_memory_rows=(100_000, 10_000_000),
     relay_s=60.0,
+    relay_warming_s=120.0,
     relay_rates=(1_000, 2_000, 4_000, 8_000),
     timer_creations=20_000,
     timer_pops_s=60.0,
@@ -139,6 +147,7 @@ SMOKE = Sizes(
     pipeline_rows=5_000,
     pipeline_memory_rows=(5_000, 20_000),
     relay_s=2.0,
+    relay_warming_s=2.0,
     relay_rates=(200,),
     timer_creations=100,
     timer_pops_s=2.0,

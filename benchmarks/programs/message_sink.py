@@ -6,13 +6,13 @@ here: a transaction's messages are appended long before anybody may read them.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from benchmarks.figures import quantile
-from benchmarks.messages import SHARES, number_and_deadline
+from benchmarks.messages import SETTLE_S, SHARES, number_and_deadline
 from benchmarks.program import tell, told
 from benchmarks.records import wall_s
 from scheduler import Settings
@@ -47,7 +47,8 @@ def main() -> None:
     tell("ready")
     batch, appeared_ms = _CLOCKS[spec["clock"]]
     seen: Counter[int] = Counter()
-    late_ms: list[float] = []
+    late_ms: dict[bool, list[float]] = {True: [], False: []}
+    first_judged = spec["rate"] * SETTLE_S
     ends_s = time.monotonic() + _FIRST_S
     while time.monotonic() < ends_s:
         for message in consumer.consume(batch, _READ_S):
@@ -55,10 +56,10 @@ def main() -> None:
                 raise RuntimeError(f"the out-topic cannot be read: {message.error()}")
             number, due_ms = number_and_deadline(message.value())
             seen[number] += 1
-            late_ms.append(appeared_ms(message) - due_ms)
+            late_ms[number >= first_judged].append(appeared_ms(message) - due_ms)
             ends_s = time.monotonic() + (_AFTER_S if len(seen) == spec["count"] else _IDLE_S)
     consumer.close()
-    tell("done", **_counted(spec["count"], seen, sorted(late_ms)))
+    tell("done", **_counted(spec["count"], seen, late_ms))
 
 
 def _appended_ms(message: Any) -> float:
@@ -82,14 +83,18 @@ _FETCHED: dict[str, dict[str, Any]] = {
 """Where the broker's stamp is what counts, its time is left to what is measured."""
 
 
-def _counted(count: int, seen: Counter[int], late_ms: list[float]) -> dict[str, Any]:
+def _counted(
+    count: int, seen: Counter[int], late_ms: Mapping[bool, Sequence[float]]
+) -> dict[str, Any]:
+    """``late_ms`` is by whether it is judged how late a message was."""
+    judged_ms = sorted(late_ms[True])
     return {
         "sent": count,
         "missing": count - len(seen),
-        "early": sum(each < 0 for each in late_ms),
+        "early": sum(each < 0 for each in (*late_ms[True], *late_ms[False])),
         "doubled": seen.total() - len(seen),
-        **{name: quantile(late_ms, share) for name, share in SHARES.items()},
-        "curve": [(share, quantile(late_ms, share)) for share in _CURVE],
+        **{name: quantile(judged_ms, share) for name, share in SHARES.items()},
+        "curve": [(share, quantile(judged_ms, share)) for share in _CURVE],
     }
 
 
