@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
-from scheduler.adapters.kafka.closing import close_within
+from scheduler.adapters.kafka.closing import close_client, close_within
 from scheduler.adapters.kafka.commits import OffsetCommits
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -36,8 +36,6 @@ _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""
 _LEAVE_POLL_S = 0.05
 """The callback of a revocation is served within such a poll."""
-_POSITIONS_CLOSE_S = 5.0
-"""Above what an answer under way is waited for."""
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
 
@@ -130,8 +128,7 @@ class KafkaLog:
             # A last revocation may have to be drained, and then the broker is told.
             close_within(self._leave, deadline_s + _REVOKE_MARGIN_S + _LEAVE_S)
         finally:
-            # It is no member, and its driver has been seen to wait for its brokers all the same.
-            close_within(self._positions.close, _POSITIONS_CLOSE_S)
+            close_client(self._positions)
             self._lease.end()
 
     def _leave(self) -> None:

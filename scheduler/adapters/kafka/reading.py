@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
+from scheduler.adapters.kafka.closing import close_client
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -68,7 +69,7 @@ class KafkaTopicReader:
 
     def close(self) -> None:
         """Let go of connections."""
-        self._consumer.close()
+        close_client(self._consumer)
 
     def _taken(self, messages: Sequence[Any], start: int, end: int) -> tuple[list[LogRecord], int]:
         """Return the records that were asked for, and the next offset to expect."""

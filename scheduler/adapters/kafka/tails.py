@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors.model.errors import LogUnavailable
+from scheduler.adapters.kafka.closing import close_client
 from scheduler.adapters.kafka.connection import (
     LastError,
     bounds_of,
@@ -59,7 +60,7 @@ class TailReader:
 
     def close(self) -> None:
         """Let go of connections."""
-        self._consumer.close()
+        close_client(self._consumer)
 
     def _last_between(self, partition: int, start: int, end: int) -> bytes | None:
         self._consumer.assign([TopicPartition(self._topic, partition, start)])

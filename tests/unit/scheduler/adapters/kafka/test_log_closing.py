@@ -7,14 +7,17 @@ import pytest
 
 from scheduler import Settings
 from scheduler.adapters.clock import SystemClock
+from scheduler.adapters.kafka import closing as kafka_closing
 from scheduler.adapters.kafka import log as kafka_log
+from scheduler.adapters.kafka.reading import KafkaTopicReader
+from scheduler.adapters.kafka.tails import TailReader
 
 
 def test_a_driver_that_never_closes_keeps_no_log_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What asks for positions may wait for brokers that are gone; the log is closed without."""
-    monkeypatch.setattr(kafka_log, "_POSITIONS_CLOSE_S", 0.01)
+    monkeypatch.setattr(kafka_closing, "CLIENT_CLOSE_S", 0.01)
     settings = Settings(log="kafka", kafka={"bootstrap_servers": "127.0.0.1:1"})
     log = kafka_log.KafkaLog(settings, SystemClock())
     released = threading.Event()
@@ -36,3 +39,36 @@ def test_a_driver_that_never_closes_keeps_no_log_open(
     released.set()
 
     assert ended and "left behind" in caplog.text
+
+
+@pytest.mark.parametrize("reader_type", [TailReader, KafkaTopicReader])
+def test_a_reader_whose_driver_never_closes_is_closed_all_the_same(
+    reader_type: type[TailReader | KafkaTopicReader],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What reads markers, layouts or dead letters may wait for brokers that are gone, too."""
+    monkeypatch.setattr(kafka_closing, "CLIENT_CLOSE_S", 0.01)
+    settings = Settings(log="kafka", kafka={"bootstrap_servers": "127.0.0.1:1"})
+    reader = reader_type(settings, "hourhand")
+    driver, released = reader._consumer, threading.Event()
+    monkeypatch.setattr(reader, "_consumer", _NeverCloses(released))
+    with caplog.at_level(logging.WARNING):
+        closed = threading.Thread(target=reader.close, daemon=True)
+        closed.start()
+        closed.join(5.0)
+        ended = not closed.is_alive()
+    released.set()
+    driver.close()
+
+    assert ended and "left behind" in caplog.text
+
+
+class _NeverCloses:
+    """A driver that waits until it is told otherwise."""
+
+    def __init__(self, released: threading.Event) -> None:
+        self._released = released
+
+    def close(self) -> None:
+        self._released.wait(60.0)
