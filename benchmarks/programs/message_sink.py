@@ -6,7 +6,7 @@ here: a transaction's messages are appended long before anybody may read them.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -47,7 +47,7 @@ def main() -> None:
     tell("ready")
     batch, appeared_ms = _CLOCKS[spec["clock"]]
     seen: Counter[int] = Counter()
-    late_ms: dict[bool, list[float]] = {True: [], False: []}
+    late_ms: list[tuple[int, float]] = []
     first_judged = spec["rate"] * SETTLE_S
     ends_s = time.monotonic() + _FIRST_S
     while time.monotonic() < ends_s:
@@ -56,10 +56,10 @@ def main() -> None:
                 raise RuntimeError(f"the out-topic cannot be read: {message.error()}")
             number, due_ms = number_and_deadline(message.value())
             seen[number] += 1
-            late_ms[number >= first_judged].append(appeared_ms(message) - due_ms)
+            late_ms.append((number, appeared_ms(message) - due_ms))
             ends_s = time.monotonic() + (_AFTER_S if len(seen) == spec["count"] else _IDLE_S)
     consumer.close()
-    tell("done", **_counted(spec["count"], seen, late_ms))
+    tell("done", **_counted(spec["count"], seen, late_ms, first_judged))
 
 
 def _appended_ms(message: Any) -> float:
@@ -84,14 +84,14 @@ _FETCHED: dict[str, dict[str, Any]] = {
 
 
 def _counted(
-    count: int, seen: Counter[int], late_ms: Mapping[bool, Sequence[float]]
+    count: int, seen: Counter[int], late_ms: Sequence[tuple[int, float]], first_judged: int
 ) -> dict[str, Any]:
-    """``late_ms`` is by whether it is judged how late a message was."""
-    judged_ms = sorted(late_ms[True])
+    """Return what appeared, and how late the messages from ``first_judged`` on were."""
+    judged_ms = sorted(late for number, late in late_ms if number >= first_judged)
     return {
         "sent": count,
         "missing": count - len(seen),
-        "early": sum(each < 0 for each in (*late_ms[True], *late_ms[False])),
+        "early": sum(late < 0 for _, late in late_ms),
         "doubled": seen.total() - len(seen),
         **{name: quantile(judged_ms, share) for name, share in SHARES.items()},
         "curve": [(share, quantile(judged_ms, share)) for share in _CURVE],

@@ -41,10 +41,8 @@ _RECONNECT_MAX_S = 5.0
 to wait for ten minutes, and so would every task after a longer outage."""
 
 _PROTOCOL_VERSION = ProtocolVersion.V4
-"""Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python: a
-request costs this process a sixth more and the server about as much (`make bench
-BENCH_ONLY=drain_cluster` with either).  TLS protects frames better; 5 brings nothing else that
-is needed."""
+"""Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python and
+the server pays for, too.  TLS protects frames better; 5 brings nothing else that is needed."""
 
 
 class Connection(NamedTuple):

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from actors.model.codec import LogRecord
 from actors.ports.transfer import Span
+from scheduler.adapters.kafka.closing import close_client
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -71,7 +72,7 @@ class KafkaTail:
             what = f"asking for the offsets of group {self._settings.group.id!r}"
             raise translated(error.args[0], self._settings, self._last_error, what) from error
         finally:
-            asking.close()
+            close_client(asking)
         return {each.partition: each.offset if each.offset >= 0 else None for each in answers}
 
     def _properties(self) -> dict[str, Any]:
