@@ -222,6 +222,19 @@ def test_many_decades_of_hours_are_deleted_where_they_hold_rows(patient_stores: 
     assert set(done(patient_stores.schedule.find_tasks(5, keys))) == {kept.key}
 
 
+def test_no_piece_of_a_request_waits_for_an_acknowledgement(settings: Settings) -> None:
+    """The driver cuts requests, and a server puts off acknowledging a piece for 40 ms."""
+    connection = open_connection(settings.cassandra)
+    with closing(CassandraSession(connection, settings.cassandra)):
+        pools = connection.session.get_pools()
+        opened = [each for pool in pools for each in pool.get_connections()]
+        options = [
+            each._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in opened
+        ]
+    assert options
+    assert all(options)
+
+
 @pytest.fixture
 def modern_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
     """A node that speaks the newest version of its protocol and no other."""

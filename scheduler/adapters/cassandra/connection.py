@@ -5,6 +5,7 @@ which consistency everything runs.  It never creates or changes anything, and a 
 never gets into a message.
 """
 
+import socket
 import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,11 @@ _RECONNECT_FIRST_S = 0.5
 _RECONNECT_MAX_S = 5.0
 """Pause between two tries to reach a server that is down; left to itself, the driver would come
 to wait for ten minutes, and so would every task after a longer outage."""
+
+_AT_ONCE = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+"""The driver sends a request in pieces of 4 KiB.  Without this option the last piece waits until
+the server has acknowledged the one before, which a server that has nothing to answer yet puts off
+for 40 ms; everything else on the connection waits behind it."""
 
 _PROTOCOL_VERSION = ProtocolVersion.V4
 """Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python and
@@ -120,6 +126,7 @@ def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         reconnection_policy=ExponentialReconnectionPolicy(_RECONNECT_FIRST_S, _RECONNECT_MAX_S),
         protocol_version=_PROTOCOL_VERSION,
+        sockopts=_AT_ONCE,
         connect_timeout=timeout_s,
         control_connection_timeout=timeout_s,
     )
