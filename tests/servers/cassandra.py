@@ -19,6 +19,7 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 
 from tests.servers.maven import class_path, fetch_jars, require_tool
 from tests.servers.process import (
+    CALM_TIMERS,
     SHORT_LIVED,
     ServerProcess,
     accepts_connections,
@@ -33,19 +34,6 @@ _CONNECT_TIMEOUT_S = 5.0
 _STATE_FILE = "cassandra.json"
 # Much memory for what is new: a collection stops a node for as long as others keep the cores busy.
 _SHORT_LIVED = (*SHORT_LIVED, "-Xmn640m")
-
-_TIMER_SLACK_NS = 1_000_000
-_CALM_TIMERS = (
-    "/bin/sh",
-    "-c",
-    'echo "$0" 2> /dev/null > /proc/self/timerslack_ns; exec "$@"',
-    str(_TIMER_SLACK_NS),
-)
-"""Runs a command whose sleeps may last so much longer, where the system is Linux.
-
-Idle workers of Cassandra look for work, and sleep some microseconds in between: thousands of
-wake-ups a second for each node, which takes a quarter of a core where all share two.
-"""
 
 _EXPORTS = (
     "java.base/java.lang.ref",
@@ -236,7 +224,7 @@ class CassandraServer:
         if number > 1:
             gossip = ["-Dcassandra.ring_delay_ms=3000"]
         return [
-            *_CALM_TIMERS,
+            *CALM_TIMERS,
             require_tool("java"),
             "-Xms1g",
             "-Xmx1g",
