@@ -1,10 +1,12 @@
-"""kafka_only: how late messages appear that wait in Kafka alone.
+"""kafka_only, kafka_relay: how late messages appear that wait in Kafka alone.
 
-They come at a steady rate by ``send_later``, each due 0.05 to 1 s later; one node passes them on.
-Lateness is the time at which a reader of committed records has a message less the time it was due,
-on one clock.  What is missing, early or there twice is counted and told.
+They come at a steady rate; one node passes them on: 1,000 a second by ``send_later``, each due
+0.05 to 1 s later, and 4,000 a second through the relay's in-topic, each due 3 to 10 s later and
+moved from bucket to bucket until then, 16 partitions of either kind.  Lateness is the time at which
+a reader of committed records has a message less the time it was due, on one clock.  What is
+missing, early or there twice is counted and told.
 
-The broker is the measure's own.  It has done the same for two minutes before, as its compiler
+The broker is each measure's own.  It has done the same for two minutes before, as its compiler
 takes about that, and its collector is one of short pauses: with the one that Java chooses on two
 cores it stands still for tens of milliseconds every few seconds, which is the last thousandth.
 """
@@ -12,7 +14,7 @@ cores it stands still for tens of milliseconds every few seconds, which is the l
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
@@ -22,40 +24,59 @@ from benchmarks.messages import lines_of, passed_on, summary_of
 from scheduler import Settings, wiring
 from tests.servers.kafka import KafkaServer
 
-MEASURES = ("kafka_only",)
-RATE = 1_000
-_PARTITIONS = 4
+MEASURES = ("kafka_only", "kafka_relay")
 _SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn24m")
 
 
+class _Load(NamedTuple):
+    """What one measure does."""
+
+    rate: int
+    partitions: int
+    source: str
+
+
+_LOADS = {
+    "kafka_only": _Load(1_000, 4, "bucket_source"),
+    "kafka_relay": _Load(4_000, 16, "relay_source"),
+}
+
+
 def run(bench: Bench) -> list[Line]:
+    """Take the measures that are wanted."""
+    wanted = [name for name in MEASURES if name in bench.wanted]
+    return [line for name in wanted for line in _measured(bench, name)]
+
+
+def _measured(bench: Bench, name: str) -> list[Line]:
     """Have one node pass messages on, and look at what appears."""
-    rate = min(RATE, max(bench.sizes.relay_rates))
-    folder = bench.servers.folder / bench.servers.name("kafka-only")
+    load = _LOADS[name]
+    load = load._replace(rate=min(load.rate, max(bench.sizes.relay_rates)))
+    folder = bench.servers.folder / bench.servers.name(name)
     with KafkaServer(folder, java_options=_SHORT_PAUSES) as kafka:
         warming = replace(bench.uncounted(), sizes=bench.sizes.warming())
-        found = _passed_on_at(warming, kafka, rate)
-        bench.say(f"kafka_only, not counted: {summary_of(found)}")
-        found = _passed_on_at(bench, kafka, rate)
-    bench.say(f"kafka_only: {summary_of(found)}")
-    return lines_of("kafka_only", found, judged=True)
+        found = _passed_on(warming, kafka, load)
+        bench.say(f"{name}, not counted: {summary_of(found)}")
+        found = _passed_on(bench, kafka, load)
+    bench.say(f"{name}: {summary_of(found)}")
+    return lines_of(name, found, judged=True)
 
 
-def _passed_on_at(bench: Bench, kafka: KafkaServer, rate: int) -> dict[str, Any]:
-    with _topics(bench, kafka.bootstrap_servers) as settings:
-        programs = ("bucket_node", "bucket_source")
-        return passed_on(bench, settings, rate, programs=programs, clock="read")
+def _passed_on(bench: Bench, kafka: KafkaServer, load: _Load) -> dict[str, Any]:
+    with _topics(bench, kafka.bootstrap_servers, load) as settings:
+        programs = ("bucket_node", load.source)
+        return passed_on(bench, settings, load.rate, programs=programs, clock="read")
 
 
 @contextlib.contextmanager
-def _topics(bench: Bench, bootstrap_servers: str) -> Iterator[Settings]:
+def _topics(bench: Bench, bootstrap_servers: str, load: _Load) -> Iterator[Settings]:
     """Make the topics, and remove them; no store is opened."""
     name = bench.servers.name("buckets")
     settings = Settings(
         log="kafka",
         store="kafka",
         kafka={"bootstrap_servers": bootstrap_servers},
-        topic={"name": name, "dead_letter": f"{name}-letters", "partitions": _PARTITIONS},
+        topic={"name": name, "dead_letter": f"{name}-letters", "partitions": load.partitions},
         group={"id": name},
         relay={"in_topic": f"{name}-in", "out_topic": f"{name}-out"},
         buckets={"topic": name, "group_id": name},

@@ -14,7 +14,7 @@ def main() -> None:
     from scheduler.buckets.running import BucketRelay
 
     settings = Settings(**spec["settings"])
-    with BucketRelay(settings, intake=False) as node:
+    with BucketRelay(settings) as node:
         while not (node.is_ready and len(node.partitions) == settings.buckets.partitions):
             time.sleep(0.01)
         tell("ready")

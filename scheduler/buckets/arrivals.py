@@ -16,11 +16,12 @@ from actors.model.events import RelayRecordRefused
 from actors.ports.telemetry import Telemetry
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout
+from scheduler.buckets.haste import INTAKE_GATHER_MS
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import Slip, pending
 from scheduler.buckets.waiting import Plan, Rules, letter
 from scheduler.door_settings import RelaySettings
-from scheduler.relay.headers import Action, Malformed, request_of
+from scheduler.relay.headers import Action, Malformed, Request, request_of
 from scheduler.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
@@ -38,14 +39,25 @@ class IntakeRules(msgspec.Struct, frozen=True):
     telemetry: Telemetry
 
 
+class _Read(msgspec.Struct, frozen=True):
+    """A record in memory."""
+
+    record: LogRecord
+    request: Request | Malformed
+    """Malformed: why it can never be relayed."""
+    size_bytes: int
+
+
 class Arrivals:
     """The records of one partition of the in-topic that are read and not yet done."""
+
+    gather_ms = INTAKE_GATHER_MS
 
     def __init__(self, intake: IntakeRules) -> None:
         self._intake = intake
         self._mark = Mark(0)
         self._reached = 0
-        self._read: deque[LogRecord] = deque()
+        self._read: deque[_Read] = deque()
         self._size_bytes = 0
         self._refused: dict[int, str] = {}
 
@@ -71,21 +83,33 @@ class Arrivals:
         """Go on from a mark; what is held already and done by then is forgotten."""
         self._mark = mark
         self._reached = max(self._reached, mark.next_offset)
-        while self._read and self._read[0].offset < mark.next_offset:
+        while self._read and self._read[0].record.offset < mark.next_offset:
             self._forget_first()
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
         """Hold records that were read, and note up to where there are no others."""
         for record in records:
             if record.offset >= self._reached:
-                self._read.append(record)
-                self._size_bytes += _size_bytes(record)
+                read = self._read_of(record)
+                self._read.append(read)
+                self._size_bytes += read.size_bytes
                 self._reached = record.offset + 1
         self._reached = max(self._reached, reached or 0)
 
     def next_ms(self) -> int | None:
         """Return when there is something to do: at once, where anything was read."""
         return 0 if self._read else None
+
+    def first_due_ms(self) -> int | None:
+        """Return the first deadline among what was read; None where there is none."""
+        requests = (each.request for each in self._read)
+        due_ms = (self._due_ms(each) for each in requests if isinstance(each, Request))
+        return min(due_ms, default=None)
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return False: a late message goes to the first bucket, too, whose owner passes it on."""
+        del now_ms
+        return False
 
     def plan(self, now_ms: int, layout: Layout) -> Plan | None:
         """Return what becomes of the records that were read, bounded; None where there are none."""
@@ -94,15 +118,15 @@ class Arrivals:
         offsets: list[int] = []
         size_bytes = 0
         next_offset = self._mark.next_offset
-        for record in self._read:
+        for read in self._read:
             if len(offsets) >= rules.batch_records_max or size_bytes >= rules.batch_bytes_max:
                 break
-            size_bytes += _size_bytes(record)
-            next_offset = record.offset + 1
-            step = self._step(record, now_ms, layout)
+            size_bytes += read.size_bytes
+            next_offset = read.record.offset + 1
+            step = self._step(read, now_ms, layout)
             if step is not None:
                 outgoing.append(step)
-                offsets.append(record.offset)
+                offsets.append(read.record.offset)
         if next_offset == self._mark.next_offset:
             return None
         return Plan(tuple(outgoing), tuple(offsets), Mark(next_offset))
@@ -118,35 +142,45 @@ class Arrivals:
         """Put a record aside with its next plan: its target can never take it."""
         self._refused[offset] = reason
 
-    def _step(self, record: LogRecord, now_ms: int, layout: Layout) -> Outgoing | None:
-        """Return what is produced for a record; None where it is dropped."""
-        intake, relay = self._intake, self._intake.relay
+    def _read_of(self, record: LogRecord) -> _Read:
+        request: Request | Malformed
         try:
-            request = request_of(record, relay, intake.allows)
-            due_ms = request.deadline_ms - relay.timing_advance_ms
-            self._refuse_what_cannot_be(record, request.action, due_ms - now_ms)
+            request = request_of(record, self._intake.relay, self._intake.allows)
+            if request.action is not Action.SCHEDULE:
+                raise Malformed(
+                    f"action {request.action}: Kafka alone keeps no index of ids, so what waits"
+                    " cannot be found; cancel and reschedule need --storage engine"
+                )
         except Malformed as error:
-            return self._put_aside(record, str(error))
+            request = error
+        return _Read(record, request, len(record.key or b"") + len(record.value or b"") + 200)
+
+    def _due_ms(self, request: Request) -> int:
+        return request.deadline_ms - self._intake.relay.timing_advance_ms
+
+    def _step(self, read: _Read, now_ms: int, layout: Layout) -> Outgoing | None:
+        """Return what is produced for a record; None where it is dropped."""
+        record, request = read.record, read.request
+        if isinstance(request, Malformed):
+            return self._put_aside(record, str(request))
+        due_ms = self._due_ms(request)
+        reason = self._refused.get(record.offset) or self._too_far(due_ms - now_ms)
+        if reason is not None:
+            return self._put_aside(record, reason)
         message = request.message
         # Late ones go at once, in the order in which they came, but not past one that came in
         # time: so they take the same way.
         origin = place_of(record.partition, record.offset)
         slip = Slip(max(due_ms, now_ms), 0, message.topic, origin, request.id)
-        return pending(intake.rules.pending_topic, layout, slip, message, now_ms)
+        return pending(self._intake.rules.pending_topic, layout, slip, message, now_ms)
 
-    def _refuse_what_cannot_be(self, record: LogRecord, action: Action, delay_ms: int) -> None:
-        if (reason := self._refused.get(record.offset)) is not None:
-            raise Malformed(reason)
-        if action is not Action.SCHEDULE:
-            raise Malformed(
-                f"action {action}: Kafka alone keeps no index of ids, so what waits cannot be"
-                " found; cancel and reschedule need --storage engine"
-            )
-        if delay_ms > self._intake.delay_ms_max:
-            raise Malformed(
-                f"its deadline is {delay_ms} ms ahead, buckets.longest_delay_ms and the pending"
-                f" topic's retention cover {self._intake.delay_ms_max} ms"
-            )
+    def _too_far(self, delay_ms: int) -> str | None:
+        if delay_ms <= self._intake.delay_ms_max:
+            return None
+        return (
+            f"its deadline is {delay_ms} ms ahead, buckets.longest_delay_ms and the pending"
+            f" topic's retention cover {self._intake.delay_ms_max} ms"
+        )
 
     def _put_aside(self, record: LogRecord, reason: str) -> Outgoing | None:
         relay = self._intake.relay
@@ -163,10 +197,6 @@ class Arrivals:
         return letter(self._intake.rules, relay.in_topic, record, record.headers, reason)
 
     def _forget_first(self) -> None:
-        record = self._read.popleft()
-        self._size_bytes -= _size_bytes(record)
-        self._refused.pop(record.offset, None)
-
-
-def _size_bytes(record: LogRecord) -> int:
-    return len(record.key or b"") + len(record.value or b"") + 200
+        read = self._read.popleft()
+        self._size_bytes -= read.size_bytes
+        self._refused.pop(read.record.offset, None)

@@ -1,10 +1,11 @@
 """The thread that owns one partition: begins it, steps when something is ripe, ends when told.
 
-Decides when to step and what to do after a failure, which is to begin anew, after a longer pause
-where another owner began.  It never reads the log: records are handed to it.
+Decides what to do after a failure, which is to begin anew, after a longer pause where another
+owner began.  It never reads the log: records are handed to it.
 """
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
 from actors.ports.clock import Clock
 from actors.ports.transactions import Fenced, Outgoing
+from scheduler.buckets.haste import SETTLE_MS, wait_ms
 from scheduler.buckets.layouts import LayoutBook
 from scheduler.buckets.scanner import Scanner
 
@@ -24,9 +26,8 @@ _START_S = 30.0
 _PAUSE_S = 0.2
 _PAUSE_S_MAX = 10.0
 _FENCED_PAUSE_S = 5.0
-_SETTLE_MS = 5.0
-"""Between two transactions: the broker answers before it has ended the first everywhere, and one
-that begins too soon is told to come back later."""
+_TURN_S = 0.02
+"""A turn is waited for so long; then what was handed over meanwhile may be due sooner."""
 _ANNOUNCE_S = 30.0
 _INBOX_RECORDS_MAX = 20_000
 """Handed over while a step is under way."""
@@ -36,11 +37,22 @@ Start = Callable[[int, int | None], "Future[int]"]
 
 
 class Owner:
-    """One partition's owner; ``ended`` is called once, when nothing of it runs any more."""
+    """One partition's owner; ``ended`` is called once, when nothing of it runs any more.
+
+    ``turns`` is shared by all owners of a node: one at a time takes a step that passes nothing on,
+    as transactions that are under way at once delay those that do.
+    """
 
     def __init__(
-        self, name: str, partition: int, scanner: Scanner, book: LayoutBook, clock: Clock
+        self,
+        name: str,
+        partition: int,
+        scanner: Scanner,
+        book: LayoutBook,
+        clock: Clock,
+        turns: threading.Lock,
     ) -> None:
+        self._turns = turns
         self._name = name
         self._partition = partition
         self._scanner = scanner
@@ -52,7 +64,7 @@ class Owner:
         self._inbox_records = 0
         self._stopping = False
         self._starting: Future[int] | None = None
-        self._stepped_ms = 0.0
+        self._stepped_ms = -math.inf
         self.has_begun = False
         """Whether nothing of an owner before can take effect, and no step has failed since."""
         self.ended: Future[None] = Future()
@@ -160,22 +172,42 @@ class Owner:
                 announcement = self._announcements.popleft() if self._announcements else None
             if announcement is not None:
                 self._announce(*announcement)
-            self._settle()
-            if self._scanner.step(self._book.current):
-                self._stepped_ms = self._clock.monotonic_ms()
+            if self._wait_ms() == 0:
+                self._step_in_turn()
+
+    def _step_in_turn(self) -> None:
+        if self._scanner.planner.passes_on(self._clock.now_ms()):
+            self._step()
+        elif self._turns.acquire(timeout=_TURN_S):
+            try:
+                self._step()
+            finally:
+                self._turns.release()
+
+    def _step(self) -> None:
+        if self._scanner.step(self._book.current):
+            self._stepped_ms = self._clock.monotonic_ms()
 
     def _is_wanted(self) -> bool:
         return self._stopping or bool(self._inbox) or bool(self._announcements)
 
     def _wait_s(self) -> float | None:
-        next_ms = self._scanner.planner.next_ms()
-        if next_ms is None:
-            return None
+        left_ms = self._wait_ms()
         # Looked at each second at least: the wall clock may be set.
-        return min(1.0, max(0.0, (next_ms - self._clock.now_ms()) / 1000))
+        return None if left_ms is None else min(1.0, left_ms / 1000)
+
+    def _wait_ms(self) -> float | None:
+        planner = self._scanner.planner
+        return wait_ms(
+            planner.next_ms(),
+            planner.first_due_ms(),
+            self._clock.now_ms(),
+            self._clock.monotonic_ms() - self._stepped_ms,
+            planner.gather_ms,
+        )
 
     def _settle(self) -> None:
-        left_ms = self._stepped_ms + _SETTLE_MS - self._clock.monotonic_ms()
+        left_ms = self._stepped_ms + SETTLE_MS - self._clock.monotonic_ms()
         if left_ms > 0:
             threading.Event().wait(left_ms / 1000)
 

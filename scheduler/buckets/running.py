@@ -24,6 +24,7 @@ from scheduler.buckets.member import Member
 from scheduler.buckets.owner import Owner
 from scheduler.buckets.scanner import Scanner
 from scheduler.buckets.waiting import Rules, Waiting
+from scheduler.collector import calm_collector
 from scheduler.entering import StartedOnEntry
 from scheduler.health import Dispatching, NodeProbes
 from scheduler.observation import Observation
@@ -53,6 +54,7 @@ class BucketRelay(StartedOnEntry):
         self._closing = ExitStack()
         self._closing.callback(self._observation.close)
         self._stop_requested = threading.Event()
+        self._turns = threading.Lock()
         try:
             self._open(intake=intake)
         except BaseException:
@@ -77,6 +79,8 @@ class BucketRelay(StartedOnEntry):
 
     def start(self) -> None:
         """Join the groups and work, on threads."""
+        if self._settings.calm_collector:
+            calm_collector()
         self._observation.begin(self._probes())
         for member in self._members:
             member.start()
@@ -157,7 +161,7 @@ class BucketRelay(StartedOnEntry):
     def _own_pending(self, log: HeldLog, partition: int) -> Owner:
         planner = Waiting(self._rules)
         scanner = Scanner(planner, log.transactions(partition), self._clock, self._telemetry)
-        return Owner(f"hourhand-pending-{partition}", partition, scanner, self._book, self._clock)
+        return self._owner(f"hourhand-pending-{partition}", partition, scanner)
 
     def _own_arrivals(self, log: HeldLog, partition: int) -> Owner:
         settings = self._settings
@@ -176,7 +180,10 @@ class BucketRelay(StartedOnEntry):
             self._telemetry,
             marks=False,
         )
-        return Owner(f"hourhand-in-{partition}", partition, scanner, self._book, self._clock)
+        return self._owner(f"hourhand-in-{partition}", partition, scanner)
+
+    def _owner(self, name: str, partition: int, scanner: Scanner) -> Owner:
+        return Owner(name, partition, scanner, self._book, self._clock, self._turns)
 
     def _probes(self) -> NodeProbes:
         return NodeProbes(

@@ -23,6 +23,9 @@ from scheduler.buckets.waiting import Plan
 class Planner(Protocol):
     """What decides the steps of a partition: ``Waiting`` or ``Arrivals``."""
 
+    gather_ms: float
+    """Between two steps, while nothing is due soon."""
+
     @property
     def mark(self) -> Mark:
         """How far the partition is."""
@@ -43,6 +46,12 @@ class Planner(Protocol):
 
     def next_ms(self) -> int | None:
         """Return when there is something to do."""
+
+    def first_due_ms(self) -> int | None:
+        """Return when what is to be done first is due; None where nobody waits for it."""
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return whether the next step passes on what is due, which waits for nobody's turn."""
 
     def plan(self, now_ms: int, layout: Layout) -> Plan | None:
         """Return one step."""

@@ -15,6 +15,7 @@ import msgspec
 from actors.model.codec import Headers, LogRecord
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout, ripe_ms
+from scheduler.buckets.haste import MOVE_GATHER_MS
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import NoSlip, Slip, pending, read_slip
 from scheduler.relay.delivery import Message
@@ -70,6 +71,8 @@ class _Held(msgspec.Struct, frozen=True):
 class Waiting:
     """The records of one partition that its owner holds in memory."""
 
+    gather_ms = MOVE_GATHER_MS
+
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._mark = Mark(0)
@@ -124,6 +127,17 @@ class Waiting:
     def next_ms(self) -> int | None:
         """Return when there is something to do; None where nothing waits."""
         return self._ripening[0][0] if self._ripening else None
+
+    def first_due_ms(self) -> int | None:
+        """Return when that which needs its owner first is due; None where nothing waits.
+
+        In the first bucket that is what is due first; elsewhere nothing is due for long.
+        """
+        return self._ripening[0][1] if self._ripening else None
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return whether the next step passes on what is due."""
+        return bool(self._ripening) and self._ripening[0][1] <= now_ms
 
     def plan(self, now_ms: int, layout: Layout) -> Plan | None:
         """Return what is to be done now, bounded; None where nothing is."""

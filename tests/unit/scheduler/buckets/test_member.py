@@ -87,6 +87,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
+        self.turns = threading.Lock()
         self.telemetry = RecordingTelemetry()
         self.failing = threading.Event()
         self._log = MemoryLog(self.clock.now_ms)
@@ -107,7 +108,7 @@ class World:
         rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = log.transactions(partition)
         scanner = Scanner(Waiting(rules), transactions, self.clock, self.telemetry)
-        return Owner(f"owner-{partition}", partition, scanner, self.book, self.clock)
+        return Owner(f"owner-{partition}", partition, scanner, self.book, self.clock, self.turns)
 
     def told(self, kind: type[Any]) -> list[int]:
         """Return the partitions that events of a kind are about."""

@@ -61,10 +61,11 @@ class OneOwner:
         self.told_begun = 0
         self.settled = threading.Event()
         self._commits = 0
+        self.turns = threading.Lock()
         rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, self._step)
         scanner = Scanner(Waiting(rules), transactions, self.clock, self.telemetry)
-        self.owner = Owner("owner", 0, scanner, self.book, self.clock)
+        self.owner = Owner("owner", 0, scanner, self.book, self.clock, self.turns)
 
     def _step(self, where: str) -> None:
         if where == "before fencing":
