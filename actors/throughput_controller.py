@@ -22,6 +22,10 @@ from actors.messages import (
 )
 from actors.model.settings import TreeSettings
 
+FIRST_AHEAD_MS = 2_000
+"""How far the first load reaches: a partition that changed hands starts nothing before it has
+ended, and the next one has time to bring the rest."""
+
 
 class _Tick(msgspec.Struct, frozen=True):
     pass
@@ -38,6 +42,8 @@ class ThroughputController(Actor):
         self._window = settings.window
         self._siblings: Siblings
         self._measuring = False
+        self._has_loaded = False
+        """Whether all that was due when the partition began is in memory, or was."""
         self._tick: Timer | None = None
 
     def on_receive(self, message: Message) -> None:
@@ -77,7 +83,9 @@ class ThroughputController(Actor):
         if room < max(1, self._window.tasks_max // 10):
             self._wait(self._window.tick_ms)
             return
-        before_ms = self._context.clock.now_ms() + self._window.look_ahead_ms
+        look_ahead_ms = self._window.look_ahead_ms
+        ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
+        before_ms = self._context.clock.now_ms() + ahead_ms
         limit = min(self._window.page_tasks, room)
         self._siblings.task_persistence.tell(LoadTasks(before_ms, limit))
 
@@ -85,6 +93,7 @@ class ThroughputController(Actor):
         if not complete:
             self._measure()
             return
+        self._has_loaded = True
         ahead_ms = reached_ms - self._window.prefetch_ms - self._context.clock.now_ms()
         # A wall clock set back must not put off the next load by more than one window.
         self._wait(max(self._window.tick_ms, min(ahead_ms, self._window.look_ahead_ms)))

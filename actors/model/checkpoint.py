@@ -6,6 +6,10 @@ tasks to the store.  Loads nothing, and passes nothing on.
 
 from actors.model.key import TaskKey
 
+SHORT_WINDOW_MS = 60_000
+"""A load of no more than this reads statuses beside its rows: a new owner's tasks wait for both.
+Of a longer one a page may hold little, and the statuses of all would be read for each page."""
+
 
 class Checkpoint:
     """A key that loads raise and a full memory lowers; no I/O, no locks."""

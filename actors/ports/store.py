@@ -36,6 +36,10 @@ class TaskPage(msgspec.Struct, frozen=True):
     tasks: Sequence[StoredTask]
     complete: bool
 
+    def reached(self, end: TaskKey) -> TaskKey:
+        """Return the key up to which these are all rows of a read that was to go to ``end``."""
+        return end if self.complete else self.tasks[-1].key
+
 
 class ScheduleStore(Protocol):
     """Rows of ``task_schedule``."""

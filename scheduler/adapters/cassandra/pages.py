@@ -14,13 +14,13 @@ from scheduler.adapters.cassandra.keys import key_of
 from scheduler.adapters.cassandra.session import Row
 
 PIECE_ROWS_FIRST = 32
-PIECE_ROWS_MAX = 128
+PIECE_ROWS_MAX = 256
 """Rows of one read: what is held where all of them are large and those before were small."""
 PIECE_BYTES = 4 * 2**20
 """What a read shall bring, judged by the rows of the last one."""
 PAGE_BYTES_MAX = 16 * 2**20
 """A page ends with the row that reaches this, though it holds fewer rows than asked for."""
-_GROWTH_MAX = 4
+_GROWTH_MAX = 8
 
 
 class Piece(NamedTuple):

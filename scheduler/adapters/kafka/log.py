@@ -28,6 +28,7 @@ from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.lease import Lease
 from scheduler.adapters.kafka.pace import Pace
 from scheduler.adapters.kafka.position import StartingPositions
+from scheduler.adapters.kafka.waking import HeartbeatWaker
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class KafkaLog:
         self._consumer: Any = opened(Consumer, self._properties())
         self._fetching = Fetching(self._consumer, self._topic)
         self._pace = Pace()
+        self._waker = HeartbeatWaker(self._consumer, settings.group.heartbeat_interval_ms)
         self._positions = StartingPositions(
             self._asking_properties(), settings, self._last_error, clock
         )
@@ -96,7 +98,9 @@ class KafkaLog:
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Serve membership and return records; LogUnavailable on a fatal error only."""
-        self._lease.polled(self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        self._lease.polled(now_ms)
+        self._waker.polled(now_ms)
         timeout_s = timeout_ms / 1000
         fetching = self._fetching
         if records_max == 0:

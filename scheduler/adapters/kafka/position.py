@@ -1,9 +1,8 @@
 """Where reading of a partition begins, from what group, store and broker know of it."""
 
 import logging
-import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, NamedTuple
@@ -36,6 +35,14 @@ class Found(NamedTuple):
     end: int
 
 
+class _Asked(NamedTuple):
+    """What is asked for a partition, and when (monotonic time)."""
+
+    at_ms: float
+    committed: "Future[Mapping[int, int | None]]"
+    bounds: "Future[tuple[int, int]]"
+
+
 class StartingPositions:
     """Asks for partitions from the moment they are assigned, side by side, on threads of its own.
 
@@ -53,14 +60,23 @@ class StartingPositions:
         self._clock = clock
         self._timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
         self._pool = ThreadPoolExecutor(_ASKED_AT_ONCE, "hourhand-positions")
-        self._asked: dict[int, tuple[float, Future[Found]]] = {}
-        """By partition: when it was asked for (monotonic time), and the answer."""
+        self._asked: dict[int, _Asked] = {}
 
     def ask(self, partitions: Iterable[int]) -> None:
         """Begin to ask for partitions that are about to be started."""
-        now_ms = self._clock.monotonic_ms()
-        for partition in partitions:
-            self._asked[partition] = (now_ms, self._pool.submit(self._look, partition))
+        now_ms, together = self._clock.monotonic_ms(), tuple(partitions)
+        if not together:
+            return
+        refreshed = self._pool.submit(self._refresh)
+        committed = self._pool.submit(self._committed, together)
+
+        def bounds(partition: int) -> tuple[int, int]:
+            refreshed.result()
+            return self._bounds(partition)
+
+        for partition in together:
+            asked = self._pool.submit(bounds, partition)
+            self._asked[partition] = _Asked(now_ms, committed, asked)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what was asked for partitions that are gone."""
@@ -69,13 +85,14 @@ class StartingPositions:
 
     def take(self, partition: int, stored: int | None) -> StartPosition:
         """Choose where to begin; LogUnavailable where the broker does not answer."""
-        asked_ms, asked = self._asked.pop(partition, (-math.inf, None))
+        asked = self._asked.pop(partition, None)
         try:
-            if asked is None or self._clock.monotonic_ms() - asked_ms > _ANSWER_MS_OLD:
+            if asked is None or self._clock.monotonic_ms() - asked.at_ms > _ANSWER_MS_OLD:
                 # What came to the log since would not be waited for (P4).
                 found = self._look(partition)
             else:
-                found = asked.result(_ANSWER_S_MAX)
+                committed = asked.committed.result(_ANSWER_S_MAX)[partition]
+                found = Found(committed, *asked.bounds.result(_ANSWER_S_MAX))
             # Just after a change of leader a partition may look shorter than it is; believing
             # that would mean to read all of it again.
             for _ in range(_SECOND_LOOKS):
@@ -98,18 +115,33 @@ class StartingPositions:
         self._consumer.close()
 
     def _look(self, partition: int) -> Found:
-        topic, timeout_s = self._settings.topic.name, self._timeout_s
-        asked = TopicPartition(topic, partition)
-        # The driver asks the leader it remembers, and a client that reads nothing remembers
-        # one that is gone for five minutes: it is told to look first.
-        self._consumer.list_topics(topic, timeout=timeout_s)
-        answer = self._consumer.committed([asked], timeout=timeout_s)[0]
-        if answer.error is not None:
-            raise KafkaException(answer.error)
-        first, end = bounds_of(
-            self._consumer, self._settings, topic, partition, self._last_error, timeout_s
+        self._refresh()
+        return Found(self._committed((partition,))[partition], *self._bounds(partition))
+
+    def _refresh(self) -> None:
+        """Have the driver look who leads: it asks the leader it remembers, and a client that reads
+        nothing remembers one that is gone for five minutes.
+        """
+        self._consumer.list_topics(self._settings.topic.name, timeout=self._timeout_s)
+
+    def _committed(self, partitions: Sequence[int]) -> Mapping[int, int | None]:
+        topic = self._settings.topic.name
+        asked = [TopicPartition(topic, partition) for partition in partitions]
+        answers = self._consumer.committed(asked, timeout=self._timeout_s)
+        for answer in answers:
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+        return {each.partition: each.offset if each.offset >= 0 else None for each in answers}
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        return bounds_of(
+            self._consumer,
+            self._settings,
+            self._settings.topic.name,
+            partition,
+            self._last_error,
+            self._timeout_s,
         )
-        return Found(answer.offset if answer.offset >= 0 else None, first, end)
 
 
 def chosen_position(partition: int, stored: int | None, found: Found) -> int:

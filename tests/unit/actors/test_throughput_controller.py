@@ -4,7 +4,7 @@ import pytest
 
 from actors.messages import LoadMeasured, LoadTasks, MeasureLoad, ShrinkWindow, TasksLoaded
 from actors.model.settings import TreeSettings, WindowSettings
-from actors.throughput_controller import ThroughputController
+from actors.throughput_controller import FIRST_AHEAD_MS, ThroughputController
 from tests.builders import NOW_MS
 from tests.unit.probes import Harness
 
@@ -16,8 +16,8 @@ WINDOW = WindowSettings(
 class Bench:
     """A ThroughputController between probes."""
 
-    def __init__(self) -> None:
-        settings = TreeSettings(window=WINDOW)
+    def __init__(self, window: WindowSettings = WINDOW) -> None:
+        settings = TreeSettings(window=window)
         self.harness = Harness(settings)
         self.ref = self.harness.spawn(ThroughputController(settings))
         self.scheduler = self.harness.scheduler
@@ -41,19 +41,61 @@ class Bench:
         self.scheduler.take(MeasureLoad)
         self.tell(LoadMeasured(waiting, executing))
 
+    def begin(self) -> None:
+        """Let the first load, of what is due soon, be over, and the next look begin."""
+        self.measure(waiting=0)
+        self.load(FIRST_AHEAD_MS)
+        self.harness.advance(WINDOW.tick_ms)
+
     def load(self, ahead_ms: int, *, complete: bool = True) -> None:
         """Answer a load."""
         self.persistence.take(LoadTasks)
         self.tell(TasksLoaded(self.harness.clock.now_ms() + ahead_ms, complete))
 
 
-def test_it_loads_up_to_the_window_into_the_room_there_is() -> None:
-    """A page at most."""
+def test_the_first_load_brings_what_is_due_soon() -> None:
+    """A partition that changed hands starts nothing before; the rest follows a tick later."""
     bench = Bench()
 
     bench.measure(waiting=430, executing=10)
+    first = bench.persistence.messages[-1]
+    bench.load(FIRST_AHEAD_MS)
+    early = bench.pending
+    bench.harness.advance(200)
+    bench.measure(waiting=440)
 
-    assert bench.persistence.take(LoadTasks) == LoadTasks(NOW_MS + 300_000, 60)
+    assert first == LoadTasks(NOW_MS + FIRST_AHEAD_MS, 60) and early == (0, 0, 1)
+    assert bench.persistence.take(LoadTasks) == LoadTasks(NOW_MS + 200 + 300_000, 60)
+
+
+def test_the_first_load_goes_on_until_all_that_is_due_is_there() -> None:
+    """However many pages that takes."""
+    bench = Bench()
+    bench.measure(waiting=0)
+
+    bench.load(-5_000, complete=False)
+    bench.measure(waiting=100)
+
+    assert bench.persistence.take(LoadTasks) == LoadTasks(NOW_MS + FIRST_AHEAD_MS, 100)
+
+
+def test_a_short_window_is_never_stretched() -> None:
+    """What the operator allows in memory holds for the first load, too."""
+    bench = Bench(WindowSettings(look_ahead_ms=1_000))
+
+    bench.measure(waiting=0)
+
+    assert bench.persistence.take(LoadTasks).before_ms == NOW_MS + 1_000
+
+
+def test_it_loads_up_to_the_window_into_the_room_there_is() -> None:
+    """A page at most."""
+    bench = Bench()
+    bench.begin()
+
+    bench.measure(waiting=430, executing=10)
+
+    assert bench.persistence.take(LoadTasks) == LoadTasks(NOW_MS + 200 + 300_000, 60)
 
 
 def test_a_page_is_the_most_it_asks_for() -> None:

@@ -101,4 +101,4 @@ def test_what_is_asked_for_follows_the_size_of_rows() -> None:
     wanted = [rows_wanted(PIECE_ROWS_FIRST, size * 10, 10) for size in (0, 50_000, 500_000, 10**8)]
     assert all(larger <= smaller for smaller, larger in pairwise(wanted))
     assert wanted == [PIECE_ROWS_MAX, 83, 8, 1]
-    assert rows_wanted(1, 10, 10) == 4
+    assert rows_wanted(1, 10, 10) == 8

@@ -1,0 +1,85 @@
+"""How often a member on a real broker says that it is there."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from scheduler.adapters.kafka.topics import create_topics
+from scheduler.adapters.kafka.waking import HeartbeatWaker
+from scheduler.settings import Settings
+from tests.conformance.kafka_world import KafkaWorld
+from tests.conformance.log_bench import WAIT_S
+from tests.servers.kafka import KafkaServer
+
+pytestmark = pytest.mark.integration
+
+HEARTBEAT_MS = 250
+WATCHED_S = 5.0
+POLL_S = 0.05
+
+
+class _Heartbeats(logging.Handler):
+    """Counts the heartbeats that the driver says it sends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += "Heartbeat for group" in record.getMessage()
+
+
+class _Member:
+    """A member of a group of its own, which polls as a node does."""
+
+    def __init__(self, settings: Settings, group: str) -> None:
+        self.heartbeats = _Heartbeats()
+        logger = logging.getLogger(f"{__name__}.{group}")
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.addHandler(self.heartbeats)
+        properties: dict[str, Any] = {
+            "bootstrap.servers": settings.kafka.bootstrap_servers,
+            "group.id": group,
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "enable.auto.commit": False,
+            "on_commit": lambda _error, _partitions: None,
+            "debug": "cgrp",
+        }
+        self.consumer: Any = Consumer(properties, logger=logger)
+        self.consumer.subscribe([settings.topic.name])
+
+    def poll(self, polled: Callable[[float], None], seconds: float, *, enough: int = 10**6) -> None:
+        """Poll for a while, or until there were ``enough`` heartbeats."""
+        ends_s = time.monotonic() + seconds
+        while time.monotonic() < ends_s and self.heartbeats.count < enough:
+            polled(time.monotonic() * 1000)
+            self.consumer.consume(1, POLL_S)
+
+
+def test_heartbeats_come_as_often_as_asked_where_the_driver_is_woken(
+    kafka_server: KafkaServer,
+) -> None:
+    """Beside a member that does not wake it; should that one keep up, waking can go."""
+    settings = KafkaWorld(kafka_server.bootstrap_servers).settings("heartbeats", 1)
+    create_topics(settings)
+    counts = []
+    for group in ("woken", "left-alone"):
+        member = _Member(settings, group)
+        waker = HeartbeatWaker(member.consumer, HEARTBEAT_MS)
+        polled = waker.polled if group == "woken" else lambda _now_ms: None
+        try:
+            member.poll(polled, WAIT_S, enough=1)
+            member.heartbeats.count = 0
+            member.poll(polled, WATCHED_S)
+        finally:
+            member.consumer.close()
+        counts.append(member.heartbeats.count)
+
+    woken, left_alone = counts
+    assert woken > 1.4 * left_alone > 0
