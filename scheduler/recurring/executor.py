@@ -58,9 +58,12 @@ class RunRecurring(OwnExecutor):
     def __init__(self, surroundings: Surroundings, stores: Stores) -> None:
         self._surroundings = surroundings
         self._stores = stores
+        self._began_ms = 0
+        """When this attempt began, by the wall clock: what it waits for makes nothing too late."""
 
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
+        self._began_ms = self._surroundings.clock.now_ms()
         name = task.ordering_id.removeprefix(_ORDERING_IDS)
         found = await settled(self._surroundings.definitions.find(name_of(name)))
         try:
@@ -93,17 +96,25 @@ class RunRecurring(OwnExecutor):
 
     async def _step_of(self, task: Task, known: Recurring) -> _Step:
         rule, due_ms = known.rule, task.key.scheduled_ms
-        now_ms = self._surroundings.clock.now_ms()
+        oldest_ms = self._began_ms - rule.catch_up_ms
         state = replace(known.state, made_by=_mark(task))
         occurrence = None
-        if due_ms < now_ms - rule.catch_up_ms:
+        if due_ms < oldest_ms and not await self._began_in_time(task.key, rule):
             state = await self._too_late(known, state, due_ms)
         else:
             state, occurrence = await self._occurrence(known, state, due_ms, "")
         # What fell due while no node ran and is too old now is passed over in one go.
-        from_ms = max(due_ms, now_ms - rule.catch_up_ms - 1)
+        from_ms = max(due_ms, oldest_ms - 1)
         state = replace(state, passed_ms=from_ms)
         return _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
+
+    async def _began_in_time(self, tick: TaskKey, rule: RecurringRule) -> bool:
+        """Whether an earlier attempt of a tick was not too late: it may have made the task, which
+        stands in the log then, and is stored by and by.
+        """
+        partition = self._surroundings.appender.partition_of(tick.ordering_id)
+        attempts = await settled(self._stores.status.find_attempts(partition, [tick]))
+        return any(each.started_ms <= tick.scheduled_ms + rule.catch_up_ms for each in attempts)
 
     async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
         """Count a time as missed, unless a tick that broke off had made its task in time."""

@@ -27,6 +27,11 @@ _GATHERED_FETCHES = {"fetch.min.bytes": "100000", "fetch.wait.max.ms": "50"}
 spend their time on waking each other."""
 
 
+_LEADERS_STAY = {"auto.leader.rebalance.enable": "false"}
+"""A broker that came back is given its partitions again, minutes later, in the middle of another
+fault: the group's coordinator moves then, and every session begins anew.  Only the plan strikes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Installation:
     """Servers that run, and a topic and a keyspace that nobody else uses."""
@@ -39,7 +44,7 @@ class Installation:
 @contextlib.contextmanager
 def open_servers(folder: Path, brokers: int, store_nodes: int) -> Iterator[Installation]:
     """Start servers of our own, and end them at once: nobody needs their data any more."""
-    kafka = KafkaServer(folder / "kafka", brokers=brokers)
+    kafka = KafkaServer(folder / "kafka", brokers=brokers, properties=_LEADERS_STAY)
     cassandra = CassandraServer(folder / "cassandra", nodes=store_nodes)
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
         for process in (*kafka.brokers, *cassandra.nodes):
