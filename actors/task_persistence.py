@@ -302,9 +302,10 @@ class TaskPersistence(Actor):
             # only tells outside writers what to send through the log as well.
             ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
             yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
-        read = self._stores.schedule.load_tasks
-        reading = read(self._partition, after, before_ms, message.limit)
-        # Of keys without rows, too: scheduled again, they are looked for in memory only (P5).
+        load = self._stores.schedule.load_tasks
+        reading = load(self._partition, after, before_ms, message.limit)
+        # The whole range, rows or none: a done key whose row was deleted may be scheduled
+        # again, and is then looked for in memory only (P5).
         up_to = end = first_key_at(before_ms)
         if before_ms - after.scheduled_ms > SHORT_WINDOW_MS:
             up_to = (yield reading).reached(end)
@@ -317,14 +318,12 @@ class TaskPersistence(Actor):
         self._pass_on(tasks)
         self._answer_load(complete=page.complete and self._checkpoint.key == reached)
         took_ms = self._context.clock.monotonic_ms() - started_ms
-        event = WindowLoaded(
-            self._partition, len(tasks), self._checkpoint.key.scheduled_ms, took_ms
-        )
-        self._effects.telemetry.emit(event)
+        reached_ms = self._checkpoint.key.scheduled_ms
+        self._effects.telemetry.emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
 
     def _answer_load(self, *, complete: bool) -> None:
-        reached_ms = self._checkpoint.key.scheduled_ms
-        self._siblings.throughput_controller.tell(TasksLoaded(reached_ms, complete))
+        answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
+        self._siblings.throughput_controller.tell(answer)
 
     def _load_orderings(self) -> Operation:
         """Read for all that have asked by now: one by one they would keep new batches waiting."""
@@ -336,7 +335,8 @@ class TaskPersistence(Actor):
         keys = tuple(task.key for page in pages for task in page.tasks)
         statuses: Mapping[TaskKey, KeyStatus] = {}
         if keys:
-            statuses = (yield Ask(self._siblings.completion_tracker, FindStatuses(keys))).statuses
+            found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
+            statuses = found.statuses
         for request, page in zip(requests, pages, strict=True):
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
             tasks = open_tasks(page.tasks, statuses, self._context.clock.now_ms())
@@ -387,9 +387,9 @@ class TaskPersistence(Actor):
             write_time = self._ownership.next_write_time()
             yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
             mark = self._watermark = replace(mark, tasks_swept_until_ms=tasks_end_ms)
-        settings, now_ms = self._effects.settings.watermark, self._context.clock.now_ms()
-        mark = mark.with_retention_begun(now_ms, settings.completion_retention_ms)
-        self._watermark = mark
+        now_ms = self._context.clock.now_ms()
+        retention_ms = self._effects.settings.watermark.completion_retention_ms
+        mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
         due = now_ms >= mark.statuses_due_at_ms
         expired_ms = mark.statuses_due_until_ms if due else mark.statuses_swept_until_ms
         statuses_end_ms = sweep_end(mark.statuses_swept_until_ms, expired_ms)

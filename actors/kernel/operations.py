@@ -7,7 +7,7 @@ resumed with the answer, so it reads from top to bottom and no two of them overl
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -28,11 +28,7 @@ class Resolved(msgspec.Struct, frozen=True):
     value: Any
 
 
-Result = TypeVar("Result")
-
-OperationPart = Generator[Ask | Future[Any], Any, Result]
-"""Of an operation, which takes its result by ``yield from``."""
-Operation = OperationPart[None]
+Operation = Generator[Ask | Future[Any], Any, None]
 
 
 class Operations:

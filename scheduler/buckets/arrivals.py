@@ -16,9 +16,9 @@ from actors.model.events import RelayRecordRefused
 from actors.ports.telemetry import Telemetry
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout
-from scheduler.buckets.haste import INTAKE_GATHER_MS
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import Slip, pending
+from scheduler.buckets.step_timing import INTAKE_GATHER_MS
 from scheduler.buckets.waiting import Plan, Rules, letter
 from scheduler.door_settings import RelaySettings
 from scheduler.relay.headers import Action, Malformed, Request, request_of

@@ -16,9 +16,9 @@ from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
 from actors.ports.clock import Clock
 from actors.ports.transactions import Fenced, Outgoing
-from scheduler.buckets.haste import SETTLE_MS, wait_ms
 from scheduler.buckets.layouts import LayoutBook
 from scheduler.buckets.scanner import Scanner
+from scheduler.buckets.step_timing import SETTLE_MS, wait_ms
 
 logger = logging.getLogger("hourhand.buckets")
 

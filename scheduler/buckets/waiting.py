@@ -15,9 +15,9 @@ import msgspec
 from actors.model.codec import Headers, LogRecord
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout, ripe_ms
-from scheduler.buckets.haste import MOVE_GATHER_MS
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import NoSlip, Slip, pending, read_slip
+from scheduler.buckets.step_timing import MOVE_GATHER_MS
 from scheduler.relay.delivery import Message
 
 

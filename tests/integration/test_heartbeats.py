@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
 from scheduler.adapters.kafka.topics import create_topics
-from scheduler.adapters.kafka.waking import HeartbeatWaker
 from scheduler.settings import Settings
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S

@@ -25,10 +25,10 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
 )
 from scheduler.adapters.kafka.fetching import Fetching
+from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
 from scheduler.adapters.kafka.lease import Lease
 from scheduler.adapters.kafka.pace import Pace
 from scheduler.adapters.kafka.position import StartingPositions
-from scheduler.adapters.kafka.waking import HeartbeatWaker
 from scheduler.settings import Settings
 
 logger = logging.getLogger(__name__)

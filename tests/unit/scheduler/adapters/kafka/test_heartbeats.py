@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from scheduler.adapters.kafka.waking import HeartbeatWaker
+from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
 
 
 class _Driver:

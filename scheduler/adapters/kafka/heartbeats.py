@@ -1,7 +1,7 @@
 """Wakes the driver's main thread, without which heartbeats come late.
 
 librdkafka looks whether a heartbeat is due only when something else has woken that thread, at
-worst its timer of one second.  Asked for every 250 ms they came every 490, and a member learns by
+worst its timer of one second.  They come about half as often as asked then, and a member learns by
 a heartbeat that partitions wait for it.  Decides when to wake; never waits for the driver.
 """
 

@@ -10,11 +10,11 @@ import pytest
 from actors.model.codec import LogRecord
 from scheduler.adapters.clock import SystemClock
 from scheduler.bucket_layout import MOVES_EARLY_MS, first_layout
-from scheduler.buckets.haste import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
 from scheduler.buckets.layouts import LayoutBook
 from scheduler.buckets.owner import Owner
 from scheduler.buckets.scanner import Scanner
 from scheduler.buckets.slip import Slip, pending
+from scheduler.buckets.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
 from scheduler.buckets.waiting import Rules, Waiting
 from scheduler.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
