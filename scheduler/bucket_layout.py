@@ -2,16 +2,20 @@
 
 A bucket is a span of delays and one or more partitions.  A message enters the bucket with the
 greatest lower bound that its delay reaches; so it may rest there for as long as that bound, and
-whoever sees an older layout than others places it no worse than that.  Pure arithmetic.
+whoever sees an older layout than others places it no worse than that.  A bucket is spread over its
+partitions by the rule that chooses the target's (``actors.model.partition``), so each owner writes
+to a part of them where the counts divide: every partition costs a transaction some of its time.
+Pure arithmetic.
 """
 
-from zlib import crc32
-
 import msgspec
+
+from actors.model.partition import murmur2
 
 MOVES_EARLY_MS = 250
 """A message is moved on this long before its bucket's lower bound has passed, so that its next
 owner has it in memory in time."""
+_POSITIVE = 0x7FFFFFFF
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -41,8 +45,8 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
         """Return where a message waits that has ``delay_ms`` left; one place for the same bytes."""
         reached = [each for each in self.buckets if each.lower_ms <= max(0, delay_ms)]
         bucket = reached[-1]
-        chosen = bucket.partitions[crc32(spread_by) % len(bucket.partitions)]
-        return Place(chosen, bucket.lower_ms)
+        spread = murmur2(spread_by) & _POSITIVE if len(bucket.partitions) > 1 else 0
+        return Place(bucket.partitions[spread % len(bucket.partitions)], bucket.lower_ms)
 
     def within(self, partition_count: int) -> "Layout":
         """Return the layout for somebody who knows of so many partitions only."""
@@ -93,10 +97,17 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
         return middle_ms if middle_ms - lower_ms >= MOVES_EARLY_MS else None
 
 
-def first_layout(first_ms: int, factor: float, partition_count: int) -> Layout:
-    """Return one bucket for each partition: to ``first_ms``, then each ``factor`` times as far."""
-    lower_ms = [0, *(round(first_ms * factor**each) for each in range(partition_count - 1))]
-    return Layout(1, tuple(Bucket(each, (p,)) for p, each in enumerate(lower_ms)))
+def first_layout(
+    first_ms: int, factor: float, partition_count: int, first_partitions: int = 1
+) -> Layout:
+    """Return buckets to ``first_ms``, then each ``factor`` times as far, a partition each.
+
+    The first, from which everything is passed on, has ``first_partitions`` of them.
+    """
+    first = Bucket(0, tuple(range(first_partitions)))
+    others = enumerate(range(first_partitions, partition_count))
+    further = (Bucket(round(first_ms * factor**number), (p,)) for number, p in others)
+    return Layout(1, (first, *further))
 
 
 def encode_layout(layout: Layout) -> bytes:

@@ -128,8 +128,11 @@ class BucketSettings(Group):
     """Upper bound of the first bucket, used when the topics are created."""
     factor: float = Field(2.0, ge=1.1, le=100.0)
     """Each bucket reaches this many times as far as the one before; used at creation."""
-    partitions: int = Field(18, ge=2, le=200)
-    """Buckets when the topics are created, one partition each; the last one has no end."""
+    partitions: int = Field(21, ge=2, le=200)
+    """Of the topic when it is created: a bucket each beside the first; the last has no end."""
+    first_partitions: int = Field(4, ge=1, le=100)
+    """Over which the first bucket is spread by key, so that as many owners pass on what is due;
+    best where it divides the number of the targets' partitions. Used at creation."""
     longest_delay_ms: int = Field(604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused; the pending topic's retention must cover it."""
     outage_ms: int = Field(86_400_000, ge=0, le=31_536_000_000)
@@ -147,6 +150,15 @@ class BucketSettings(Group):
     batch_bytes_max: int = Field(4_000_000, ge=10_000, le=100_000_000)
     transaction_timeout_ms: int = Field(10_000, ge=1_000, le=900_000)
     """The broker ends a dead owner's transaction after this, if no new owner does before."""
+
+    @model_validator(mode="after")
+    def _has_two_buckets(self) -> "BucketSettings":
+        if self.first_partitions >= self.partitions:
+            raise ValueError(
+                f"first_partitions is {self.first_partitions} and partitions {self.partitions}:"
+                " the first bucket takes all; lower the former or raise the latter"
+            )
+        return self
 
     @property
     def marker_topic(self) -> str:

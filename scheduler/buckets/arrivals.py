@@ -6,6 +6,7 @@ is done in the order it stands in; nothing is held back.
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -60,6 +61,8 @@ class Arrivals:
         self._read: deque[_Read] = deque()
         self._size_bytes = 0
         self._refused: dict[int, str] = {}
+        self._first_due_ms = math.inf
+        """Of what is held; kept, as it is asked for more often than anything comes or goes."""
 
     @property
     def mark(self) -> Mark:
@@ -85,6 +88,7 @@ class Arrivals:
         self._reached = max(self._reached, mark.next_offset)
         while self._read and self._read[0].record.offset < mark.next_offset:
             self._forget_first()
+        self._first_due_ms = min(map(self._due_ms, self._read), default=math.inf)
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
         """Hold records that were read, and note up to where there are no others."""
@@ -92,6 +96,7 @@ class Arrivals:
             if record.offset >= self._reached:
                 read = self._read_of(record)
                 self._read.append(read)
+                self._first_due_ms = min(self._first_due_ms, self._due_ms(read))
                 self._size_bytes += read.size_bytes
                 self._reached = record.offset + 1
         self._reached = max(self._reached, reached or 0)
@@ -102,9 +107,7 @@ class Arrivals:
 
     def first_due_ms(self) -> int | None:
         """Return the first deadline among what was read; None where there is none."""
-        requests = (each.request for each in self._read)
-        due_ms = (self._due_ms(each) for each in requests if isinstance(each, Request))
-        return min(due_ms, default=None)
+        return None if self._first_due_ms == math.inf else int(self._first_due_ms)
 
     def passes_on(self, now_ms: int) -> bool:
         """Return False: a late message goes to the first bucket, too, whose owner passes it on."""
@@ -155,7 +158,11 @@ class Arrivals:
             request = error
         return _Read(record, request, len(record.key or b"") + len(record.value or b"") + 200)
 
-    def _due_ms(self, request: Request) -> int:
+    def _due_ms(self, read: _Read) -> float:
+        """Return when a message is due; infinity where nobody waits for it."""
+        return math.inf if isinstance(read.request, Malformed) else self._when(read.request)
+
+    def _when(self, request: Request) -> int:
         return request.deadline_ms - self._intake.relay.timing_advance_ms
 
     def _step(self, read: _Read, now_ms: int, layout: Layout) -> Outgoing | None:
@@ -163,7 +170,7 @@ class Arrivals:
         record, request = read.record, read.request
         if isinstance(request, Malformed):
             return self._put_aside(record, str(request))
-        due_ms = self._due_ms(request)
+        due_ms = self._when(request)
         reason = self._refused.get(record.offset) or self._too_far(due_ms - now_ms)
         if reason is not None:
             return self._put_aside(record, reason)

@@ -52,7 +52,8 @@ def bucket_settings(kafka: KafkaServer, **buckets: object) -> Settings:
         buckets={
             "topic": f"{name}-pending",
             "group_id": f"{name}-pending",
-            "partitions": 4,
+            "partitions": 5,
+            "first_partitions": 2,
             "transaction_timeout_ms": 5_000,
             **buckets,
         },

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.model.codec import LogRecord
+from actors.model.partition import partition_of
 from scheduler.bucket_layout import (
     Layout,
+    Place,
     bucket_to_split,
     decode_layout,
     encode_layout,
@@ -26,7 +28,9 @@ FIRST = first_layout(1_000, 2.0, 8)
 def layouts(draw: st.DrawFn) -> Layout:
     """A layout after any number of splits."""
     first_ms = draw(st.integers(100, 100_000))
-    layout = first_layout(first_ms, draw(st.floats(1.1, 10)), draw(st.integers(2, 12)))
+    first_partitions = draw(st.integers(1, 5))
+    count = first_partitions + draw(st.integers(1, 11))
+    layout = first_layout(first_ms, draw(st.floats(1.1, 10)), count, first_partitions)
     for number in range(draw(st.integers(0, 6))):
         index = draw(st.integers(0, len(layout.buckets) - 1))
         layout = layout.split(index, 100 + number, number)
@@ -37,6 +41,19 @@ def test_the_first_layout_is_the_ancestor_s() -> None:
     """1 s, then twice as far each time, and the last one has no end."""
     assert [each.lower_ms for each in FIRST.buckets] == [0, *(1_000 * 2**n for n in range(7))]
     assert FIRST.place(10**15, b"k").partition == 7
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.text(min_size=1))
+def test_an_owner_of_the_first_bucket_writes_to_its_share_of_the_target(
+    first_partitions: int, key: str
+) -> None:
+    """Both are chosen by one rule, so each of four owners has four of sixteen partitions."""
+    layout = first_layout(1_000, 2.0, 10, first_partitions)
+
+    place = layout.place(0, key.encode())
+    assert place.partition == partition_of(key, 16) % first_partitions
+    assert place.lower_ms == 0
+    assert layout.place(1_000, key.encode()) == Place(first_partitions, 1_000)
 
 
 @given(layouts(), DELAYS_MS, st.binary())

@@ -31,6 +31,9 @@ from scheduler.adapters.kafka.transactions import KafkaTransactions
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.settings import Settings
 
+_FETCHED_BYTES = 1_000_000
+_FETCHED_MS = 30
+"""So long a fetch may gather; what is due sooner is that much later."""
 _METADATA_MS = 5_000
 """How often a member looks whether its topic has more partitions."""
 
@@ -76,6 +79,10 @@ class KafkaHeldLog(KafkaLog):
 
     def _properties(self) -> dict[str, Any]:
         return {
+            # Unless the user says otherwise: with every transaction that ends the broker would
+            # answer with what it brought, and each answer is a round of all of us.
+            "fetch.min.bytes": _FETCHED_BYTES,
+            "fetch.wait.max.ms": _FETCHED_MS,
             **super()._properties(),
             "isolation.level": "read_committed",
             "topic.metadata.refresh.interval.ms": _METADATA_MS,

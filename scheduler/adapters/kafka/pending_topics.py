@@ -53,7 +53,9 @@ def create_pending_topics(settings: Settings) -> list[str]:
         ],
     )
     if buckets.layout_topic in made:
-        layout = encode_layout(first_layout(buckets.first_ms, buckets.factor, count))
+        layout = encode_layout(
+            first_layout(buckets.first_ms, buckets.factor, count, buckets.first_partitions)
+        )
         messages = KafkaMessages(settings)
         try:
             produced = messages.produce(buckets.layout_topic, b"layout", layout, ())

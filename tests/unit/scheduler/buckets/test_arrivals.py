@@ -95,3 +95,20 @@ def test_what_is_read_again_is_taken_once() -> None:
 
     assert plan is not None
     assert plan.offsets == (6, 7, 8)
+
+
+def test_the_first_deadline_is_that_of_what_is_still_held() -> None:
+    """A malformed one has none, and one that is done no longer counts."""
+    arrivals = _arrivals(RecordingTelemetry(), timing_advance_ms=50)
+    assert arrivals.first_due_ms() is None
+
+    arrivals.take([LogRecord(2, 5, NOW_MS, b"k", b"v", ())], 6)
+    assert arrivals.first_due_ms() is None
+    arrivals.take([_record(6, NOW_MS + 3_000), _record(7, NOW_MS + 5_000)], 8)
+    assert arrivals.first_due_ms() == NOW_MS + 2_950
+
+    plan = arrivals.plan(NOW_MS, LAYOUT)
+    arrivals.take([_record(8, NOW_MS + 9_000)], 9)
+    assert plan is not None
+    arrivals.settle(plan)
+    assert arrivals.first_due_ms() == NOW_MS + 8_950

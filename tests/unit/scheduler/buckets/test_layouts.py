@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from pydantic import ValidationError
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.errors import TopicMissing
@@ -88,3 +89,10 @@ def test_no_more_partitions_than_allowed_are_added(admin: MemoryAdmin, book: Lay
 
     assert _splitter(admin, book, partitions_max=4).look() is None
     assert admin.partitions == 4
+
+
+def test_a_first_bucket_that_takes_all_partitions_is_refused() -> None:
+    """Whoever lowers one number is told which other it has to do with."""
+    with pytest.raises(ValidationError, match="first_partitions is 4 and partitions 4"):
+        BucketSettings(partitions=4)
+    assert BucketSettings(partitions=5).first_partitions == 4
