@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from scheduler.adapters.cassandra.packing import PackedBatch, joined
 from scheduler.adapters.cassandra.sender import Ended, Failure, send
 
-WAIT_S = 0.005
+WAIT_S = 0.025
 """Longest wait for an answer: what is held up on its way holds up nothing else for longer."""
 STATEMENTS_MAX = 10
 """Of one request; Cassandra warns of more (``unlogged_batch_across_partitions_warn_threshold``)."""
