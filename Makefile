@@ -152,7 +152,7 @@ sim-mutants: venv ## Break the code on purpose, one line at a time, and see the 
 	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
 
 .PHONY: chaos
-chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7]
+chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1]
 	@$(BIN)/python -m tests.chaos
 
 .PHONY: crash

@@ -62,6 +62,7 @@ class Locked:
                 "topic": f"{name}-pending",
                 "group_id": f"{name}-pending",
                 "partitions": 2,
+                "first_partitions": 1,
                 "split_records_max": 0,
             },
         )
