@@ -1,8 +1,8 @@
 """``make chaos``: ten minutes of faults on real servers, then the auditor's table; twice.
 
-First the engine at its full load, then with the doors beside it: a relay and a timer service on
-every node, whose single requests take most of two cores by themselves.  Exit code 0 only if every
-requirement is met; 1 where one is not, or something did not come up.
+First the engine at its full load, then a smaller one with the doors beside it: a relay and a timer
+service on every node, whose single requests would leave two cores no idle time at the full load.
+Exit code 0 only if every requirement is met; 1 where one is not, or something did not come up.
 """
 
 import json
