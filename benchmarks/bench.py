@@ -58,6 +58,10 @@ class Bench:
         """
         return replace(self, profiler=None)
 
+    def warming(self) -> "Bench":
+        """Return the bench for such a run that lasts until servers have compiled what they do."""
+        return replace(self.uncounted(), sizes=self.sizes.warming())
+
     def records(self, slots: int) -> Records:
         """Make a file for the executions of one process."""
         return Records(self.folder / self.servers.name("records"), slots)

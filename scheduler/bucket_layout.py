@@ -10,12 +10,11 @@ Pure arithmetic.
 
 import msgspec
 
-from actors.model.partition import murmur2
+from actors.model.partition import partition_of_key
 
 MOVES_EARLY_MS = 250
 """A message is moved on this long before its bucket's lower bound has passed, so that its next
 owner has it in memory in time."""
-_POSITIVE = 0x7FFFFFFF
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -45,8 +44,10 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
         """Return where a message waits that has ``delay_ms`` left; one place for the same bytes."""
         reached = [each for each in self.buckets if each.lower_ms <= max(0, delay_ms)]
         bucket = reached[-1]
-        spread = murmur2(spread_by) & _POSITIVE if len(bucket.partitions) > 1 else 0
-        return Place(bucket.partitions[spread % len(bucket.partitions)], bucket.lower_ms)
+        count = len(bucket.partitions)
+        # Most buckets have one, and every message is placed several times.
+        chosen = partition_of_key(spread_by, count) if count > 1 else 0
+        return Place(bucket.partitions[chosen], bucket.lower_ms)
 
     def within(self, partition_count: int) -> "Layout":
         """Return the layout for somebody who knows of so many partitions only."""

@@ -31,9 +31,18 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+def _positive_hash_of(key: bytes) -> int:
+    return murmur2(key) & 0x7FFFFFFF
+
+
 @lru_cache(maxsize=65_536)
 def _positive_hash(ordering_id: str) -> int:
-    return murmur2(ordering_id.encode()) & 0x7FFFFFFF
+    return _positive_hash_of(ordering_id.encode())
+
+
+def partition_of_key(key: bytes, partition_count: int) -> int:
+    """Return the partition, 0 to ``partition_count - 1``, of a record with this key."""
+    return _positive_hash_of(key) % partition_count
 
 
 def partition_of(ordering_id: str, partition_count: int) -> int:

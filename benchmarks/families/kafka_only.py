@@ -13,7 +13,6 @@ cores it stands still for tens of milliseconds every few seconds, which is the l
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
@@ -54,8 +53,7 @@ def _measured(bench: Bench, name: str) -> list[Line]:
     load = load._replace(rate=min(load.rate, max(bench.sizes.relay_rates)))
     folder = bench.servers.folder / bench.servers.name(name)
     with KafkaServer(folder, java_options=_SHORT_PAUSES) as kafka:
-        warming = replace(bench.uncounted(), sizes=bench.sizes.warming())
-        found = _passed_on(warming, kafka, load)
+        found = _passed_on(bench.warming(), kafka, load)
         bench.say(f"{name}, not counted: {summary_of(found)}")
         found = _passed_on(bench, kafka, load)
     bench.say(f"{name}: {summary_of(found)}")

@@ -8,7 +8,6 @@ have passed on 1,000 a second for two minutes before, as their compilers take ab
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -32,8 +31,7 @@ def run(bench: Bench) -> list[Line]:
     # The smallest version has a rate of its own, so that the harness is tried at all.
     chosen = {name: RATES[name] for name in wanted if RATES[name] in rates}
     lines: list[Line] = []
-    warming = replace(bench.uncounted(), sizes=bench.sizes.warming())
-    bench.say(f"relay, not counted: {summary_of(passed_on_at(warming, _FIRST_RATE))}")
+    bench.say(f"relay, not counted: {summary_of(passed_on_at(bench.warming(), _FIRST_RATE))}")
     for name, rate in (chosen or {wanted[0]: rates[0]}).items():
         found = passed_on_at(bench, rate)
         bench.say(f"{name}: {summary_of(found)}")
