@@ -84,8 +84,6 @@ class RecordsPersisted(msgspec.Struct, frozen=True):
 class LogCaughtUp(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionSupervisor: the log is read to the end found then."""
 
-    partition: int
-
 
 class StartTasks(msgspec.Struct, frozen=True):
     """PartitionSupervisor down to OrderingExecutor: due tasks may be executed from now on."""
@@ -346,8 +344,6 @@ class ProgressMeasured(msgspec.Struct, frozen=True):
     """Scheduled time of the first open task in memory, held orderings left out."""
     held: tuple[Straggler, ...]
     """Held orderings, earliest first."""
-    draining: bool = False
-    """Tasks are being let go, open or not, so nothing follows from what is left."""
 
 
 class PauseTasks(msgspec.Struct, frozen=True):
@@ -375,6 +371,10 @@ class OrderingDrained(msgspec.Struct, frozen=True):
     """OrderingExecutor to PartitionExecutor: nothing of it runs or is being recorded."""
 
     ordering_id: str
+
+
+class WatermarkMeasured(msgspec.Struct, frozen=True):
+    """TaskPersistence to PartitionSupervisor: the last one is known and being saved."""
 
 
 class TasksDrained(msgspec.Struct, frozen=True):

@@ -201,13 +201,15 @@ class OrderingExecutor(Actor):
 
     def _go_on(self) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
-        if self._busy_since_ms is not None or self._loading is not None or self._catching_up:
+        if self._busy_since_ms is not None or self._catching_up:
             return
         if self._draining:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
             return
         if self._leaving:
             self._spilled = None
+            return
+        if self._loading is not None:
             return
         while self._order:
             task = self._tasks.pop(heapq.heappop(self._order), None)
@@ -343,9 +345,7 @@ class OrderingExecutor(Actor):
         self._report(released=int(holding is Holding.WITHDRAWN))
 
     def _drain(self) -> None:
-        self._draining = True
-        self._loading = None
-        self._catching_up = False
+        self._draining, self._catching_up = True, False
         self._end_wait()
         if self._busy_since_ms is not None:
             self._tell_executor(DrainTasks())

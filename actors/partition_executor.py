@@ -95,6 +95,8 @@ class PartitionExecutor(Actor):
         self._released = 0
         self._release_pending = False
         self._draining = False
+        self._drained: dict[str, _Ordering] = {}
+        """Their open tasks are left to the next owner, who must load them."""
         self._pause = NOT_PAUSED
         self._parked: dict[str, int] = {}
         """Paused ids, and those whose last attempt is still ending, to the time from which on
@@ -194,8 +196,7 @@ class PartitionExecutor(Actor):
         self._send(straggler.ordering_id, straggler.first_ms, hold)
 
     def _release(self, message: TasksReleased) -> None:
-        ordering = self._orderings.get(message.ordering_id)
-        if ordering is not None:
+        if ordering := self._orderings.get(message.ordering_id):
             self._note_progress(ordering, message)
         self._give_back(message.released)
 
@@ -235,7 +236,7 @@ class PartitionExecutor(Actor):
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
         found = [*message.held, *starmap(Straggler, self._parked.items())]
-        for ordering_id, ordering in self._orderings.items():
+        for ordering_id, ordering in (*self._orderings.items(), *self._drained.items()):
             if ordering.first_ms is None or ordering_id in self._parked:
                 continue
             if ordering.held or ordering.first_ms < message.watermark_ms:
@@ -246,7 +247,7 @@ class PartitionExecutor(Actor):
         place, now_ms = self._ownership.partition, self._context.clock.now_ms()
         measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
         self._effects.telemetry.emit(measured)
-        message.reply_to.tell(ProgressMeasured(earliest_ms, held, self._draining))
+        message.reply_to.tell(ProgressMeasured(earliest_ms, held))
 
     # What an operator pauses is left to the store, and read there when it may run again.
 
@@ -286,10 +287,10 @@ class PartitionExecutor(Actor):
 
     def _end_ordering(self, ordering_id: str) -> None:
         """Stop a child; it may have said twice that it is done, once by being idle."""
-        ordering = self._orderings.pop(ordering_id, None)
-        if ordering is not None:
+        if ordering := self._orderings.pop(ordering_id, None):
             self.stop_child(ordering.ref)
             if self._draining:
+                self._drained[ordering_id] = ordering
                 self._report_drained()
             elif ordering_id in self._parked:
                 self._resume(ordering_id)

@@ -24,6 +24,7 @@ from actors.messages import (
     StartTasks,
     TasksDrained,
     TasksPersisted,
+    WatermarkMeasured,
 )
 from actors.model.events import CatchUpEnded
 from actors.model.known_completions import KnownCompletions
@@ -34,8 +35,16 @@ from actors.ports.effects import Effects
 from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
 
+WATERMARK_WAIT_MS = 200
+"""Longest wait of a drained partition for its last watermark to be under way: about what the next
+owner's first load takes longer without."""
+
 
 class _CatchUpDeadlinePassed(msgspec.Struct, frozen=True):
+    pass
+
+
+class _WatermarkWaitOver(msgspec.Struct, frozen=True):
     pass
 
 
@@ -46,6 +55,8 @@ Message = (
     | _CatchUpDeadlinePassed
     | RevokePartitions
     | TasksDrained
+    | WatermarkMeasured
+    | _WatermarkWaitOver
     | PauseTasks
 )
 """All that this role is told."""
@@ -62,6 +73,7 @@ class PartitionSupervisor(Actor):
         self._topic_supervisor = topic_supervisor
         self._partition = assignment.ownership.partition
         self._caught_up = False
+        self._tasks_drained = self._watermark_measured = False
 
     def on_start(self) -> None:
         effects, assignment = self._effects, self._assignment
@@ -103,9 +115,13 @@ class PartitionSupervisor(Actor):
             case PauseTasks():
                 self._siblings.partition_scheduler.tell(message)
             case RevokePartitions():
-                self._siblings.partition_scheduler.tell(DrainTasks())
+                self._drain()
             case TasksDrained():
-                self._topic_supervisor.tell(PartitionDrained(self._partition))
+                self._tasks_drained = True
+                self._report_drained()
+            case WatermarkMeasured() | _WatermarkWaitOver():
+                self._watermark_measured = True
+                self._report_drained()
             case _:
                 assert_never(message)
 
@@ -116,3 +132,12 @@ class PartitionSupervisor(Actor):
         waited_ms = round(self._context.clock.monotonic_ms() - self._assigned_ms)
         self._effects.telemetry.emit(CatchUpEnded(self._partition, waited_ms, complete))
         self._siblings.partition_scheduler.tell(StartTasks())
+
+    def _drain(self) -> None:
+        self._siblings.partition_scheduler.tell(DrainTasks())
+        self._siblings.task_persistence.tell(DrainTasks())
+        self._context.after(WATERMARK_WAIT_MS, _WatermarkWaitOver())
+
+    def _report_drained(self) -> None:
+        if self._tasks_drained and self._watermark_measured:
+            self._topic_supervisor.tell(PartitionDrained(self._partition))

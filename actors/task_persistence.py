@@ -17,6 +17,7 @@ from actors.kernel.futures import gather
 from actors.kernel.operations import Ask, Operation, Operations, Resolved
 from actors.messages import (
     CompletionRecorded,
+    DrainTasks,
     FindStatuses,
     HoldOrderings,
     LoadOrdering,
@@ -38,10 +39,10 @@ from actors.messages import (
     TasksPersisted,
     TaskWithdrawn,
     UpdateTask,
+    WatermarkMeasured,
     WithdrawTask,
 )
 from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
-from actors.model.bucket import hour_of
 from actors.model.checkpoint import SHORT_WINDOW_MS, Checkpoint
 from actors.model.codec import Command
 from actors.model.commands import (
@@ -62,7 +63,7 @@ from actors.model.events import (
     stored_event,
 )
 from actors.model.key import TaskKey, first_key_at
-from actors.model.ownership import Assignment, Watermark, first_advance_ms, sweep_end
+from actors.model.ownership import Assignment, Watermark, first_advance_ms
 from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
@@ -87,6 +88,7 @@ Message = (
     | TaskWithdrawn
     | CompletionRecorded
     | _AdvanceDue
+    | DrainTasks
     | MeetSiblings
 )
 """All that this role is told."""
@@ -98,6 +100,8 @@ class TaskPersistence(Actor):
     def __init__(self, effects: Effects, assignment: Assignment) -> None:
         self._effects = effects
         self._stores = effects.stores
+        self._emit = effects.telemetry.emit
+        self._settings = effects.settings.watermark
         self._ownership = assignment.ownership
         self._partition = assignment.ownership.partition
         self._watermark = assignment.watermark
@@ -139,6 +143,8 @@ class TaskPersistence(Actor):
                 self._operations.resume(message)
             case _AdvanceDue():
                 self._operations.begin(self._advance_watermark())
+            case DrainTasks():
+                self._operations.begin(self._advance_watermark(drained=True))
             case MeetSiblings(siblings=siblings):
                 self._meet(siblings)
             case _:
@@ -155,7 +161,7 @@ class TaskPersistence(Actor):
         if stragglers:
             siblings.partition_scheduler.tell(HoldOrderings(stragglers, watermark_ms))
         self._report_catch_up()
-        first_ms = first_advance_ms(self._partition, self._effects.settings.watermark.interval_ms)
+        first_ms = first_advance_ms(self._partition, self._settings.interval_ms)
         self._context.after(first_ms, _AdvanceDue())
 
     # Batches become durable.
@@ -193,7 +199,7 @@ class TaskPersistence(Actor):
         self._report_catch_up()
         if tasks or commands:
             took_ms = self._context.clock.monotonic_ms() - started_ms
-            self._effects.telemetry.emit(BatchPersisted(self._partition, tasks, commands, took_ms))
+            self._emit(BatchPersisted(self._partition, tasks, commands, took_ms))
 
     def _insert(self, tasks: Sequence[StoredTask]) -> Operation:
         yield from self._write(tasks)
@@ -204,7 +210,7 @@ class TaskPersistence(Actor):
         yield from self._lower_watermark(tasks)
         write_time = self._ownership.next_write_time()
         yield self._stores.schedule.insert_tasks(self._partition, tasks, write_time)
-        self._effects.telemetry.emit(stored_event(self._partition, tasks))
+        self._emit(stored_event(self._partition, tasks))
 
     def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
         """Lower it durably before anybody is told of an older task: a restart must load it (P8)."""
@@ -233,7 +239,7 @@ class TaskPersistence(Actor):
     def _report_catch_up(self) -> None:
         if self._catch_up_offset is not None and self._next_offset >= self._catch_up_offset:
             self._catch_up_offset = None
-            self._siblings.supervisor.tell(LogCaughtUp(self._partition))
+            self._siblings.supervisor.tell(LogCaughtUp())
 
     # A command has its effect.
 
@@ -279,8 +285,7 @@ class TaskPersistence(Actor):
         yield store.insert_outcome(self._partition, command.offset, outcome, write_time)
         # Last: a task that ran before the outcome was durable would be opened again by a replay.
         self._pass_on((waiting,) if waiting else ())
-        event = CommandDecided(self._partition, command.key, command.kind, decision.outcome)
-        self._effects.telemetry.emit(event)
+        self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))
 
     def _confirm_ownership(self) -> Operation:
         """Whoever claims the partition after this loads what is durable by now; who claimed it
@@ -302,8 +307,7 @@ class TaskPersistence(Actor):
             # only tells outside writers what to send through the log as well.
             ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
             yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
-        load = self._stores.schedule.load_tasks
-        reading = load(self._partition, after, before_ms, message.limit)
+        reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, message.limit)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
         up_to = end = first_key_at(before_ms)
@@ -319,7 +323,7 @@ class TaskPersistence(Actor):
         self._answer_load(complete=page.complete and self._checkpoint.key == reached)
         took_ms = self._context.clock.monotonic_ms() - started_ms
         reached_ms = self._checkpoint.key.scheduled_ms
-        self._effects.telemetry.emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
+        self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
 
     def _answer_load(self, *, complete: bool) -> None:
         answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
@@ -348,31 +352,30 @@ class TaskPersistence(Actor):
 
     # The watermark advances in the background.
 
-    def _advance_watermark(self) -> Operation:
+    def _advance_watermark(self, *, drained: bool = False) -> Operation:
+        lag_ms = self._settings.drained_lag_ms if drained else self._settings.lag_ms
         question = MeasureProgress(None, (), self._watermark.watermark_ms, self.actor_ref)
         progress = yield Ask(self._siblings.partition_scheduler, question)
-        if progress.draining:
-            # What was drained is open and in nobody's memory: the next owner must load it.
-            return
-        advanced = self._advanced(progress)
-        if advanced.is_worth_saving(self._saved, self._effects.settings.watermark.lag_ms):
+        advanced = self._advanced(progress, lag_ms)
+        if drained:
+            # It is heard once the save is under way, whose answer nobody waits for.
+            self._siblings.supervisor.tell(WatermarkMeasured())
+        if advanced.is_worth_saving(self._saved, lag_ms):
             yield from self._save(advanced)
             passed = len(advanced.stragglers)
-            event = WatermarkAdvanced(self._partition, advanced.watermark_ms, passed)
-            self._effects.telemetry.emit(event)
-        yield from self._sweep()
-        self._context.after(self._effects.settings.watermark.interval_ms, _AdvanceDue())
+            self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))
+        if not drained:
+            yield from self._sweep()
+            self._context.after(self._settings.interval_ms, _AdvanceDue())
 
-    def _advanced(self, progress: ProgressMeasured) -> Watermark:
+    def _advanced(self, progress: ProgressMeasured, lag_ms: int) -> Watermark:
         """Return how far everything is closed, but for a bounded list of stragglers."""
-        settings = self._effects.settings.watermark
         mark, now_ms = self._watermark, self._context.clock.now_ms()
         loaded_ms, open_ms = self._checkpoint.key.scheduled_ms, progress.earliest_ms
-        floor_ms = mark.floor_ms(now_ms, settings.lag_ms, loaded_ms, open_ms)
-        advanced = mark.advanced_to(floor_ms, progress.held, settings.stragglers_max)
+        floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
+        advanced = mark.advanced_to(floor_ms, progress.held, self._settings.stragglers_max)
         if advanced.watermark_ms < floor_ms:
-            event = WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held))
-            self._effects.telemetry.emit(event)
+            self._emit(WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held)))
         return replace(advanced, next_offset=self._durable_offset)
 
     def _sweep(self) -> Operation:
@@ -380,19 +383,16 @@ class TaskPersistence(Actor):
         and only after the schedule rows they guard are gone (P5).
         """
         mark = self._watermark
-        done_ms = hour_of(min([mark.watermark_ms, *(s.first_ms for s in mark.stragglers)]))
-        tasks_end_ms = sweep_end(mark.tasks_swept_until_ms, done_ms)
+        tasks_end_ms = mark.tasks_sweep_end_ms()
         if tasks_end_ms > mark.tasks_swept_until_ms:
             hours = (mark.tasks_swept_until_ms, tasks_end_ms)
             write_time = self._ownership.next_write_time()
             yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
             mark = self._watermark = replace(mark, tasks_swept_until_ms=tasks_end_ms)
         now_ms = self._context.clock.now_ms()
-        retention_ms = self._effects.settings.watermark.completion_retention_ms
+        retention_ms = self._settings.completion_retention_ms
         mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
-        due = now_ms >= mark.statuses_due_at_ms
-        expired_ms = mark.statuses_due_until_ms if due else mark.statuses_swept_until_ms
-        statuses_end_ms = sweep_end(mark.statuses_swept_until_ms, expired_ms)
+        statuses_end_ms = mark.statuses_sweep_end_ms(now_ms)
         if statuses_end_ms > mark.statuses_swept_until_ms:
             hours = (mark.statuses_swept_until_ms, statuses_end_ms)
             write_time = self._ownership.next_write_time()

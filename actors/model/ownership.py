@@ -105,6 +105,19 @@ class Watermark(msgspec.Struct, frozen=True):
         floor_ms = min(max(self.watermark_ms, now_ms - lag_ms), loaded_ms)
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
+    def tasks_sweep_end_ms(self) -> int:
+        """Return up to where schedule rows are deleted in one go: whole hours that are closed."""
+        first_open_ms = min([self.watermark_ms, *(each.first_ms for each in self.stragglers)])
+        return _sweep_end_ms(self.tasks_swept_until_ms, hour_of(first_open_ms))
+
+    def statuses_sweep_end_ms(self, now_ms: int) -> int:
+        """Return up to where completions and attempts are deleted in one go: whole hours whose
+        retention is over.
+        """
+        if now_ms < self.statuses_due_at_ms:
+            return self.statuses_swept_until_ms
+        return _sweep_end_ms(self.statuses_swept_until_ms, self.statuses_due_until_ms)
+
     def is_worth_saving(self, saved: "Watermark", lag_ms: int) -> bool:
         """Whether it tells more than the saved one: an idle partition's watermark follows the
         clock in steps of its lag.
@@ -173,8 +186,7 @@ class Assignment(msgspec.Struct, frozen=True):
     """An earlier tree of this node worked on the partition under the same epoch."""
 
 
-def sweep_end(swept_ms: int, done_ms: int) -> int:
-    """Return up to where hours are deleted in one go, of those done and not yet deleted."""
+def _sweep_end_ms(swept_ms: int, done_ms: int) -> int:
     return min(done_ms, swept_ms + SWEEP_HOURS_MAX * HOUR_MS)
 
 

@@ -6,6 +6,8 @@ Each group is one concern; every name carries its unit.  What only an adapter ne
 
 from pydantic import BaseModel, ConfigDict, Field
 
+_DRAINED_LAG_MS = 2_000
+
 
 class Group(BaseModel):
     """Base of the groups: frozen, no unknown names."""
@@ -51,6 +53,13 @@ class WatermarkSettings(Group):
     """Blocked ordering ids the watermark may pass; with more it waits."""
     completion_retention_ms: int = Field(14 * 86_400_000, ge=0)
     """How long a done key stays done after its hour was deleted (P5)."""
+
+    @property
+    def drained_lag_ms(self) -> int:
+        """How far the watermark of a partition that is let go stays behind the wall clock: the
+        next owner reads as much, and what was accepted last, by any clock, need not lower it.
+        """
+        return min(_DRAINED_LAG_MS, self.lag_ms)
 
 
 class ExecutionSettings(Group):

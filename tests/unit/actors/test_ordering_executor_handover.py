@@ -194,6 +194,20 @@ def test_p14_an_answer_of_the_store_after_the_drain_began_is_ignored() -> None:
     assert bench.attempted == ["a"] and bench.harness.executor.has(OrderingDrained)
 
 
+def test_p8_what_was_asked_of_the_store_stays_open_when_draining() -> None:
+    """The watermark may not pass it, though nobody takes the answer."""
+    bench = Bench()
+    bench.execute("a", "b")
+    bench.tell(TaskPostponed(task_named("a").key))
+    bench.finish()
+
+    bench.tell(DrainTasks())
+    bench.tell(WithdrawTask(task_named("c").key, Withdrawal.CLOSE, Probe()))
+
+    assert bench.last is not None
+    assert bench.last.first_ms == task_named("b").key.scheduled_ms
+
+
 def test_every_message_of_the_parent_is_counted_as_received() -> None:
     """The parent stops an idle child only when it saw everything sent to it."""
     bench = Bench()

@@ -4,17 +4,14 @@ import pytest
 
 from actors.messages import (
     AdoptAttempt,
-    DrainTasks,
     ExecuteTask,
     HoldOrdering,
     HoldOrderings,
     MeasureProgress,
-    OrderingDrained,
     ProgressMeasured,
     SlotsReleased,
     SpillQueue,
     StartTasks,
-    TasksDrained,
     TasksReleased,
     TaskWithdrawn,
     UpdateTask,
@@ -242,15 +239,6 @@ def test_an_id_whose_user_code_runs_long_is_told_to_spill_its_queue() -> None:
     assert [_sent(child, SpillQueue) for child in bench.children] == [1, 0, 0]
 
 
-def test_an_idle_partition_is_drained_at_once() -> None:
-    """Nothing runs."""
-    bench = Bench()
-
-    bench.tell(DrainTasks())
-
-    assert bench.harness.supervisor.take_all(TasksDrained) == [TasksDrained()]
-
-
 def test_p6_a_later_record_of_a_busy_id_goes_there_and_makes_no_other_busy() -> None:
     """It is not counted: an id that saw its task alone ends as it would have."""
     bench = Bench()
@@ -262,34 +250,6 @@ def test_p6_a_later_record_of_a_busy_id_goes_there_and_makes_no_other_busy() -> 
 
     assert len(bench.children) == 1 and _sent(bench.children[0], UpdateTask) == 1
     assert bench.progress().earliest_ms is None
-
-
-def test_p14_a_partition_is_drained_when_every_id_is() -> None:
-    """The last report of a child that drained may come after it ended."""
-    bench = Bench()
-    bench.execute(_task("x"), _task("y"))
-
-    bench.tell(DrainTasks())
-    bench.tell(OrderingDrained("x"))
-    bench.release("x", received=1)
-    early = bench.harness.supervisor.has(TasksDrained)
-    bench.tell(OrderingDrained("y"))
-    bench.release("y", received=1)
-
-    assert [_sent(child, DrainTasks) for child in bench.children] == [1, 1]
-    assert not early and len(bench.harness.supervisor.take_all(TasksDrained)) == 1
-
-
-def test_p14_a_child_that_became_idle_while_draining_ends_once() -> None:
-    """It says so twice: by being idle, and by having drained."""
-    bench = Bench()
-    bench.execute(_task("x"))
-
-    bench.tell(DrainTasks())
-    bench.release("x", received=1)
-    bench.tell(OrderingDrained("x"))
-
-    assert len(bench.harness.supervisor.take_all(TasksDrained)) == 1
 
 
 def test_it_is_started_by_its_parent_only() -> None:

@@ -10,11 +10,12 @@ from actors.messages import (
     StartTasks,
     TasksDrained,
     TasksPersisted,
+    WatermarkMeasured,
 )
 from actors.model.events import CatchUpEnded
 from actors.model.ownership import Assignment, initial_watermark
 from actors.model.settings import RecoverySettings, TreeSettings
-from actors.partition_supervisor import PartitionSupervisor
+from actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
 from tests.builders import NOW_MS
 from tests.unit.probes import PARTITION, Harness, Probe, ProbeActor, ProbedChildren
 
@@ -65,7 +66,7 @@ def test_p4_nothing_starts_before_the_log_is_read_to_its_end() -> None:
     bench.harness.advance(100)
     before = _starts(bench)
 
-    bench.tell(LogCaughtUp(PARTITION))
+    bench.tell(LogCaughtUp())
     bench.harness.advance(1_000)
 
     assert (before, _starts(bench)) == (0, 1)
@@ -77,7 +78,7 @@ def test_p4_the_wait_for_the_logs_end_is_bounded_and_then_said() -> None:
     bench = Bench()
 
     bench.harness.advance(500)
-    bench.tell(LogCaughtUp(PARTITION))
+    bench.tell(LogCaughtUp())
 
     assert _starts(bench) == 1
     assert bench.harness.telemetry.of(CatchUpEnded) == [CatchUpEnded(PARTITION, 500, False)]
@@ -100,8 +101,23 @@ def test_a_revocation_drains_from_the_scheduler_on() -> None:
     bench = Bench()
 
     bench.tell(RevokePartitions((PARTITION,), 1_000))
+    bench.tell(WatermarkMeasured())
     drained_early = bench.topic.has(PartitionDrained)
     bench.tell(TasksDrained())
 
     assert isinstance(bench.child(SCHEDULER).messages[-1], DrainTasks)
     assert not drained_early and bench.topic.take(PartitionDrained).partition == PARTITION
+
+
+def test_a_drained_partition_waits_for_its_last_watermark_but_not_for_a_slow_store() -> None:
+    """The next owner only has more to read without it."""
+    bench = Bench()
+
+    bench.tell(RevokePartitions((PARTITION,), 1_000))
+    bench.tell(TasksDrained())
+    bench.harness.advance(WATERMARK_WAIT_MS - 1)
+    drained_early = bench.topic.has(PartitionDrained)
+    bench.harness.advance(1)
+
+    assert isinstance(bench.child(PERSISTENCE).messages[-1], DrainTasks)
+    assert not drained_early and bench.topic.has(PartitionDrained)

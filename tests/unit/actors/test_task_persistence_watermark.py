@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from actors.messages import DrainTasks, MeasureProgress, ProgressMeasured, WatermarkMeasured
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import OwnershipLost
 from actors.model.events import WatermarkHeld
@@ -82,6 +83,35 @@ def test_an_idle_partition_does_not_write_its_watermark_at_every_interval() -> N
     for _ in range(5):
         bench.advance_watermark()
 
+    assert "save_watermark" not in bench.requests.made
+
+
+def test_a_partition_that_is_let_go_saves_how_far_it_is_done() -> None:
+    """The next owner reads two seconds instead of the whole lag; nobody waits for the answer."""
+    bench = Bench()
+    bench.load()
+    bench.requests.hold("save_watermark")
+
+    bench.tell(DrainTasks())
+    bench.scheduler.take(MeasureProgress)
+    bench.tell(ProgressMeasured(None, ()))
+    requested = bench.harness.supervisor.has(WatermarkMeasured)
+    bench.serve("save_watermark")
+
+    assert requested and bench.saved().watermark_ms == NOW_MS - 2_000
+
+
+def test_where_there_is_nothing_to_save_a_partition_is_let_go_all_the_same() -> None:
+    """What it was told last is stored already."""
+    bench = Bench()
+    bench.advance_watermark(earliest_ms=NOW_MS - LAG_MS)
+    bench.requests.made.clear()
+
+    bench.tell(DrainTasks())
+    bench.scheduler.take(MeasureProgress)
+    bench.tell(ProgressMeasured(NOW_MS - LAG_MS, ()))
+
+    assert bench.harness.supervisor.has(WatermarkMeasured)
     assert "save_watermark" not in bench.requests.made
 
 
