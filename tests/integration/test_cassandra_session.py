@@ -7,6 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import closing
 from typing import Any
 
+import msgspec
 import pytest
 from cassandra import OperationTimedOut
 from pydantic import SecretStr
@@ -184,6 +185,32 @@ def test_a_claim_whose_answer_was_lost_is_recognised(settings: Settings, losses:
         losing.losses = losses
         done(store.save_watermark(partition, 2, initial_watermark(NOW_MS + 1)))
         assert done(store.claim(partition, 0)) == Claim(3, initial_watermark(NOW_MS + 1))
+    finally:
+        session.close()
+
+
+class _SavedInBetween(CassandraOwnershipStore):
+    """Claims a partition while its owner saves, once: the row has been read, and is not taken."""
+
+    saving: Callable[[], Any] | None = None
+
+    def _claiming(self, *row: Any) -> Any:
+        saving, self.saving = self.saving, None
+        if saving is not None:
+            saving()
+        return super()._claiming(*row)
+
+
+def test_a_claim_holds_what_was_saved_while_it_was_under_way(settings: Settings) -> None:
+    """Whatever the owner before had still saved is where the new one begins (P8)."""
+    session = CassandraSession(open_connection(settings.cassandra), settings.cassandra)
+    try:
+        store = _SavedInBetween(session, retention_ms=0)
+        done(store.claim(110, NOW_MS))
+        saved = msgspec.structs.replace(initial_watermark(NOW_MS + 1), write_time=7)
+        store.saving = lambda: done(store.save_watermark(110, 1, saved))
+        assert done(store.claim(110, 0)) == Claim(2, saved)
+        assert store.saving is None
     finally:
         session.close()
 

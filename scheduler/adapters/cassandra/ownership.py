@@ -63,9 +63,10 @@ class CassandraOwnershipStore:
             f"INSERT INTO {_WATERMARK} (partition_id, owner_epoch, claim_token, {columns})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
         )
+        as_read = " AND ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
         self._raise = session.prepare(
             f"UPDATE {_WATERMARK} SET owner_epoch = ?, claim_token = ?"
-            " WHERE partition_id = ? IF owner_epoch = ?"
+            f" WHERE partition_id = ? IF owner_epoch = ? AND {as_read}"
         )
         assigned = ", ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
         self._save = session.prepare(
@@ -92,8 +93,8 @@ class CassandraOwnershipStore:
     def claim(self, partition: int, initial_watermark_ms: int) -> "Future[Claim]":
         """Raise the owner epoch by one and return it with the row as it is from then on.
 
-        The row is read after the epoch was raised: what an old owner saved up to then
-        counts, and from then on it can save nothing.
+        The epoch is raised only where the whole row is as it was read: what an old owner saved
+        up to then counts, and from then on it can save nothing.
         """
         return self._session.submit(lambda: self._claim(partition, initial_watermark_ms))
 
@@ -170,24 +171,27 @@ class CassandraOwnershipStore:
         # partition waits.
         row = self._row(partition, self._read_committed)
         for _ in range(_CLAIM_ROUNDS_MAX):
-            epoch = 1 if row is None else row[0] + 1
-            applied = self._applied(self._claiming(partition, epoch, token, initial_watermark_ms))
-            # Whatever was saved before an applied claim is committed to as many replicas as are
-            # read; only where it is not known whether ours was applied is there more to settle.
-            row = self._row(partition, self._read_committed if applied else self._read)
+            if self._applied(self._claiming(partition, row, token, initial_watermark_ms)):
+                if row is None:
+                    return Claim(1, initial_watermark(initial_watermark_ms))
+                return Claim(row[0] + 1, _watermark(row))
+            row = self._row(partition)
             # The token tells an answer that was lost from a round that was.
-            if row is not None and (applied or row[1] == token):
-                return Claim(epoch if applied else row[0], _watermark(row))
+            if row is not None and row[1] == token:
+                return Claim(row[0], _watermark(row))
         raise StoreUnavailable(
             f"partition {partition} was claimed by others {_CLAIM_ROUNDS_MAX} times in a row:"
             " look for nodes that start and stop all the time"
         )
 
-    def _claiming(self, partition: int, epoch: int, token: UUID, initial_watermark_ms: int) -> Any:
-        if epoch == 1:
+    def _claiming(
+        self, partition: int, row: Row | None, token: UUID, initial_watermark_ms: int
+    ) -> Any:
+        if row is None:
             begun = watermark_values(initial_watermark(initial_watermark_ms))
-            return self._begin.bind((partition, epoch, token, *begun))
-        return self._raise.bind((epoch, token, partition, epoch - 1))
+            return self._begin.bind((partition, 1, token, *begun))
+        epoch, _, *as_read = row
+        return self._raise.bind((epoch + 1, token, partition, epoch, *as_read))
 
     def _applied(self, statement: Any) -> bool:
         return bool(self._session.execute(statement)[0][0])
