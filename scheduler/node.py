@@ -36,6 +36,7 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
+from scheduler.claiming import Claiming, poll_ms
 from scheduler.holdings import Held, Holding, Revocation, Stage, assigned_event, commit_offsets
 from scheduler.in_flight import BatchesInFlight
 from scheduler.lease import Lease
@@ -43,6 +44,9 @@ from scheduler.pausing import PauseWatch
 from scheduler.rebuilds import Rebuilds
 
 logger = logging.getLogger("hourhand.node")
+
+_STOPPING_COMMIT_MS = 100
+"""Pause between two commits of a node that stops."""
 
 
 class Node:
@@ -66,7 +70,8 @@ class Node:
         self._effects = effects
         self._recovery = effects.settings.recovery
         self._commit_interval_ms = commit_interval_ms
-        self._lease_ms = lease_ms
+        store = effects.stores.ownership
+        self._claiming = Claiming(store, clock, log.lease_ends_ms, lease_ms)
         self._rebuilds = Rebuilds(self._recovery, rng)
         self.pauses = PauseWatch(effects.stores.oversight, clock)
         # Guards all below: the polling thread and the dispatcher both enter.
@@ -111,6 +116,8 @@ class Node:
             # The log has nothing to wait for then, and spinning would take the tree's time.
             self._in_flight.wait_for_answer(timeout_ms)
             timeout_ms = 0
+        with self._lock:
+            timeout_ms = poll_ms(self._holdings.values(), timeout_ms)
         polled = self._log.poll(self._room(), timeout_ms)
         with self._lock:
             self._deliver(tuple(polled.records), dict(polled.reached))
@@ -281,37 +288,10 @@ class Node:
                 self._root.tell(PauseTasks(self.pauses.sheet))
             if self._root is None or self._stop_requested or not self.pauses.is_known:
                 return
-            now_ms = self._clock.monotonic_ms()
-            ready = [h for h in self._holdings.values() if self._advance(h, now_ms)]
+            ready = [h for h in self._holdings.values() if self._claiming.advance(h)]
         # The log may be slow to refuse, and the lease of the others needs this thread: one failure
         # ends the round.
         all(self._take_claim(holding) for holding in ready)
-
-    def _advance(self, holding: Holding, now_ms: float) -> bool:
-        """Ask the store what is needed next; return whether its answer has come."""
-        ownership = self._effects.stores.ownership
-        match holding.stage:
-            case Stage.WAITING if now_ms < holding.retry_at_ms:
-                pass
-            case Stage.WAITING if holding.ownership is not None:
-                holding.reading = ownership.read_watermark(holding.partition)
-                holding.stage = Stage.RESUMING
-            case Stage.WAITING if self._may_claim(holding):
-                holding.claiming = ownership.claim(holding.partition, self._clock.now_ms())
-                holding.stage = Stage.CLAIMING
-            case Stage.CLAIMING:
-                return holding.claiming is not None and holding.claiming.done()
-            case Stage.RESUMING:
-                return holding.reading is not None and holding.reading.done()
-            case Stage.WAITING | Stage.RUNNING:
-                pass
-        return False
-
-    def _may_claim(self, holding: Holding) -> bool:
-        """Whether a commit sent after a newer owner was seen has been accepted since."""
-        if holding.claim_after_ms is None:
-            return True
-        return self._log.lease_ends_ms() > holding.claim_after_ms + self._lease_ms
 
     def _take_claim(self, holding: Holding) -> bool:
         """Begin reading a partition whose durable state is known, without a lock meanwhile."""
@@ -392,7 +372,11 @@ class Node:
 
     def _commit(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._committed_at_ms < self._commit_interval_ms:
+        interval_ms = self._commit_interval_ms
+        if self._stop_requested:
+            # What is durable last is committed while attempts end, not when everybody waits.
+            interval_ms = min(interval_ms, _STOPPING_COMMIT_MS)
+        if now_ms - self._committed_at_ms < interval_ms:
             return
         with self._lock:
             offsets = commit_offsets(self._holdings)

@@ -25,6 +25,7 @@ LONG_FILES: dict[str, int] = {
     "actors/messages.py": 400,
     "actors/ordering_executor.py": 400,
     "actors/task_persistence.py": 400,
+    "scheduler/node.py": 385,
     "scheduler/runner.py": 323,
     "scheduler/testing.py": 343,
     "tests/conformance/schedule_suite.py": 350,
@@ -32,7 +33,6 @@ LONG_FILES: dict[str, int] = {
 """Files above the limit, with their number of lines; never above the hard one."""
 LONGEST_FILES: dict[str, int] = {
     "actors/task_executor.py": 471,
-    "scheduler/node.py": 401,
 }
 """Files above the hard limit, each to be split by whoever next adds to it.  TaskExecutor is a
 role and the public base class."""

@@ -30,6 +30,8 @@ class OffsetCommits:
         self._lease = lease
         self._answer_timeout_ms = answer_timeout_ms
         self._positions: dict[int, int] = {}
+        self._accepted: dict[int, int] = {}
+        """What the coordinator said last that it keeps of these partitions."""
         self._number = 0
         self._in_flight: tuple[str, float] | None = None
         self._waiting = False
@@ -37,16 +39,19 @@ class OffsetCommits:
     def begin(self, partition: int, next_offset: int) -> None:
         """A partition was started there."""
         self._positions[partition] = next_offset
+        self._accepted.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Partitions went to another member."""
         for partition in partitions:
             self._positions.pop(partition, None)
+            self._accepted.pop(partition, None)
 
     def abandon(self) -> None:
         """Ignore the answer still to come: it was asked for by a membership that ended."""
         self._in_flight = None
         self._waiting = False
+        self._accepted.clear()
 
     def ask(self, consumer: Any, next_offsets: Mapping[int, int]) -> None:
         """Send a commit now, or when the one in flight is answered."""
@@ -70,6 +75,8 @@ class OffsetCommits:
         failed = error or next((each.error for each in partitions if each.error), None)
         if failed is None:
             self._lease.accepted(sent_ms)
+            kept = {each.partition: each.offset for each in partitions}
+            self._accepted.update({p: o for p, o in kept.items() if p in self._positions})
         else:
             logger.warning("offset commit refused: %s: %s", failed.name(), failed.str())
 
@@ -79,13 +86,15 @@ class OffsetCommits:
             self._send(consumer)
 
     def settle(self, consumer: Any, next_offsets: Mapping[int, int]) -> None:
-        """Commit the last offsets of partitions about to go, and wait for the answer.
+        """Commit the last offsets of partitions about to go, and wait for the answer, unless the
+        coordinator keeps them already: the next owner waits as long.
 
         The driver bounds the wait: by the session timeout without a coordinator, by its
         socket timeout with a silent one.  It lets no other thread commit inside a callback.
         A commit that fails leaves records to be read again by the next owner.
         """
-        offsets = {p: o for p, o in next_offsets.items() if p in self._positions}
+        held = {p: o for p, o in next_offsets.items() if p in self._positions}
+        offsets = {p: o for p, o in held.items() if self._accepted.get(p) != o}
         if not offsets:
             return
         sent_ms = self._clock.monotonic_ms()

@@ -1,6 +1,7 @@
 """Records on their way from the driver to ``poll``: which count, which are stale, which wait.
 
-A partition's records count from ``begin`` to ``forget``.  A batch the driver hands over may
+A partition's records count from ``begin`` to ``forget``; what is fetched before, from where it
+will most likely begin, is kept aside until then.  A batch the driver hands over may
 have been collected before a callback, in the same call, gave the partition up or began it
 somewhere else; such a batch is dropped for that partition, which is then read once more.
 """
@@ -10,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -26,8 +28,21 @@ _AHEAD_BYTES_MAX = 4_000_000
 _AHEAD_STEP_RECORDS = 100
 _ENOUGH_RECORDS = 500
 """With so many at hand no others are waited for."""
+_EXPECTED_RECORDS_MAX = 500
+_EXPECTED_BYTES_MAX = 1_000_000
+"""What is kept aside of a partition whose owner the store does not name for long."""
 _SEEK_ATTEMPTS = 100
 _SEEK_PAUSE_S = 0.02
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What was fetched of a partition that has not begun."""
+
+    next_offset: int | None
+    """Where it should begin; None where too much came, and it was paused again."""
+    kept: list[LogRecord | tuple[int, int]] = field(default_factory=list)
+    size_bytes: int = 0
 
 
 class Fetching:
@@ -38,6 +53,7 @@ class Fetching:
         self._topic = topic
         self._begun: dict[int, int] = {}
         """Started partition to the offset it was last begun at."""
+        self._expected: dict[int, _Expected] = {}
         self._moved: set[int] = set()
         """Partitions begun or forgotten since the last call of the driver began."""
         self._waiting: deque[LogRecord | tuple[int, int]] = deque()
@@ -47,9 +63,27 @@ class Fetching:
 
     def begin(self, partition: int, next_offset: int) -> None:
         """Deliver from ``next_offset`` on, and forget what was fetched of this partition."""
+        expected = self._expected.get(partition)
         self.forget((partition,))
         self._begun[partition] = next_offset
-        self._seek(partition, next_offset)
+        if expected is None or expected.next_offset != next_offset:
+            self._seek(partition, next_offset)
+        else:
+            for each in expected.kept:
+                self._keep(each)
+        if expected is not None and self._paused:
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+
+    def expect(self, partition: int, next_offset: int) -> None:
+        """Fetch from where an assigned partition should begin while its owner is being settled."""
+        if partition in self._begun or partition in self._expected or self._paused:
+            return
+        # Refused where the driver has not begun with the partition: the next call may be in time.
+        with contextlib.suppress(KafkaException):
+            target = TopicPartition(self._topic, partition, next_offset)
+            self._consumer.resume([target])
+            self._consumer.seek(target)
+            self._expected[partition] = _Expected(next_offset)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what is fetched of these partitions and what may still arrive of them."""
@@ -57,6 +91,7 @@ class Fetching:
         self._moved |= gone
         for partition in gone:
             self._begun.pop(partition, None)
+            self._expected.pop(partition, None)
         kept = [each for each in self._waiting if _partition_of(each) not in gone]
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -121,8 +156,22 @@ class Fetching:
                     self._keep(record_of(message))
                 else:
                     self._keep((partition, message.offset()))
+            elif partition in self._expected:
+                each = record_of(message) if error is None else (partition, message.offset())
+                self._keep_aside(partition, each)
         for partition in again:
             self._seek(partition, self._begun[partition])
+
+    def _keep_aside(self, partition: int, each: LogRecord | tuple[int, int]) -> None:
+        expected = self._expected[partition]
+        if expected.next_offset is None:
+            return
+        expected.kept.append(each)
+        expected.size_bytes += len(each.value or b"") if isinstance(each, LogRecord) else 0
+        many = len(expected.kept) > _EXPECTED_RECORDS_MAX
+        if many or expected.size_bytes > _EXPECTED_BYTES_MAX:
+            self._expected[partition] = _Expected(None)
+            self._consumer.pause([TopicPartition(self._topic, partition)])
 
     def _keep(self, each: LogRecord | tuple[int, int]) -> None:
         self._waiting.append(each)

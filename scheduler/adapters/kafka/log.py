@@ -37,6 +37,9 @@ _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""
 _LEAVE_POLL_S = 0.05
 """The callback of a revocation is served within such a poll."""
+_LEFT_POLL_S = 0.01
+_LEFT_POLLS_MAX = 100
+"""Polls within which a member forgets the name it had in its group, as it does when it leaves."""
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
 
@@ -103,6 +106,8 @@ class KafkaLog:
         self._waker.polled(now_ms)
         timeout_s = timeout_ms / 1000
         fetching = self._fetching
+        for partition, next_offset in self._positions.committed().items():
+            fetching.expect(partition, next_offset)
         if records_max == 0:
             fetching.fetch_ahead(timeout_s)
             polled = Polled()
@@ -142,6 +147,12 @@ class KafkaLog:
         self._consumer.unsubscribe()
         while self._assigned:
             self._consumer.poll(_LEAVE_POLL_S)
+        # The driver lets go of partitions in the background and leaves after that, unless it is
+        # told to close first: then nobody hears of it before the session has expired.
+        for _ in range(_LEFT_POLLS_MAX):
+            if not self._consumer.memberid():
+                break
+            self._consumer.poll(_LEFT_POLL_S)
         self._consumer.close()
 
     def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:

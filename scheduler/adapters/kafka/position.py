@@ -83,6 +83,17 @@ class StartingPositions:
         for partition in partitions:
             self._asked.pop(partition, None)
 
+    def committed(self) -> dict[int, int]:
+        """Return the next offsets that the group is known to have, of partitions not taken yet."""
+        known = {}
+        for partition, asked in self._asked.items():
+            answer = asked.committed
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                next_offset = answer.result()[partition]
+                if next_offset is not None:
+                    known[partition] = next_offset
+        return known
+
     def take(self, partition: int, stored: int | None) -> StartPosition:
         """Choose where to begin; LogUnavailable where the broker does not answer."""
         asked = self._asked.pop(partition, None)

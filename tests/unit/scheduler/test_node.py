@@ -52,6 +52,21 @@ def test_offsets_are_committed_at_every_interval_changed_or_not() -> None:
     assert len(bench.log.commits) == before + 3
 
 
+def test_a_node_that_stops_commits_more_often() -> None:
+    """What became durable last is committed by the time it leaves, and nobody waits for it."""
+    bench = Bench()
+    bench.assign(0)
+    batch = bench.poll(0, 0, 1, 2)
+    bench.committed()
+
+    bench.node.request_stop()
+    bench.persisted(batch)
+    bench.clock.advance(100)
+    bench.step()
+
+    assert bench.log.commits[-1] == {0: 3}
+
+
 def test_p9_a_share_that_the_tree_let_go_of_is_not_durable() -> None:
     """Its offset would be committed by the revocation, and the records be lost."""
     bench = Bench()

@@ -35,10 +35,14 @@ class Coordinator:
 
     sent: list[list[TopicPartition]] = field(default_factory=list)
 
-    def commit(self, *, offsets: Sequence[TopicPartition], asynchronous: bool) -> None:
-        """Keep a commit."""
-        assert asynchronous
-        self.sent.append(list(offsets))
+    settled: list[list[TopicPartition]] = field(default_factory=list)
+
+    def commit(
+        self, *, offsets: Sequence[TopicPartition], asynchronous: bool
+    ) -> Sequence[TopicPartition]:
+        """Keep a commit; accept one that is waited for."""
+        (self.sent if asynchronous else self.settled).append(list(offsets))
+        return offsets
 
 
 class Case:
@@ -132,3 +136,32 @@ def test_partitions_that_are_gone_are_not_committed() -> None:
     case.commits.abandon()
     case.ask_at(1.0)
     assert len(case.coordinator.sent) == 1
+
+
+def test_what_the_coordinator_keeps_already_is_not_waited_for() -> None:
+    """The next owner would wait as long; what moved since goes, and a new membership asks anew."""
+    case = Case()
+    case.commits.begin(1, 3)
+    case.ask_at(0.0, {0: 9, 1: 4})
+    case.commits.answered(None, case.coordinator.sent[0])
+
+    case.commits.settle(case.coordinator, {0: 9, 1: 4})
+    case.commits.settle(case.coordinator, {0: 9, 1: 5})
+    case.commits.abandon()
+    case.commits.settle(case.coordinator, {0: 9})
+
+    settled = [[(each.partition, each.offset) for each in one] for one in case.coordinator.settled]
+    assert settled == [[(1, 5)], [(0, 9)]]
+
+
+def test_a_partition_that_came_back_is_committed_before_it_goes() -> None:
+    """Its next owner in between may have committed more, and been refused its group since."""
+    case = Case()
+    case.ask_at(0.0)
+    case.commits.answered(None, case.coordinator.sent[0])
+    case.commits.forget([0])
+    case.commits.begin(0, 5)
+
+    case.commits.settle(case.coordinator, {0: 5})
+
+    assert len(case.coordinator.settled) == 1

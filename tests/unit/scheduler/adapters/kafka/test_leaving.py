@@ -17,6 +17,11 @@ class Driver:
     def __init__(self, revoke: Callable[["Driver"], None]) -> None:
         self.calls: list[str] = []
         self._revoke = revoke
+        self.named_for = 0
+        """Polls after which the driver has left its group."""
+
+    def memberid(self) -> str | None:
+        return "name" if self.calls.count("poll") < self.named_for else None
 
     def unsubscribe(self) -> None:
         self.calls.append("unsubscribe")
@@ -65,3 +70,23 @@ def test_a_member_without_partitions_closes_at_once() -> None:
     real.close()
 
     assert driver.calls == ["unsubscribe", "close"]
+
+
+@pytest.mark.parametrize(("named_for", "polls"), [(5, 5), (10_000, 102)])
+def test_the_driver_is_closed_once_it_has_left_its_group(named_for: int, polls: int) -> None:
+    """Told to close before, it may never leave: others wait until its session has expired.
+
+    One that cannot leave, for its brokers are gone, is closed all the same.
+    """
+    settings = Settings(log="kafka")
+    log = KafkaLog(settings, VirtualClock())
+    revoked = [TopicPartition(settings.topic.name, 0)]
+    real, driver = log._consumer, Driver(lambda driver: log._on_revoke(driver, revoked))
+    driver.named_for = named_for
+    log._consumer = driver
+    log._assigned = {0}
+
+    log.close()
+    real.close()
+
+    assert driver.calls.count("poll") == polls and driver.calls[-1] == "close"
