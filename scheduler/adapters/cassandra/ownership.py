@@ -40,6 +40,7 @@ WATERMARK_COLUMNS = (
     "statuses_due_at",
     "write_time",
 )
+_AS_READ = " AND ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
 _READ_WATERMARK = (
     "SELECT owner_epoch, claim_token, toUnixTimestamp(watermark), toUnixTimestamp(loaded_until),"
     " next_offset, stragglers, toUnixTimestamp(tasks_swept_until),"
@@ -63,10 +64,9 @@ class CassandraOwnershipStore:
             f"INSERT INTO {_WATERMARK} (partition_id, owner_epoch, claim_token, {columns})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
         )
-        as_read = " AND ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
         self._raise = session.prepare(
             f"UPDATE {_WATERMARK} SET owner_epoch = ?, claim_token = ?"
-            f" WHERE partition_id = ? IF owner_epoch = ? AND {as_read}"
+            f" WHERE partition_id = ? IF owner_epoch = ? AND {_AS_READ}"
         )
         assigned = ", ".join(f"{name} = ?" for name in WATERMARK_COLUMNS)
         self._save = session.prepare(
