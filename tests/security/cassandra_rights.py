@@ -97,6 +97,15 @@ def make_users(server: CassandraServer, authority: Authority) -> None:
         cluster.shutdown()
 
 
+def forget_progress(server: CassandraServer, authority: Authority) -> None:
+    """Let the next node begin every partition at the beginning of its own log."""
+    cluster = Cluster(server.addresses, port=server.port, **_superuser(authority))
+    try:
+        cluster.connect().execute("TRUNCATE secured.partition_watermark")
+    finally:
+        cluster.shutdown()
+
+
 def _superuser(authority: Authority) -> dict[str, Any]:
     return {
         "ssl_context": a_context(authority),

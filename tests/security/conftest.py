@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.security.authority import CLIENT, SECRET, Authority
-from tests.security.cassandra_rights import locked_server, make_users
+from tests.security.cassandra_rights import forget_progress, locked_server, make_users
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.running import running
@@ -60,7 +60,7 @@ def secure_kafka(
 
 
 @pytest.fixture(scope="package")
-def locked_cassandra(
+def started_cassandra(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority
 ) -> Iterator[CassandraServer]:
     """A node with TLS, logins and rights, its users and a keyspace made by one of them."""
@@ -68,3 +68,10 @@ def locked_cassandra(
     for started in running(lambda: locked_server(folder, authority)):
         make_users(started, authority)
         yield started
+
+
+@pytest.fixture
+def locked_cassandra(started_cassandra: CassandraServer, authority: Authority) -> CassandraServer:
+    """The same node; the keyspace, to which rights are granted, knows of no other test's log."""
+    forget_progress(started_cassandra, authority)
+    return started_cassandra
