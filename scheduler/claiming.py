@@ -24,6 +24,7 @@ class Claiming:
         lease_ends_ms: Callable[[], float],
         lease_ms: int,
     ) -> None:
+        """``lease_ends_ms`` says when the lease ends, by monotonic time; it lasts ``lease_ms``."""
         self._ownership = ownership
         self._clock = clock
         self._lease_ends_ms = lease_ends_ms

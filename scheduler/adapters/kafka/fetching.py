@@ -151,14 +151,12 @@ class Fetching:
                 _report(error)
             elif partition in moved:
                 again.add(partition)
-            elif partition in self._begun:
-                if error is None:
-                    self._keep(record_of(message))
-                else:
-                    self._keep((partition, message.offset()))
-            elif partition in self._expected:
+            elif partition in self._begun or partition in self._expected:
                 each = record_of(message) if error is None else (partition, message.offset())
-                self._keep_aside(partition, each)
+                if partition in self._begun:
+                    self._keep(each)
+                else:
+                    self._keep_aside(partition, each)
         for partition in again:
             self._seek(partition, self._begun[partition])
 
@@ -167,7 +165,7 @@ class Fetching:
         if expected.next_offset is None:
             return
         expected.kept.append(each)
-        expected.size_bytes += len(each.value or b"") if isinstance(each, LogRecord) else 0
+        expected.size_bytes += _size_bytes(each)
         many = len(expected.kept) > _EXPECTED_RECORDS_MAX
         if many or expected.size_bytes > _EXPECTED_BYTES_MAX:
             self._expected[partition] = _Expected(None)
@@ -175,8 +173,7 @@ class Fetching:
 
     def _keep(self, each: LogRecord | tuple[int, int]) -> None:
         self._waiting.append(each)
-        if isinstance(each, LogRecord):
-            self._waiting_bytes += len(each.value or b"")
+        self._waiting_bytes += _size_bytes(each)
 
     def _seek(self, partition: int, next_offset: int) -> None:
         """Make the driver fetch from there.
@@ -210,6 +207,10 @@ class Fetching:
 
 def _partition_of(each: LogRecord | tuple[int, int]) -> int:
     return each.partition if isinstance(each, LogRecord) else each[0]
+
+
+def _size_bytes(each: LogRecord | tuple[int, int]) -> int:
+    return len(each.value or b"") if isinstance(each, LogRecord) else 0
 
 
 def record_of(message: Any) -> LogRecord:

@@ -155,7 +155,7 @@ def test_what_the_coordinator_keeps_already_is_not_waited_for() -> None:
 
 
 def test_a_partition_that_came_back_is_committed_before_it_goes() -> None:
-    """Its next owner in between may have committed more, and been refused its group since."""
+    """Another member may have committed in between, so what was accepted before says nothing."""
     case = Case()
     case.ask_at(0.0)
     case.commits.answered(None, case.coordinator.sent[0])
