@@ -6,7 +6,9 @@ When one comes is for ``faults``.
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
+from scheduler.adapters.memory.delivery import Request
 from tests.simulation import group_faults, operator_faults, server_faults
 from tests.simulation.faulty_world import Fault, FaultyWorld
 from tests.simulation.history import Happened
@@ -74,6 +76,34 @@ def _late_tasks(world: FaultyWorld, rng: random.Random) -> None:
     world.after(rng.uniform(30.0, 900.0) * world.pace, end_owner)
 
 
+def _held_save(world: FaultyWorld, rng: random.Random) -> None:
+    """An owner dies with a save of the watermark on its way, which has its effect in the time of
+    the next one; that one dies too, maybe before a save of its own.
+    """
+
+    def hold(request: Request[Any]) -> None:
+        partition = request.partition
+        sender, claim = world.owner_of(partition), world.data.claims[partition]
+        if sender is not None:
+            sender.crash_in = rng.randrange(5)
+
+        def arrive() -> None:
+            request.apply()
+            owner = world.owner_of(partition)
+            if owner is not None:
+                owner.crash_in = rng.randrange(20)
+
+        def look() -> None:
+            if world.data.claims[partition].epoch == claim.epoch:
+                world.after(100.0 * world.pace, look)
+            else:
+                world.after(rng.uniform(0.0, 4_000.0) * world.pace, arrive)
+
+        look()
+
+    world.network.held_save = hold
+
+
 def _clock(world: FaultyWorld, rng: random.Random) -> None:
     member = rng.choice(world.members)
     step_ms = rng.choice((-1, 1)) * rng.choice((5, 700, 6_000))
@@ -90,6 +120,7 @@ FAULTS: Mapping[str, Fault] = {
     "tree": _tree,
     "tree_while_blocking": _tree_while_blocking,
     "late_tasks": _late_tasks,
+    "held_save": _held_save,
     "clock": _clock,
     "coordinator": group_faults.coordinator,
     "cut_off": group_faults.cut_off,
