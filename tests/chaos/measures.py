@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from tests.chaos.auditor import between, first_attempts, partitions_of
 from tests.chaos.causes import SECOND_US
@@ -40,7 +40,7 @@ class Recovery:
     waited_s: Mapping[str, float]
     """What was struck, and the longest wait of any of its partitions for an execution: from the
     blow, from when the last attempt of a process asked to stop had ended, or, where no node
-    was left, from when nodes were started again."""
+    was left, from when nodes were started again; but never from before anything was due."""
     idle_s: float
     """The longest time in which any partition began nothing, counted from attempt to attempt."""
     caught_up_s: float
@@ -110,6 +110,8 @@ class _Starts:
     def __init__(self, history: History) -> None:
         partitions = partitions_of(history)
         self.moments: dict[int, list[int]] = defaultdict(list)
+        self.due_us: dict[int, list[int]] = defaultdict(list)
+        """When the first task was due of those that had not begun before each moment."""
         self.pids: dict[int, list[int]] = defaultdict(list)
         self.last_end_us: dict[int, int] = defaultdict(int)
         for each in sorted(history.attempts, key=lambda attempt: attempt.started_us):
@@ -118,6 +120,11 @@ class _Starts:
             if partition is not None:
                 self.moments[partition].append(each.started_us)
                 self.pids[partition].append(each.pid)
+                # Nobody but the engine knows when a repetition was due.
+                due_us = each.due_wall_us - history.wall_minus_boot_us
+                self.due_us[partition].append(due_us if each.number == 1 else each.started_us)
+        for partition, due_us in self.due_us.items():
+            self.due_us[partition] = list(accumulate(reversed(due_us), min))[::-1]
 
     def owned_by(self, pid: int, at_us: int) -> list[int]:
         """Return the partitions that a process had begun the last attempt of."""
@@ -141,7 +148,9 @@ class _Starts:
         place = bisect_right(moments, blow.from_us)
         while place < len(moments) and pids[place] == blow.pid and moments[place] < blow.to_us:
             place += 1
-        return max(0, moments[place] - from_us) if place < len(moments) else 0
+        if place == len(moments):
+            return 0
+        return max(0, moments[place] - max(from_us, self.due_us[partition][place]))
 
     def longest_gap_us(self, from_us: int, to_us: int) -> int:
         """Return the longest time in which some partition began nothing."""

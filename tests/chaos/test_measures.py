@@ -9,7 +9,16 @@ from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.measures import Measures, measure
 from tests.chaos.plan import Extent
-from tests.chaos.planted import FIRST_DUE_US, SECOND_US, STRUCK_US, Plant, a_fault
+from tests.chaos.planted import (
+    FIRST_DUE_US,
+    SECOND_US,
+    STRUCK_US,
+    WALL_US,
+    Plant,
+    a_fault,
+    an_attempt,
+    moved,
+)
 from tests.chaos.run import Chaos, Evidence
 from tests.chaos.verdict import Limits, Verdict, judge
 
@@ -34,8 +43,9 @@ def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plan
     plant.attempts[:4] = [replace(each, pid=1000) for each in plant.attempts[:4]]
     last = plant.attempts[3]
     assert last.ended_us is not None
+    plant.offers[4] = replace(plant.offers[4], due_wall_us=WALL_US + last.ended_us)
     next_us = last.ended_us + round(drained_wait_s * SECOND_US)
-    plant.attempts[4] = replace(plant.attempts[4], started_us=next_us, ended_us=next_us + 1_000)
+    plant.attempts[4] = moved(an_attempt(plant.offers[4]), next_us)
     drain = a_fault("drained", from_us=last.started_us + 1_000, lasts_us=SECOND_US)
     drain = replace(drain, blows=[replace(each, pid=1000) for each in drain.blows])
     plant.faults = [drain, *plant.faults]
@@ -52,6 +62,32 @@ def test_the_wait_is_counted_from_the_kill(wait_s: float) -> None:
     # The first task to be taken over is the eleventh, and tasks are 10 ms apart then.
     assert recovery.longest_s == pytest.approx(wait_s + 0.1, abs=0.01)
     assert recovery.caught_up_s == (0.0 if wait_s < 1 else pytest.approx(0.0, abs=10.0))
+
+
+def test_what_waits_for_its_time_does_not_wait_for_a_node() -> None:
+    """Where few tasks are due, the next one may be due long after a stop."""
+    plant = Plant().handed_over(a_fault("drained"), after_us=400_000)
+    for place in range(10, 20):
+        due_wall_us = plant.offers[place].due_wall_us + 900_000
+        plant.offers[place] = replace(plant.offers[place], due_wall_us=due_wall_us)
+        late = an_attempt(plant.offers[place], node=2, late_us=5_000)
+        plant.attempts[place] = late
+
+    (recovery,) = measure(plant.history).recoveries
+
+    assert recovery.longest_s == pytest.approx(0.005, abs=0.001)
+
+
+def test_a_repetition_says_nothing_of_when_it_was_due() -> None:
+    """Its task was due before, and it is its own time that counts, which is not recorded."""
+    plant = Plant().handed_over(a_fault("drained"), after_us=1_400_000)
+    plant.attempts[10] = replace(plant.attempts[10], number=2)
+    plant.attempts[11] = replace(plant.attempts[11], started_us=plant.attempts[10].started_us + 1)
+
+    (recovery,) = measure(plant.history).recoveries
+
+    # The eleventh was due a second after the stop, and the repetition before it counts for it.
+    assert recovery.longest_s == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_wait_of_a_frozen_store_is_the_longest_gap() -> None:
