@@ -124,7 +124,7 @@ class _Starts:
                 due_us = each.due_wall_us - history.wall_minus_boot_us
                 self.due_us[partition].append(due_us if each.number == 1 else each.started_us)
         for partition, due_us in self.due_us.items():
-            self.due_us[partition] = list(accumulate(reversed(due_us), min))[::-1]
+            self.due_us[partition] = list(accumulate(due_us[::-1], min))[::-1]
 
     def owned_by(self, pid: int, at_us: int) -> list[int]:
         """Return the partitions that a process had begun the last attempt of."""
