@@ -123,8 +123,8 @@ class _Starts:
                 # Nobody but the engine knows when a repetition was due.
                 due_us = each.due_wall_us - history.wall_minus_boot_us
                 self.due_us[partition].append(due_us if each.number == 1 else each.started_us)
-        for partition, due_us in self.due_us.items():
-            self.due_us[partition] = list(accumulate(due_us[::-1], min))[::-1]
+        for partition, dues_us in self.due_us.items():
+            self.due_us[partition] = list(accumulate(dues_us[::-1], min))[::-1]
 
     def owned_by(self, pid: int, at_us: int) -> list[int]:
         """Return the partitions that a process had begun the last attempt of."""
