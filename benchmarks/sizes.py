@@ -46,6 +46,8 @@ class Sizes:
     """How long they come before, where a server has to be warm."""
     relay_rates: tuple[int, ...]
     timer_creations: int
+    timer_creations_warming: int
+    """How many are made before, for the same reason."""
     timer_pops_s: float
     """How long timers pop."""
     timer_pops_per_s: int
@@ -53,7 +55,8 @@ class Sizes:
 
     def warming(self) -> "Sizes":
         """Return the sizes of a run that only makes servers warm."""
-        return replace(self, relay_s=self.relay_warming_s)
+        creations = self.timer_creations_warming
+        return replace(self, relay_s=self.relay_warming_s, timer_creations=creations)
 
 
 QUICK = Sizes(
@@ -83,7 +86,8 @@ QUICK = Sizes(
     relay_s=10.0,
     relay_warming_s=120.0,
     relay_rates=(1_000, 2_000, 4_000, 8_000),
-    timer_creations=6_000,
+    timer_creations=20_000,
+    timer_creations_warming=60_000,
     timer_pops_s=10.0,
     timer_pops_per_s=500,
     timers_pending=100_000,
@@ -117,6 +121,7 @@ FULL = Sizes(
     relay_warming_s=120.0,
     relay_rates=(1_000, 2_000, 4_000, 8_000),
     timer_creations=20_000,
+    timer_creations_warming=60_000,
     timer_pops_s=60.0,
     timer_pops_per_s=500,
     timers_pending=1_000_000,
@@ -150,6 +155,7 @@ SMOKE = Sizes(
     relay_warming_s=2.0,
     relay_rates=(200,),
     timer_creations=100,
+    timer_creations_warming=100,
     timer_pops_s=2.0,
     timer_pops_per_s=20,
     timers_pending=1_000,

@@ -18,8 +18,11 @@ Answer = TypeVar("Answer")
 _bridges: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge]" = WeakKeyDictionary()
 
 
-async def settled(future: "Future[Answer]") -> Answer:
-    """Return a future's result, or raise what it failed with; a cancelled wait leaves it alone."""
+async def settled(future: "Future[Answer]", timeout_s: float | None = None) -> Answer:
+    """Return a future's result, or raise what it failed with; a cancelled wait leaves it alone.
+
+    Raises TimeoutError where it is not resolved in time; the future is left alone then too.
+    """
     if future.done():
         return future.result()
     loop = asyncio.get_running_loop()
@@ -29,6 +32,8 @@ async def settled(future: "Future[Answer]") -> Answer:
         bridge = _bridges[loop] = _Bridge(loop)
     resolved = loop.create_future()
     bridge.watch(future, resolved)
+    if timeout_s is not None:
+        bridge.expire(resolved, timeout_s)
     await resolved
     return future.result()
 
@@ -37,7 +42,9 @@ class _Bridge:
     """Tells one event loop of futures that other threads resolved."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._wake: Callable[..., object] = loop.call_soon_threadsafe
+        self._expiring: dict[float, deque[tuple[float, asyncio.Future[Any]]]] = {}
         self._lock = Lock()
         self._resolved: deque[asyncio.Future[Any]] = deque()
         self._woken = False
@@ -45,6 +52,24 @@ class _Bridge:
     def watch(self, future: "Future[Any]", resolved: "asyncio.Future[Any]") -> None:
         """Resolve an awaitable of the loop once ``future`` is."""
         future.add_done_callback(lambda _done: self._tell(resolved))
+
+    def expire(self, resolved: "asyncio.Future[Any]", timeout_s: float) -> None:
+        """Fail an awaitable that is not resolved in time."""
+        expiring = self._expiring.get(timeout_s)
+        if expiring is None:
+            expiring = self._expiring[timeout_s] = deque()
+        expiring.append((self._loop.time() + timeout_s, resolved))
+        if len(expiring) == 1:
+            self._loop.call_later(timeout_s, self._expire, timeout_s)
+
+    def _expire(self, timeout_s: float) -> None:
+        expiring, now_s = self._expiring[timeout_s], self._loop.time()
+        while expiring and (expiring[0][1].done() or expiring[0][0] <= now_s):
+            _, resolved = expiring.popleft()
+            if not resolved.done():
+                resolved.set_exception(TimeoutError())
+        if expiring:
+            self._loop.call_at(expiring[0][0], self._expire, timeout_s)
 
     def _tell(self, resolved: "asyncio.Future[Any]") -> None:
         with self._lock:

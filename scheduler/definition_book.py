@@ -41,20 +41,23 @@ class DefinitionBook:
         self._finding: dict[int, _Group[DefinitionName, Definition | None]] = {}
         self._saving: dict[int, _Group[Definition, None]] = {}
         self._saved: Counter[int] = Counter()
-        self._lock = threading.Lock()
 
     def find(self, name: DefinitionName) -> "Future[Definition | None]":
         """Read a definition, an ended one too; None where there is no row."""
         partition = partition_of(name.ordering_id, self.partition_count)
-        with self._lock:
-            group = self._finding.setdefault(partition, _Group(partial(self._find, partition)))
+        group = self._finding.get(partition)
+        if group is None:
+            made = _Group[DefinitionName, Definition | None](partial(self._find, partition))
+            group = self._finding.setdefault(partition, made)
         return group.ask(name)
 
     def save(self, definition: Definition) -> "Future[None]":
         """Write a definition; of two of one name the one with the higher offset stands."""
         partition = partition_of(definition.name.ordering_id, self.partition_count)
-        with self._lock:
-            group = self._saving.setdefault(partition, _Group(partial(self._save, partition)))
+        group = self._saving.get(partition)
+        if group is None:
+            made = _Group[Definition, None](partial(self._save, partition))
+            group = self._saving.setdefault(partition, made)
         return group.ask(definition)
 
     def find_all(self, names: Iterable[DefinitionName]) -> "Future[list[Definition]]":

@@ -49,6 +49,11 @@ class LightFuture(Future[T]):
                 self._made = Condition()
             return self._made
 
+    def done(self) -> bool:
+        """Whether it is resolved."""
+        # Nobody can cancel what is running from the start.
+        return self._state == FINISHED
+
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn`` when resolved, at once where it is already."""
         with _plain:

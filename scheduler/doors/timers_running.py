@@ -6,7 +6,7 @@ in the log, and any node of the group goes on with it.
 
 from collections.abc import Callable
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from actors.model.errors import SettingsInvalid
 from actors.task_executor import TaskExecutor
@@ -60,7 +60,7 @@ class TimersRunning(DoorRunning):
             key_file=self._settings.key_file,
         )
 
-    def _app(self) -> FastAPI:
+    def _app(self) -> ASGIApp:
         around = self.scheduler.surroundings
         service = TimerService(around.appender, around.definitions, around.clock)
         recurring = RecurringService(around.appender, around.definitions, around.clock)

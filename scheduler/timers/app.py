@@ -71,7 +71,7 @@ def build_app(
     recurring: RecurringService,
     clock: Clock,
     registry: CollectorRegistry | None = None,
-) -> FastAPI:
+) -> ASGIApp:
     """Build the application; ``registry`` holds the node's own metrics."""
     app = FastAPI(
         title="Hourhand timers",
@@ -82,9 +82,6 @@ def build_app(
     registry.register(_TagCounts(service))
     bucket = TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
     make = _maker(service, settings)
-    app.add_middleware(_Making, make=make)
-    # Added last, and so asked first.
-    app.add_middleware(_Guard, settings=settings, bucket=bucket)
     _add_errors(app)
     _add_timers(app, service, settings, make)
     _add_listing(app, service)
@@ -98,7 +95,8 @@ def build_app(
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return app
+    # Around the framework, whose own layers cost as much as one of these.
+    return _Guard(_Making(app, make), settings, bucket)
 
 
 class _Guard:
@@ -112,11 +110,12 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
-        refusal = self._refusal(Request(scope)) if scope["type"] == "http" else None
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, request: Request) -> Response | None:
-        if self._readers and request.url.path not in _OPEN_PATHS:
+    def _refusal(self, scope: Scope) -> Response | None:
+        if self._readers and scope["path"] not in _OPEN_PATHS:
+            request = Request(scope)
             allowed = self._readers if request.method in ("GET", "HEAD") else self._writers
             given = request.headers.get("authorization", "")
             if not is_among(given, self._readers):

@@ -6,7 +6,6 @@ from memory, so a client that asks where it wrote finds what it wrote.
 """
 
 import asyncio
-import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from scheduler.timers.executor import (
     timer_pop_task,
     timer_row,
 )
+from scheduler.timers.ids import TimerIds
 from scheduler.timers.timer import TimerRule, TimerState
 
 RECENT_MAX = 20_000
@@ -75,14 +75,14 @@ class TimerService:
         self._appender = appender
         self._definitions = definitions
         self._clock = clock
+        self._ids = TimerIds(appender.partition_of, appender.partition_count)
         self._recent: OrderedDict[str, TimerState] = OrderedDict()
         self.tag_counts: Counter[str] = Counter()
         """By tag: the counts of timers set here."""
 
-    @staticmethod
-    def new_id() -> str:
+    def new_id(self) -> str:
         """Return an id that no other timer has."""
-        return secrets.token_hex(8)
+        return self._ids.new()
 
     def now_ms(self) -> int:
         """Return the wall clock."""
@@ -112,10 +112,9 @@ class TimerService:
         pop = timer_pop_task(timer_id, due_ms, 1, NEW)
         position = await settled(self._appender.append_json(pop.key, pop.data))
         state = TimerState(now_ms, change_key(unique), position.offset, rule)
+        row = timer_row(timer_id, state, NEW, now_ms)
         try:
-            async with asyncio.timeout(_ROW_S):
-                made = self._definitions.save(timer_row(timer_id, state, NEW, now_ms))
-                await settled(made)
+            await settled(self._definitions.save(row), _ROW_S)
         except (TimeoutError, HourhandError):
             # The log answers: what is in it makes the row once the store is back, unless it was
             # written all the same, and the timer was changed from within its callback meanwhile.

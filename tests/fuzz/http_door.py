@@ -14,8 +14,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
 from pydantic import SecretStr
+from starlette.types import ASGIApp
 
 from scheduler.door_settings import TimerSettings
 from scheduler.own_tasks import NoUserTasks
@@ -112,7 +112,7 @@ def try_requests(seed: int, count: int, folder: Path) -> int:
 
 
 async def _ask_all(
-    rng: random.Random, count: int, apps: list[FastAPI], service: TimerService, uri: str
+    rng: random.Random, count: int, apps: list[ASGIApp], service: TimerService, uri: str
 ) -> list[str]:
     """Ask in groups, as many clients do at once; return the good timers between them."""
     good: list[str] = []
@@ -128,7 +128,7 @@ async def _ask_all(
     return good
 
 
-async def _try_one(app: FastAPI, asked: Asked) -> None:
+async def _try_one(app: ASGIApp, asked: Asked) -> None:
     shown = (asked.method, asked.raw_path[:80], asked.query[:80], b"".join(asked.pieces)[:200])
     try:
         async with asyncio.timeout(_ANSWERED_S):
@@ -148,7 +148,7 @@ async def _try_one(app: FastAPI, asked: Asked) -> None:
         assert body.decode().strip(), f"{shown}: refused without a reason"
 
 
-async def _answers(app: FastAPI, asked: Asked) -> list[_Message]:
+async def _answers(app: ASGIApp, asked: Asked) -> list[_Message]:
     """Hand a request over as a server does; return what the application sends."""
     scope = {
         "type": "http",

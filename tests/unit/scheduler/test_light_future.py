@@ -20,8 +20,8 @@ def _nothing(_future: LightFuture[int]) -> None:
 
 
 def _condition_made(future: LightFuture[int]) -> None:
-    """``done`` asks for the condition, so from here on the base class's ways are taken."""
-    future.done()
+    """``running`` asks for the condition, so from here on the base class's ways are taken."""
+    assert future.running()
 
 
 def _note(called: list[int], number: int, _done: Future[int]) -> None:
@@ -61,6 +61,17 @@ def test_a_failure_is_raised(prepare: Prepare) -> None:
         future.result(timeout=0)
     with pytest.raises(InvalidStateError):
         future.set_result(8)
+
+
+def test_asking_whether_it_is_done_leaves_it_light() -> None:
+    """Who waits for thousands asks each of them that."""
+    future = LightFuture[int]()
+
+    before = future.done()
+    light = future._made is None
+    future.set_result(1)
+
+    assert (before, light, future.done()) == (False, True, True)
 
 
 @BOTH_WAYS

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
@@ -34,7 +34,7 @@ def a_timer(interval: Any = 10, repeat_for: Any = None, **more: Any) -> dict[str
 class AppClient:
     """Asks an application as an HTTP client does; whatever the application raises comes through."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
