@@ -6,8 +6,7 @@ busy is handed over together, by one wake-up.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any, TypeVar
@@ -43,8 +42,9 @@ class _Bridge:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._wake: Callable[..., object] = loop.call_soon_threadsafe
-        self._expiring: dict[float, deque[tuple[float, asyncio.Future[Any]]]] = {}
+        self._expiring: defaultdict[float, deque[tuple[float, asyncio.Future[Any]]]]
+        self._expiring = defaultdict(deque)
+        """By timeout: those of one end in the order in which they began, so one timer does."""
         self._lock = Lock()
         self._resolved: deque[asyncio.Future[Any]] = deque()
         self._woken = False
@@ -55,9 +55,7 @@ class _Bridge:
 
     def expire(self, resolved: "asyncio.Future[Any]", timeout_s: float) -> None:
         """Fail an awaitable that is not resolved in time."""
-        expiring = self._expiring.get(timeout_s)
-        if expiring is None:
-            expiring = self._expiring[timeout_s] = deque()
+        expiring = self._expiring[timeout_s]
         expiring.append((self._loop.time() + timeout_s, resolved))
         if len(expiring) == 1:
             self._loop.call_later(timeout_s, self._expire, timeout_s)
@@ -78,7 +76,7 @@ class _Bridge:
                 return
             self._woken = True
         try:
-            self._wake(self._settle)
+            self._loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
             # The loop was closed; nobody waits there any more.
             return

@@ -45,20 +45,12 @@ class DefinitionBook:
     def find(self, name: DefinitionName) -> "Future[Definition | None]":
         """Read a definition, an ended one too; None where there is no row."""
         partition = partition_of(name.ordering_id, self.partition_count)
-        group = self._finding.get(partition)
-        if group is None:
-            made = _Group[DefinitionName, Definition | None](partial(self._find, partition))
-            group = self._finding.setdefault(partition, made)
-        return group.ask(name)
+        return _group_of(self._finding, partition, self._find).ask(name)
 
     def save(self, definition: Definition) -> "Future[None]":
         """Write a definition; of two of one name the one with the higher offset stands."""
         partition = partition_of(definition.name.ordering_id, self.partition_count)
-        group = self._saving.get(partition)
-        if group is None:
-            made = _Group[Definition, None](partial(self._save, partition))
-            group = self._saving.setdefault(partition, made)
-        return group.ask(definition)
+        return _group_of(self._saving, partition, self._save).ask(definition)
 
     def find_all(self, names: Iterable[DefinitionName]) -> "Future[list[Definition]]":
         """Read many definitions, ended ones too, one request for each partition."""
@@ -171,6 +163,19 @@ class _Group(Generic[Asked, Answer]):
             return
         for (_, future), answer in zip(group, done.result(), strict=True):
             future.set_result(answer)
+
+
+def _group_of(
+    groups: dict[int, _Group[Asked, Answer]],
+    partition: int,
+    send: "Callable[[int, Sequence[Asked]], Future[Sequence[Answer]]]",
+) -> _Group[Asked, Answer]:
+    """Return the group of a partition, made when it is first asked for."""
+    group = groups.get(partition)
+    if group is None:
+        # Where two threads make one, both are given the one that came first.
+        group = groups.setdefault(partition, _Group(partial(send, partition)))
+    return group
 
 
 def _split_cursor(after: str | None) -> tuple[int, str | None]:

@@ -19,15 +19,9 @@ _RANDOM_BYTES = 8
 class TimerIds:
     """Makes ids; used from one thread."""
 
-    def __init__(
-        self,
-        partition_of: Callable[[str], int],
-        partition_count: int,
-        random_hex: Callable[[int], str] = secrets.token_hex,
-    ) -> None:
+    def __init__(self, partition_of: Callable[[str], int], partition_count: int) -> None:
         """``partition_of`` says which of the partitions an ordering id belongs to."""
         self._partition_of = partition_of
-        self._random_hex = random_hex
         self._spare: list[deque[str]] = [deque() for _ in range(partition_count)]
         """By partition: ids that were made in the turn of another one."""
         self._partition = secrets.randbelow(partition_count)
@@ -41,6 +35,6 @@ class TimerIds:
         self._left -= 1
         spare = self._spare[self._partition]
         while not spare:
-            timer_id = self._random_hex(_RANDOM_BYTES)
+            timer_id = secrets.token_hex(_RANDOM_BYTES)
             self._spare[self._partition_of(timer_name(timer_id).ordering_id)].append(timer_id)
         return spare.popleft()

@@ -81,27 +81,29 @@ def _held_save(world: FaultyWorld, rng: random.Random) -> None:
     the next one; that one dies too, maybe before a save of its own.
     """
 
-    def hold(request: Request[Any]) -> None:
+    def hold(_sender: str, request: Request[Any]) -> None:
         partition = request.partition
-        sender, claim = world.owner_of(partition), world.data.claims[partition]
-        if sender is not None:
-            sender.crash_in = rng.randrange(5)
+        epoch = world.data.claims[partition].epoch
+
+        def end_owner(within: int) -> None:
+            owner = world.owner_of(partition)
+            if owner is not None:
+                owner.crash_in = rng.randrange(within)
 
         def arrive() -> None:
             request.apply()
-            owner = world.owner_of(partition)
-            if owner is not None:
-                owner.crash_in = rng.randrange(20)
+            end_owner(20)
 
         def look() -> None:
-            if world.data.claims[partition].epoch == claim.epoch:
+            if world.data.claims[partition].epoch == epoch:
                 world.after(100.0 * world.pace, look)
             else:
                 world.after(rng.uniform(0.0, 4_000.0) * world.pace, arrive)
 
+        end_owner(5)
         look()
 
-    world.network.held_save = hold
+    world.network.next_save = hold
 
 
 def _clock(world: FaultyWorld, rng: random.Random) -> None:

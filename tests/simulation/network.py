@@ -43,10 +43,8 @@ class Network:
     store: Weather = field(default_factory=Weather)
     log: Weather = field(default_factory=Weather)
     commits: Weather = field(default_factory=Weather)
-    next_save: Weather | None = None
-    """How the next save of a watermark fares, where that is another matter."""
-    held_save: Callable[[Request[Any]], None] | None = None
-    """Who takes the next save of a watermark, to serve it in its own time."""
+    next_save: Callable[[str, Request[Any]], None] | None = None
+    """Who carries the next save of a watermark, and for whom, where that is another matter."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many requests fared how badly."""
     _actions: list[tuple[float, int, str, bool, Callable[[], None]]] = field(default_factory=list)
@@ -57,22 +55,23 @@ class Network:
     def clear(self) -> None:
         """Let every new request be served soon."""
         self.store, self.log = Weather(), Weather()
-        self.commits, self.next_save, self.held_save = Weather(), None, None
+        self.commits, self.next_save = Weather(), None
 
     def to_store(self, sender: str) -> Deliver:
         """Return one node's way to the store."""
 
         def carry(request: Request[Any]) -> None:
-            weather = self.store
-            if request.kind == "save_watermark" and self.held_save is not None:
-                hold, self.held_save = self.held_save, None
-                hold(request)
-                return
             if request.kind == "save_watermark" and self.next_save is not None:
-                weather, self.next_save = self.next_save, None
-            self._carry(sender, request, weather, in_order=False)
+                take, self.next_save = self.next_save, None
+                take(sender, request)
+            else:
+                self.through(self.store, sender, request)
 
         return carry
+
+    def through(self, weather: Weather, sender: str, request: Request[Any]) -> None:
+        """Carry a request to the store as it fares in a weather."""
+        self._carry(sender, request, weather, in_order=False)
 
     def to_log(self, request: Request[Any]) -> None:
         """Carry an append, a dead letter or a commit; they keep their order."""

@@ -4,6 +4,7 @@ Each decides how bad it is, from the run's random numbers.  When one comes is fo
 """
 
 import random
+from functools import partial
 
 from tests.simulation.faulty_world import FaultyWorld, last
 from tests.simulation.history import Happened
@@ -33,7 +34,8 @@ def save_late(world: FaultyWorld, rng: random.Random) -> None:
     among records that are a little older than it.
     """
     late_ms = rng.choice((800.0, 2_500.0)) * world.pace
-    world.network.next_save = Weather(takes_effect_late=1.0, late_ms=late_ms)
+    weather = Weather(takes_effect_late=1.0, late_ms=late_ms)
+    world.network.next_save = partial(world.network.through, weather)
 
     def send() -> None:
         world.send_late_tasks()

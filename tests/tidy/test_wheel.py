@@ -132,7 +132,10 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
         ("migrate --set store=cassandra", "store = 'cassandra' needs cassandra, which is not"),
         ("list --set log=kafka", "hourhand: the setting log = 'kafka' needs confluent_kafka"),
         ("migrate --set events.topic=life", "events.topic = 'life' needs confluent_kafka"),
-        ("timers", "`hourhand timers` needs "),
+        (
+            "timers",
+            "`hourhand timers` needs starlette, which is not installed: install hourhand[http]",
+        ),
         ("admin", "`hourhand admin` needs "),
         ("pipeline report page", "`hourhand pipeline` needs "),
         (
