@@ -34,7 +34,6 @@ class LightFuture(Future[T]):
     _exception = None
     _waiters: list[Any] = []  # noqa: RUF012 - replaced before anybody adds to it
     _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
-    _invoke_callbacks: Callable[[], None]
     _made: Condition | None = None
 
     def __init__(self) -> None:
@@ -94,6 +93,12 @@ class LightFuture(Future[T]):
             super().set_exception(exception)
         elif self._done_callbacks:
             self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        super()._invoke_callbacks()  # type: ignore[misc]
+        # A callback that holds this future, directly or not, would leave both to the cyclic
+        # collector, for which the process stands still.
+        self._done_callbacks = ()
 
 
 def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:

@@ -14,6 +14,7 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
         return gathered
     lock = threading.Lock()
     waiting = len(futures)
+    held = list(futures)
 
     def finish_one(_done: Future[Any]) -> None:
         nonlocal waiting
@@ -23,11 +24,15 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
                 return
         # Only when all have ended: a retry must not overlap what is still under way.
         try:
-            results = tuple(future.result() for future in futures)
+            results = tuple(future.result() for future in held)
         except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to the caller
             gathered.set_exception(error)
         else:
             gathered.set_result(results)
+        finally:
+            # Each future holds this function, which must not hold them: only the cyclic
+            # collector could free them then, for which the process stands still.
+            held.clear()
 
     for future in futures:
         future.add_done_callback(finish_one)

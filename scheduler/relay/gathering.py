@@ -1,7 +1,8 @@
 """Gathers claims on their way to the log, so that many of them travel as one task.
 
 Decides how long a claim may wait for others, which is hardly at all where its message is due
-soon.  Decides nothing about claims.
+soon.  Batches of different partitions go at different times: all at once they would keep this
+process and the store from everything else meanwhile.  Decides nothing about claims.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from scheduler.light_future import LightFuture
 from scheduler.relay.claims import ClaimBatch, ClaimRequest
 
 GATHER_MS = 500
-"""How long a claim waits for others, as long as others come."""
+"""How long a claim waits for others at most; a partition's batches go so often."""
 SOON_MS = 1_500
 """The claim of a message that is due within this waits less."""
 GATHER_SOON_MS = 20
@@ -35,9 +36,12 @@ class _Batch:
 class ClaimGatherer:
     """One open batch for each partition of the task log; used from one thread."""
 
-    def __init__(self, append: "Callable[[int, ClaimBatch], Future[Any]]") -> None:
+    def __init__(
+        self, append: "Callable[[int, ClaimBatch], Future[Any]]", partition_count: int
+    ) -> None:
         """``append`` appends the task of a batch to the log, in the partition named."""
         self._append = append
+        self._partition_count = partition_count
         self._open: dict[int, _Batch] = {}
 
     def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[None]":
@@ -59,14 +63,19 @@ class ClaimGatherer:
         """
         for partition, batch in tuple(self._open.items()):
             soon = batch.first_due_ms < now_ms + SOON_MS
-            ends_ms = batch.opened_ms + (GATHER_SOON_MS if soon else GATHER_MS)
-            if idle or not batch.opened_ms <= now_ms < ends_ms:
+            wait_ms = GATHER_SOON_MS if soon else self._turn_in_ms(partition, batch.opened_ms)
+            if idle or not batch.opened_ms <= now_ms < batch.opened_ms + wait_ms:
                 self._close(partition)
 
     def flush_all(self) -> None:
         """Append everything."""
         for partition in tuple(self._open):
             self._close(partition)
+
+    def _turn_in_ms(self, partition: int, now_ms: int) -> int:
+        """Return how long it is to the next turn of a partition: more than nothing."""
+        turn_ms = GATHER_MS * partition // self._partition_count
+        return GATHER_MS - (now_ms - turn_ms) % GATHER_MS
 
     def _close(self, partition: int) -> None:
         batch = self._open.pop(partition)

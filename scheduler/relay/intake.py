@@ -81,7 +81,7 @@ class RelayIntake:
         self._settings = settings
         self._allows = allows
         self._claim_ids = claim_ordering_ids(ports.appender.partition_count)
-        self._claims = ClaimGatherer(self._append_claims)
+        self._claims = ClaimGatherer(self._append_claims, ports.appender.partition_count)
         self._partitions: dict[int, _Partition] = {}
         self._waiting: list[int] = []
         self._committed_ms = 0.0

@@ -24,6 +24,7 @@ from scheduler.adapters.cassandra.stores import open_stores
 from scheduler.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
+from tests.garbage import cyclic_garbage
 from tests.servers.cassandra import CassandraServer
 from tests.servers.process import free_ports
 from tests.servers.running import running
@@ -282,3 +283,14 @@ def test_a_node_that_refuses_the_protocol_says_what_to_set(modern_server: Cassan
 
     with pytest.raises(StoreUnavailable, match="native_transport_allow_older_protocols to true"):
         open_connection(asked)
+
+
+def test_answered_requests_leave_nothing_to_the_collector(patient_stores: Stores) -> None:
+    """The driver has each of them hold a timer that holds it."""
+    with cyclic_garbage() as found:
+        for number in range(20):
+            patient_stores.schedule.insert_tasks(0, [a_stored_task(offset=number)], number).result(
+                30
+            )
+
+    assert found["ResponseFuture"] == 0

@@ -34,6 +34,7 @@ from cassandra.query import tuple_factory
 
 from actors.model.errors import SettingsInvalid, StoreUnavailable
 from scheduler.adapters.cassandra.packing import PackedProtocol
+from scheduler.adapters.cassandra.timers import ForgettingConnection
 from scheduler.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
@@ -121,6 +122,7 @@ def cluster_of(settings: CassandraSettings, timeout_s: float) -> Any:
     return Cluster(
         settings.contact_points,
         port=settings.port,
+        connection_class=ForgettingConnection,
         auth_provider=login,
         ssl_context=_tls_context(settings),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},

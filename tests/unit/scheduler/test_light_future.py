@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from scheduler.light_future import LightFuture
+from tests.garbage import cyclic_garbage
 
 WAIT_S = 60.0
 
@@ -204,3 +205,22 @@ def test_it_shows_its_state_like_any_future() -> None:
 
     future.set_result(1)
     assert "state=finished returned int" in repr(future)
+
+
+@BOTH_WAYS
+def test_a_callback_that_holds_its_future_leaves_nothing_to_the_collector(prepare: Prepare) -> None:
+    """Answers are often futures that know the one they wait for."""
+
+    def resolve_one() -> None:
+        future = LightFuture[int]()
+        prepare(future)
+        called: list[LightFuture[int]] = []
+        future.add_done_callback(lambda _done: called.append(future))
+        future.set_result(7)
+        assert called == [future]
+        called.clear()
+
+    with cyclic_garbage() as found:
+        resolve_one()
+
+    assert found["LightFuture"] == 0

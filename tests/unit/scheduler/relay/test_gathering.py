@@ -37,9 +37,9 @@ def a_request(name: str, due_ms: int = FAR_MS) -> ClaimRequest:
 def test_claims_wait_for_others_as_long_as_others_come() -> None:
     """One task for all of a partition, in their order."""
     log = Log()
-    gatherer = ClaimGatherer(log.append)
+    gatherer = ClaimGatherer(log.append, 2)
     futures = [gatherer.add(number % 2, a_request(str(number)), 0) for number in range(6)]
-    gatherer.flush(GATHER_MS - 1, idle=False)
+    gatherer.flush(GATHER_MS // 2 - 1, idle=False)
     assert log.appended == []
     gatherer.flush(GATHER_MS, idle=False)
 
@@ -50,10 +50,28 @@ def test_claims_wait_for_others_as_long_as_others_come() -> None:
     assert [isinstance(f.exception(), LogUnavailable) for f in futures] == [False, True] * 3
 
 
+def test_partitions_take_turns() -> None:
+    """All at once their claims would keep the process from everything else."""
+    log = Log()
+    gatherer = ClaimGatherer(log.append, 4)
+    sent_ms = []
+    for now_ms in range(0, 3 * GATHER_MS, 5):
+        for partition in range(4):
+            gatherer.add(partition, a_request(str(now_ms)), now_ms)
+        gatherer.flush(now_ms, idle=False)
+        sent_ms += [(now_ms, partition) for partition, _ in log.appended]
+        log.appended.clear()
+
+    turn_ms = GATHER_MS // 4
+    rounds = [(now_ms // GATHER_MS, now_ms % GATHER_MS // turn_ms) for now_ms, _ in sent_ms]
+    assert rounds == [(0, 1), (0, 2), (0, 3), *((r, p) for r in (1, 2) for p in range(4))]
+    assert [partition for _, partition in sent_ms] == [p for _, p in rounds]
+
+
 def test_a_message_that_is_due_soon_hardly_waits() -> None:
     """Its delivery waits for the claim."""
     log = Log()
-    gatherer = ClaimGatherer(log.append)
+    gatherer = ClaimGatherer(log.append, 2)
     gatherer.add(0, a_request("soon", due_ms=100), 0)
     gatherer.add(1, a_request("far"), 0)
     gatherer.flush(GATHER_SOON_MS, idle=False)
@@ -65,7 +83,7 @@ def test_a_message_that_is_due_soon_hardly_waits() -> None:
 def test_where_nothing_more_comes_nothing_waits(idle: bool) -> None:
     """Few messages cost no time."""
     log = Log()
-    gatherer = ClaimGatherer(log.append)
+    gatherer = ClaimGatherer(log.append, 2)
     gatherer.add(0, a_request("a"), 0)
     gatherer.flush(1, idle=idle)
 
@@ -75,7 +93,7 @@ def test_where_nothing_more_comes_nothing_waits(idle: bool) -> None:
 def test_a_batch_has_its_limits() -> None:
     """In number and in length."""
     log = Log()
-    gatherer = ClaimGatherer(log.append)
+    gatherer = ClaimGatherer(log.append, 2)
     for number in range(BATCH_CLAIMS_MAX + 1):
         gatherer.add(0, a_request(str(number)), 0)
     for number in range(60):
