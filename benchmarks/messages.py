@@ -7,6 +7,8 @@ whoever reads it needs to know nothing else.
 import struct
 from typing import Any
 
+from confluent_kafka import Producer
+
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.program import Program
@@ -16,6 +18,9 @@ SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 P999_MS_MAX = 50.0
 SETTLE_S = 1
 """How late messages of the first second are is not judged: topics are new to broker and node."""
+_TOUCHES = 3
+_TOUCH = b"t" * 8_000
+_ACKNOWLEDGED_S = 30.0
 KEYS = 10_000
 _COUNTED = ("missing", "early", "doubled")
 _HEAD = struct.Struct(">qq")
@@ -31,6 +36,22 @@ def number_and_deadline(value: bytes | None) -> tuple[int, int]:
     """Return a message's number and when it was due, in UTC milliseconds."""
     number, due_ms = _HEAD.unpack_from(value or b"")
     return number, due_ms
+
+
+def touch(settings: Settings, topic: str) -> None:
+    """Append to each partition of a new topic until the broker has written to its index.
+
+    The broker maps ten megabytes for each index, and the system clears them when they are first
+    written to: after some kilobytes of records, for all partitions of a topic within a second,
+    in which the broker takes a core for nothing else.
+    """
+    producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "acks": "all"})
+    for _ in range(_TOUCHES):
+        for partition in range(settings.topic.partitions):
+            producer.produce(topic, _TOUCH, partition=partition)
+        # Acknowledged one by one: an append is entered in the index by the next.
+        if producer.flush(_ACKNOWLEDGED_S):
+            raise RuntimeError(f"the broker did not acknowledge every record of {topic}")
 
 
 def passed_on(

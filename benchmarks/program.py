@@ -133,6 +133,15 @@ def told() -> dict[str, Any]:
     return spec
 
 
+def keep_to_one_core() -> None:
+    """Have this process run on one core only, as ``taskset -c`` does; on Linux.
+
+    Called before there are threads, which then do as this one does.
+    """
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
 def tell(event: str, **values: Any) -> None:
     """Say something to the benchmark."""
     sys.stdout.write(json.dumps({"event": event, **values}) + "\n")

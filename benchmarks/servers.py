@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ from tests.servers.process import ServerFailed
 PARTITIONS = 16
 CLIENT = {"grace_ms": 600_000}
 """All tasks of a drain are due at its beginning, however long scheduling them takes."""
+KAFKA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn24m")
+_CASSANDRA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn96m")
+"""With the collector that Java chooses on two cores a server stands still for tens of milliseconds
+every few seconds: where the last thousandth is measured, that is the last thousandth."""
 
 
 @dataclass
@@ -54,6 +58,18 @@ class Servers:
             yield settings
         finally:
             self._remove(settings)
+
+    @contextlib.contextmanager
+    def of_short_pauses(self) -> Iterator["Servers"]:
+        """Start a Kafka and a Cassandra whose collectors stop them for a moment only."""
+        folder = self.folder / self.name("short-pauses")
+        with (
+            KafkaServer(folder / "kafka", java_options=KAFKA_OF_SHORT_PAUSES) as kafka,
+            CassandraServer(
+                folder / "cassandra", java_options=_CASSANDRA_OF_SHORT_PAUSES
+            ) as cassandra,
+        ):
+            yield replace(self, kafka=kafka, cassandra=cassandra)
 
     @contextlib.contextmanager
     def embedded(self, what: str, **groups: dict[str, Any]) -> Iterator[Settings]:

@@ -6,9 +6,10 @@ moved from bucket to bucket until then, 16 partitions of either kind.  Lateness 
 a reader of committed records has a message less the time it was due, on one clock.  What is
 missing, early or there twice is counted and told.
 
-The broker is each measure's own.  It has done the same for two minutes before, as its compiler
-takes about that, and its collector is one of short pauses: with the one that Java chooses on two
-cores it stands still for tens of milliseconds every few seconds, which is the last thousandth.
+The node runs on one core, as that of ``relay_1k`` does.  The broker is each measure's own.  It
+has done the same for two minutes before, as its compiler takes about that, and its collector is
+one of short pauses: with the one that Java chooses on two cores it stands still for tens of
+milliseconds every few seconds, which is the last thousandth.
 """
 
 import contextlib
@@ -19,12 +20,12 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
-from benchmarks.messages import lines_of, passed_on, summary_of
+from benchmarks.messages import lines_of, passed_on, summary_of, touch
+from benchmarks.servers import KAFKA_OF_SHORT_PAUSES
 from scheduler import Settings, wiring
 from tests.servers.kafka import KafkaServer
 
 MEASURES = ("kafka_only", "kafka_relay")
-_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn24m")
 
 
 class _Load(NamedTuple):
@@ -52,7 +53,7 @@ def _measured(bench: Bench, name: str) -> list[Line]:
     load = _LOADS[name]
     load = load._replace(rate=min(load.rate, max(bench.sizes.relay_rates)))
     folder = bench.servers.folder / bench.servers.name(name)
-    with KafkaServer(folder, java_options=_SHORT_PAUSES) as kafka:
+    with KafkaServer(folder, java_options=KAFKA_OF_SHORT_PAUSES) as kafka:
         found = _passed_on(bench.warming(), kafka, load)
         bench.say(f"{name}, not counted: {summary_of(found)}")
         found = _passed_on(bench, kafka, load)
@@ -80,6 +81,7 @@ def _topics(bench: Bench, bootstrap_servers: str, load: _Load) -> Iterator[Setti
         buckets={"topic": name, "group_id": name},
     )
     made = [*wiring.migrate(settings), *wiring.create_relay_topics(settings)]
+    touch(settings, settings.relay.out_topic)
     try:
         yield settings
     finally:

@@ -1,15 +1,16 @@
-"""A node of storage with Kafka alone, as ``hourhand relay --storage kafka`` runs it."""
+"""A node of storage with Kafka alone: ``taskset -c 1 hourhand relay --storage kafka``."""
 
 import logging
 import time
 
-from benchmarks.program import tell, told, wait_for_command
+from benchmarks.program import keep_to_one_core, tell, told, wait_for_command
 
 
 def main() -> None:
     """Run until told to stop."""
     logging.basicConfig(level="WARNING")
     spec = told()
+    keep_to_one_core()
     from scheduler import Settings
     from scheduler.buckets.running import BucketRelay
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.figures import quantile
 from benchmarks.messages import SETTLE_S, SHARES, number_and_deadline
@@ -21,6 +21,7 @@ _CURVE = tuple(1 - 10 ** (-step / 20) for step in range(81))
 _BATCH = 1_000
 _READ_S = 0.2
 """As long as a batch of the broker's stamps may gather; what is timed here is read one by one."""
+_ANSWER_S = 10.0
 _FIRST_S = 300.0
 _IDLE_S = 30.0
 """So long after the last message nothing more is waited for."""
@@ -42,8 +43,11 @@ def main() -> None:
             **_FETCHED[spec["clock"]],
         }
     )
-    partitions = range(settings.topic.partitions)
-    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+    partitions = [TopicPartition(topic, each) for each in range(settings.topic.partitions)]
+    for each in partitions:
+        # What is there already was not passed on.
+        each.offset = consumer.get_watermark_offsets(each, _ANSWER_S)[1]
+    consumer.assign(partitions)
     tell("ready")
     batch, appeared_ms = _CLOCKS[spec["clock"]]
     seen: Counter[int] = Counter()

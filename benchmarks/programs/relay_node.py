@@ -1,14 +1,15 @@
-"""A relay node, as ``hourhand relay`` runs it."""
+"""A relay node, as ``taskset -c 1 hourhand relay`` runs it: on one core."""
 
 import logging
 
-from benchmarks.program import tell, told, wait_for_command
+from benchmarks.program import keep_to_one_core, tell, told, wait_for_command
 
 
 def main() -> None:
     """Run until told to stop."""
     logging.basicConfig(level="WARNING")
     spec = told()
+    keep_to_one_core()
     from scheduler import Settings
     from scheduler.doors.relay_running import RelayRunning
 
