@@ -5,6 +5,7 @@ whoever reads it needs to know nothing else.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Producer
@@ -83,20 +84,32 @@ def passed_on(
         return {**sink.expect("done", RUN_S), "seconds": sent["ended_s"] - sent["began_s"]}
 
 
-def lines_of(name: str, found: dict[str, Any], *, judged: bool) -> list[Line]:
-    """Return the lines of a measure; its p99.9 has a goal where it is ``judged``."""
+def lines_of(name: str, rounds: Sequence[dict[str, Any]], *, judged: bool) -> list[Line]:
+    """Return the lines of a measure; its p99.9 has a goal where it is ``judged``.
+
+    What is missing, early or doubled is counted over all rounds: a median would hide it.
+    """
     lines = []
     for share in SHARES:
         goal = None
         if share == "p99.9" and judged:
             goal = Goal("at most", P999_MS_MAX, "value")
-        lines.append(Line(name, Figure.of([found[share]]), f"ms, {share}", goal=goal))
+        figure = Figure.of([found[share] for found in rounds])
+        lines.append(Line(name, figure, f"ms, {share}", goal=goal))
     for what in _COUNTED:
         goal = Goal("at most", 0.0, "value")
-        lines.append(Line(name, Figure.of([found[what]]), f"{what} messages", goal=goal))
-    counts = {each: found[each] for each in ("sent", *_COUNTED)}
-    lines[0].detail.update(counts, seconds_to_send=found["seconds"])
+        figure = Figure.of([sum(found[what] for found in rounds)])
+        lines.append(Line(name, figure, f"{what} messages", goal=goal))
+    sums = {each: sum(found[each] for found in rounds) for each in ("sent", *_COUNTED, "seconds")}
+    sums["seconds_to_send"] = sums.pop("seconds")
+    lines[0].detail.update(sums)
     return lines
+
+
+def curve_of(rounds: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    """Return how late which share of messages is, in milliseconds: of each, the rounds' median."""
+    curves = zip(*(found["curve"] for found in rounds), strict=True)
+    return [(same[0][0], Figure.of([ms for _, ms in same]).value) for same in curves]
 
 
 def summary_of(found: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
-from benchmarks.messages import lines_of, passed_on, summary_of, touch
+from benchmarks.messages import curve_of, lines_of, passed_on, summary_of, touch
 from scheduler import Settings, wiring
 from scheduler.door_settings import RelaySettings
 
@@ -40,10 +40,12 @@ def run(bench: Bench) -> list[Line]:
         bench = replace(bench, servers=servers)
         bench.say(f"relay, not counted: {summary_of(passed_on_at(bench.warming(), _FIRST_RATE))}")
         for name, rate in (chosen or {wanted[0]: rates[0]}).items():
-            found = passed_on_at(bench, rate)
-            bench.say(f"{name}: {summary_of(found)}")
-            bench.curves[f"{name} hourhand"] = [(share, ms) for share, ms in found["curve"]]
-            lines += lines_of(name, found, judged=name in _JUDGED)
+            rounds = []
+            for number in range(1, bench.sizes.relay_rounds + 1):
+                rounds.append(passed_on_at(bench, rate))
+                bench.say(f"round {number}: {name}: {summary_of(rounds[-1])}")
+            bench.curves[f"{name} hourhand"] = curve_of(rounds)
+            lines += lines_of(name, rounds, judged=name in _JUDGED)
     return lines
 
 
