@@ -138,6 +138,7 @@ class LogWriter(Protocol):
         """Append a record to the dead-letter topic, unchanged.
 
         Headers are added for the reason and for the topic, partition and offset it stood at.
+        Where that is too large, the letter has these headers alone, and one that says so.
         """
 
     def flush(self, timeout_ms: int) -> int:

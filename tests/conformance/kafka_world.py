@@ -112,6 +112,7 @@ class KafkaWorld:
     members_max = 2
     has_lease_expiry = True
     record_bytes_max = RECORD_BYTES_MAX
+    bounds_batches = True
     loses_last_records = True
 
     def __init__(self, bootstrap_servers: str) -> None:

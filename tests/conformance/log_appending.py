@@ -1,5 +1,6 @@
 """Appending: acknowledged positions, sizes, the dead-letter topic, and what a close leaves."""
 
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -180,6 +181,43 @@ class AppendingContract:
         assert headers["hourhandTopic"]
         assert letters[None].value is None
         assert dict(letters[None].headers)["hourhandOffset"] == b"7"
+
+    def test_the_limit_of_a_batch_counts_headers_as_they_are_compressed(
+        self, bench: Callable[..., Bench], log_world: LogWorld
+    ) -> None:
+        """What a producer packs well passes, and so does the next record after a refusal."""
+        made = bench(1)
+        writer = made.writer()
+        size_bytes = 2 * log_world.record_bytes_max
+        packed_badly = random.Random(1).randbytes(size_bytes)
+        refused = writer.append(0, b"k", b"first", [("h", packed_badly)])
+        if log_world.bounds_batches:
+            with pytest.raises(TaskTooLarge):
+                refused.result(WAIT_S)
+        writer.append(0, b"k", b"second", [("h", bytes(size_bytes))]).result(WAIT_S)
+        member = made.join("a")
+        poll_until(lambda: b"second" in member.values(0), member)
+        assert (b"first" in member.values(0)) != log_world.bounds_batches
+
+    def test_a_dead_letter_too_large_still_says_where_its_record_stood(
+        self, bench: Callable[..., Bench], log_world: LogWorld
+    ) -> None:
+        """Whole where there is room, without what has none elsewhere; the next one is whole."""
+        made = bench(1)
+        writer = made.writer()
+        value = random.Random(2).randbytes(2 * log_world.record_bytes_max)
+        large = LogRecord(0, 42, 0, b"id", value, [("mine", b"1")])
+        small = LogRecord(0, 43, 0, b"id", b"v", [("mine", b"1")])
+        for each in (large, small):
+            writer.dead_letter(each, "too large").result(WAIT_S)
+        letters = {
+            dict(each.headers)["hourhandOffset"]: each for each in made.topic.dead_letters(2)
+        }
+        headers = dict(letters[b"42"].headers)
+        assert headers["hourhandReason"] == b"too large"
+        assert (letters[b"42"].value == value) != ("hourhandLeftOut" in headers)
+        assert ("hourhandLeftOut" in headers) == log_world.bounds_batches
+        assert letters[b"43"].value == b"v"
 
     def test_a_closed_writer_resolves_all_and_takes_nothing(
         self, bench: Callable[..., Bench]

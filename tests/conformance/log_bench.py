@@ -59,6 +59,8 @@ class LogWorld(Protocol):
     clock: Clock
     record_bytes_max: int
     """A record of this size is accepted, one of twice this size is refused."""
+    bounds_batches: bool
+    """Whether a record is bounded with its headers, as it is compressed, beside that limit."""
     loses_last_records: bool
     """Whether retention may remove the last record of a partition."""
 

@@ -83,6 +83,7 @@ class EmbeddedWorld:
     members_max = 1
     has_lease_expiry = False
     record_bytes_max = RECORD_BYTES_MAX
+    bounds_batches = False
     loses_last_records = False
 
     def __init__(self, folder: Path) -> None:

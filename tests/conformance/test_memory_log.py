@@ -116,7 +116,7 @@ class MemoryTopic:
 
     def __init__(self, partitions: int) -> None:
         self._clock = SystemClock()
-        self._broker = MemoryBroker(partitions, self._clock, record_bytes_max=RECORD_BYTES_MAX)
+        self._broker = MemoryBroker(partitions, self._clock)
         self._turn = threading.RLock()
 
     def open_log(self, group: GroupSettings = QUICK) -> TaskLog:
@@ -155,6 +155,7 @@ class MemoryWorld:
     members_max = 2
     has_lease_expiry = True
     record_bytes_max = RECORD_BYTES_MAX
+    bounds_batches = True
     loses_last_records = True
 
     def __init__(self) -> None:

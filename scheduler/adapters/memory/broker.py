@@ -1,17 +1,31 @@
 """The log itself: partitions, dead letters, and one coordinator for each group.
 
-It keeps records and says what is where; who may read them is the coordinator's matter.
+It keeps records, says what is where, and which are too large; who may read them is the
+coordinator's matter.
 """
 
+import zlib
 from bisect import bisect_left
 
 from actors.model.codec import Headers, LogRecord
-from actors.model.errors import LogUnavailable
+from actors.model.errors import LogUnavailable, TaskTooLarge
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, at_once
 from scheduler.adapters.memory.group import Coordinator
 
-RECORD_BYTES_MAX = 1_000_000
+BATCH_BYTES_MAX = 1_048_588
+"""A broker's own limit, where nobody sets another one."""
+_BATCH_HEAD_BYTES = 61
+_RECORD_HEAD_BYTES = 21
+_HEADER_HEAD_BYTES = 4
+
+
+def encoded_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return about what a batch of this one record takes, before it is compressed."""
+    size_bytes = _BATCH_HEAD_BYTES + _RECORD_HEAD_BYTES + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size_bytes += _HEADER_HEAD_BYTES + len(name.encode()) + len(content or b"")
+    return size_bytes
 
 
 class MemoryPartition:
@@ -63,11 +77,12 @@ class MemoryBroker:
         partition_count: int,
         clock: Clock,
         deliver: Deliver = at_once,
-        record_bytes_max: int = RECORD_BYTES_MAX,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
+        """``batch_bytes_max`` is what ``message.max.bytes`` is to Kafka, dead letters included."""
         self.clock = clock
         self.deliver = deliver
-        self.record_bytes_max = record_bytes_max
+        self.batch_bytes_max = batch_bytes_max
         self.partitions = [MemoryPartition(number) for number in range(partition_count)]
         self.dead_letters = MemoryPartition(0)
         self.refused: set[int] = set()
@@ -79,8 +94,26 @@ class MemoryBroker:
         if partition in self.refused:
             raise LogUnavailable(f"partition {partition} has no leader; try again")
 
+    def check_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Raise TaskTooLarge where a record is refused, also as its producer compresses it."""
+        size_bytes = encoded_bytes(key, value, headers)
+        if size_bytes <= self.batch_bytes_max:
+            return
+        whole = b"".join((key or b"", value or b"", *(_flat(each) for each in headers)))
+        packed_bytes = _BATCH_HEAD_BYTES + len(zlib.compress(whole, 1))
+        if min(size_bytes, packed_bytes) > self.batch_bytes_max:
+            raise TaskTooLarge(
+                f"the record takes {size_bytes} bytes, compressed {packed_bytes}, and the log"
+                f" allows {self.batch_bytes_max}"
+            )
+
     def group(self, group_id: str) -> Coordinator:
         """Return the coordinator of a group, made when it is first asked for."""
         if group_id not in self._groups:
             self._groups[group_id] = Coordinator(len(self.partitions), self.clock)
         return self._groups[group_id]
+
+
+def _flat(header: tuple[str, bytes | None]) -> bytes:
+    name, content = header
+    return name.encode() + (content or b"")

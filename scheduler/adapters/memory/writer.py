@@ -10,16 +10,26 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
 from scheduler.future_group import FutureGroup
 
+RECORD_BYTES_MAX = 1_000_000
+
 _TOPIC = b"memory"
 
 
 class MemoryWriter:
     """Appends to a broker's partitions."""
 
-    def __init__(self, broker: MemoryBroker, deliver: Deliver | None = None) -> None:
-        """``deliver`` carries requests where that is not the broker's own matter."""
+    def __init__(
+        self,
+        broker: MemoryBroker,
+        deliver: Deliver | None = None,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+    ) -> None:
+        """``deliver`` carries requests where that is not the broker's own matter;
+        ``record_bytes_max`` is what ``client.record_bytes_max`` is to other writers.
+        """
         self._broker = broker
         self._deliver = deliver
+        self._record_bytes_max = record_bytes_max
         self._unacknowledged = 0
         self._closed = False
 
@@ -30,17 +40,18 @@ class MemoryWriter:
     def append(
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
-        """Append a record; the future fails with TaskTooLarge above the broker's limit."""
+        """Append a record; TaskTooLarge above this writer's limit and above the broker's."""
         if not 0 <= partition < self.partition_count():
             raise ValueError(f"partition {partition} is none of {self.partition_count()}")
         stored = self._broker.partitions[partition]
         timestamp_ms = self._broker.clock.now_ms()
-        size_bytes, limit_bytes = len(key) + len(value), self._broker.record_bytes_max
+        size_bytes, limit_bytes = len(key) + len(value), self._record_bytes_max
 
         def effect() -> Position:
             self._broker.check_leader(partition)
             if size_bytes > limit_bytes:
                 raise TaskTooLarge(f"the record has {size_bytes} bytes, {limit_bytes} are allowed")
+            self._broker.check_size(key, value, headers)
             return Position(partition, stored.append(timestamp_ms, key, value, headers))
 
         return self._ask("append", partition, effect)
@@ -50,9 +61,11 @@ class MemoryWriter:
         return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
-        """Append a record, the reason and where it stood to the broker's dead letters."""
+        """Append a record, the reason and where it stood to the broker's dead letters.
+
+        Where the record is too large for them, a letter without it takes its place.
+        """
         noted = [
-            *record.headers,
             ("hourhandReason", reason.encode("utf-8", "replace")),
             ("hourhandTopic", _TOPIC),
             ("hourhandPartition", b"%d" % record.partition),
@@ -62,7 +75,14 @@ class MemoryWriter:
         letters = self._broker.dead_letters
 
         def effect() -> Position:
-            return Position(0, letters.append(timestamp_ms, record.key, record.value, noted))
+            whole = (record.key, record.value, [*record.headers, *noted])
+            try:
+                self._broker.check_size(*whole)
+            except TaskTooLarge:
+                short = [*noted, ("hourhandLeftOut", b"key, value and headers: too large")]
+                self._broker.check_size(None, None, short)
+                return Position(0, letters.append(timestamp_ms, None, None, short))
+            return Position(0, letters.append(timestamp_ms, *whole))
 
         return self._ask("dead_letter", record.partition, effect)
 
