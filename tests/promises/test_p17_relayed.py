@@ -4,6 +4,7 @@ import pytest
 
 from actors.model.partition import partition_of
 from scheduler.relay.delivery import ordering_id_of
+from scheduler.relay.intake import COMMIT_INTERVAL_MS
 from tests.unit.scheduler.relay.relay_bench import RelayBench
 
 
@@ -20,16 +21,29 @@ def test_p17_a_message_appears_once_byte_for_byte(value: bytes | None) -> None:
     assert list(message.headers) == [("h", b"\xff"), ("h", None)]
 
 
-@pytest.mark.parametrize("read_before", [False, True])
-def test_p17_a_reader_that_dies_loses_and_doubles_nothing(*, read_before: bool) -> None:
-    """Whether the records were in the task log already, or not; the node dies as well."""
+@pytest.mark.parametrize(
+    ("rounds", "pause_ms", "read", "committed"),
+    [
+        pytest.param(1, COMMIT_INTERVAL_MS, 0, 0, id="before it read"),
+        pytest.param(2, COMMIT_INTERVAL_MS, 30, 0, id="before all of it was durable"),
+        pytest.param(3, 0, 30, 0, id="before it committed"),
+        pytest.param(3, COMMIT_INTERVAL_MS, 30, 30, id="after it committed"),
+    ],
+)
+def test_p17_a_reader_that_dies_loses_and_doubles_nothing(
+    rounds: int, pause_ms: int, read: int, committed: int
+) -> None:
+    """Wherever it was; the node dies as well.  Before each round the commit is due, or not yet."""
     bench = RelayBench()
     for number in range(30):
         bench.put(b"%d" % number, id=f"id-{number}", due_in_s=10)
-    if read_before:
-        bench.intake.step(0)
+    before = 0
+    for _ in range(rounds):
+        bench.clock.advance(pause_ms)
+        before += bench.intake.step(0)
     bench.crash_intake()
     bench.scheduler.crash()
+    assert (before, bench.committed) == (read, committed)
 
     bench.advance(120)
 

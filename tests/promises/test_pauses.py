@@ -2,11 +2,12 @@
 
 import pytest
 
-from actors.model.events import PartitionLoadReported
+from actors.model.events import PartitionLoadReported, TreeRebuilt
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.task import Task
 from tests.builders import NOW_MS, a_task
+from tests.promises.faults import every, the_nth
 from tests.promises.group import Group
 
 
@@ -52,20 +53,44 @@ def test_what_is_paused_does_not_start_and_what_is_resumed_runs_in_order(scope: 
 
 @pytest.mark.parametrize("scope", PAUSES)
 def test_a_pause_outlives_a_restart(scope: str) -> None:
-    """A node takes no partition before it knows what is paused."""
+    """A node takes no partition before it knows what is paused, however late that is."""
     group = Group()
     first = group.join()
     group.append(task(1))
     put(group, PAUSES[scope])
     group.advance(500)
     group.stop(first)
-    group.join()
+    heir = group.join()
+    heir.faults.keeps = every("read_pauses")
     group.advance(60_000)
-    assert group.journal.names == []
+    ready = [heir.virtual.node.is_ready]
+    heir.faults.release()
+    group.advance(5_000)
+    ready.append(heir.virtual.node.is_ready)
+    assert group.journal.names == [] and ready == [False, True]
 
     put(group)
     group.advance(5_000)
     assert group.journal.names == ["stuck-0001"]
+
+
+@pytest.mark.parametrize("scope", PAUSES)
+def test_a_pause_outlives_a_failed_tree(scope: str) -> None:
+    """Its successor hands nothing to a worker, though the store is silent about pauses."""
+    group = Group()
+    member = group.join(held=True)
+    put(group, PAUSES[scope])
+    group.advance(500)
+    member.faults.keeps = every("read_pauses")
+    member.faults.fails = the_nth(1, "insert_tasks")
+    group.append(task(1))
+    group.advance(60_000)
+    assert member.count(TreeRebuilt) == 1 and member.runner.queued == []
+
+    put(group)
+    member.faults.release()
+    group.advance(5_000)
+    assert member.runner.begin() == 1
 
 
 def test_p7_a_paused_id_delays_no_other_and_holds_neither_slot_nor_memory() -> None:

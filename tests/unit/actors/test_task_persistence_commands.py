@@ -136,6 +136,26 @@ def test_p12_a_replayed_command_changes_nothing(kind: CommandKind) -> None:
     assert set(bench.requests.made) == {"find_outcome"}
 
 
+@pytest.mark.parametrize(("offset", "kept"), [(5, 10), (15, 15)])
+def test_p6_a_replayed_move_writes_its_row_over_an_earlier_record_alone(
+    offset: int, kept: int
+) -> None:
+    """The one it replaced may have been read again; one that came later has won (P12)."""
+    bench = Bench()
+    target = replace(TASK, key=TASK.key._replace(scheduled_ms=LATER_MS), offset=5)
+    bench.persist(TASK, target)
+    bench.persisted()
+    bench.command(CommandKind.RESCHEDULE, Holding.WITHDRAWN, to_ms=LATER_MS)
+    bench.persist(replace(target, offset=offset))
+    bench.persisted()
+    bench.tracker.messages.clear()
+
+    bench.command(CommandKind.RESCHEDULE, Holding.ABSENT, to_ms=LATER_MS)
+
+    rows = bench.stores.schedule.find_tasks(PARTITION, (target.key,)).result(timeout=0)
+    assert rows[target.key].offset == kept
+
+
 def test_p6_an_owner_that_was_replaced_decides_no_command() -> None:
     """What the newer one holds in memory is not withdrawn here."""
     bench = Bench()

@@ -121,6 +121,12 @@ class RelayBench:
         return [message.value for message in self.relayed]
 
     @property
+    def committed(self) -> int:
+        """The next offset of the in-topic's first partition that its group committed."""
+        group = self.in_topic.group(self.scheduler.settings.group.id)
+        return group.committed.get(0, 0)
+
+    @property
     def letters(self) -> list[dict[str, bytes | None]]:
         """The headers of what was put aside."""
         records, _ = self.in_topic.dead_letters.read(0, 10_000)

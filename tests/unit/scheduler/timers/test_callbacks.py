@@ -165,10 +165,14 @@ def test_a_long_answer_is_a_failure_and_not_read_to_its_end() -> None:
         (("10.0.0.0/8",), "[::ffff:127.0.0.1]"),
         (("10.0.0.0/8",), "2130706433"),
         (("10.0.0.0/8",), "user:password@127.0.0.1"),
+        (("calhost",), "localhost"),
+        (("localhos",), "localhost"),
+        (("notlocalhost", "localhost.example"), "localhost"),
+        (("0.0.1", "127.0.0"), "127.0.0.1"),
     ],
 )
 def test_callbacks_go_only_where_they_are_allowed_to(targets: tuple[str, ...], host: str) -> None:
-    """By the address a name means, however it is written; nothing is sent."""
+    """By the address a name means, however it is written, or by a whole name; nothing is sent."""
 
     async def ask(caller: HttpCaller, endpoint: Endpoint) -> None:
         with pytest.raises(CallbackFailed):
