@@ -208,6 +208,17 @@ _DOORS = (
         words=("popped", "failed", "given_up"),
         buckets=LATENESS_SECONDS,
     ),
+    _counter(
+        "timer_tags",
+        "Counts of tags that timers gained, made or updated through this process",
+        "tag",
+        peers="Chronos' tag counts, with the next one",
+    ),
+    _counter(
+        "timer_tags_removed",
+        "Counts of tags that timers lost, by an update, a deletion or the last pop",
+        "tag",
+    ),
 )
 _BUCKETS = (
     _gauge(
@@ -275,3 +286,5 @@ CATALOGUE: dict[str, Metric] = {
 
 ERROR_CLASSES_MAX = 50
 """Distinct ``error_class`` labels; what comes later is counted as ``other``."""
+TIMER_TAGS_MAX = 200
+"""Distinct ``tag`` labels; what comes later is counted as ``other``, which no tag can be."""

@@ -232,6 +232,13 @@ class TimerPopped(msgspec.Struct, frozen=True, gc=False):
     late_ms: int
 
 
+class TimerTagChanged(msgspec.Struct, frozen=True, gc=False):
+    """A timer that was made, changed or ended counts for a tag by so much more, or less."""
+
+    tag: str
+    gained: int
+
+
 class TaskEnqueued(msgspec.Struct, frozen=True, gc=False):
     """A client's record was acknowledged by the log."""
 
@@ -272,6 +279,7 @@ Event = (
     | RelayRecordRefused
     | MessageRelayed
     | TimerPopped
+    | TimerTagChanged
     | TaskEnqueued
     | BulkEnqueued
     | AssignmentReceived

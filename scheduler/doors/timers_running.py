@@ -62,7 +62,9 @@ class TimersRunning(DoorRunning):
 
     def _app(self) -> ASGIApp:
         around = self.scheduler.surroundings
-        service = TimerService(around.appender, around.definitions, around.clock)
+        service = TimerService(
+            around.appender, around.definitions, around.clock, telemetry=around.telemetry
+        )
         recurring = RecurringService(around.appender, around.definitions, around.clock)
         registry = self.scheduler.observation.registry
         return build_app(service, self._settings, recurring, around.clock, registry)

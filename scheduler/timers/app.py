@@ -6,12 +6,10 @@ wrong is told as text with 400, never as 422.
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,7 +22,7 @@ from scheduler.timers.service import TimerService
 from scheduler.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
 
 _OPEN_PATHS = frozenset({"/ping"})
-_MADE_AT = ("/timers", "/timers/")
+_TIMERS = "/timers"
 _LIST_DEFAULT, _LIST_MAX = 100, 1_000
 _REFUSED = (InvalidTimer, ClientDisconnect, HourhandError)
 
@@ -79,7 +77,6 @@ def build_app(
         redirect_slashes=False,
     )
     registry = registry or CollectorRegistry()
-    registry.register(_TagCounts(service))
     bucket = TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
     make = _maker(service, settings)
     _add_errors(app)
@@ -147,7 +144,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 class _Making:
-    """Makes timers before a route is looked for.
+    """Makes timers before a route is looked for; a slash behind their path changes nothing.
 
     Most requests are these, and the way through the framework costs more than all else of one.
     """
@@ -158,7 +155,9 @@ class _Making:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _MADE_AT:
+        if scope["type"] == "http" and scope["path"] == f"{_TIMERS}/":
+            scope = {**scope, "path": _TIMERS, "raw_path": _TIMERS.encode()}
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != _TIMERS:
             await self._app(scope, receive, send)
             return
         try:
@@ -180,10 +179,7 @@ def _maker(service: TimerService, settings: TimerSettings) -> Make:
 
 
 def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings, create: Make) -> None:
-    for path in _MADE_AT:
-        app.post(
-            path, summary="Make a timer", openapi_extra=_BODY, include_in_schema=path[-1] != "/"
-        )(create)
+    app.post(_TIMERS, summary="Make a timer", openapi_extra=_BODY)(create)
 
     @app.put("/timers/{timer_id:path}", summary="Make or replace a timer", openapi_extra=_BODY)
     async def replace(timer_id: str, request: Request) -> Response:
@@ -230,13 +226,11 @@ def _add_listing(app: FastAPI, service: TimerService) -> None:
         {"name": name, "in": "query", "schema": {"type": "string"}}
         for name in ("tag", "limit", "after")
     ]
-    for path in ("/timers", "/timers/"):
-        app.get(
-            path,
-            summary="List timers, those of a tag where one is given",
-            openapi_extra={"parameters": parameters},
-            include_in_schema=path[-1] != "/",
-        )(timers)
+    app.get(
+        _TIMERS,
+        summary="List timers, those of a tag where one is given",
+        openapi_extra={"parameters": parameters},
+    )(timers)
 
 
 def _located(timer_id: str, replication: int) -> Response:
@@ -245,19 +239,3 @@ def _located(timer_id: str, replication: int) -> Response:
 
 def _unknown(timer_id: str) -> Response:
     return PlainTextResponse(f"there is no timer {json.dumps(timer_id[:80])}", 404)
-
-
-class _TagCounts:
-    """Counts by tag, as Prometheus collects them."""
-
-    def __init__(self, service: TimerService) -> None:
-        self._service = service
-
-    def collect(self) -> list[Any]:
-        """Return the counts of this process."""
-        family = CounterMetricFamily(
-            "hourhand_timer_tags", "Timers set through this process, by tag", labels=["tag"]
-        )
-        for tag, count in sorted(self._service.tag_counts.items()):
-            family.add_metric([tag], count)
-        return [family]

@@ -24,7 +24,7 @@ from scheduler.awaiting import settled
 from scheduler.door_settings import TimerSettings
 from scheduler.light_future import LightFuture
 from scheduler.own_tasks import HandOver, OwnExecutor, Surroundings
-from scheduler.timers.timer import TimerRule, TimerState
+from scheduler.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 from scheduler.timers.tries import Tries
 
 ENDED_KEPT_MS = 10 * 86_400_000
@@ -191,7 +191,7 @@ class RunTimer(OwnExecutor):
         task run again.
         """
         timer_id = key.ordering_id.rpartition(":")[2]
-        kept = rule if rule is not None and rule.pops(1) else None
+        kept = kept_rule(rule)
         state = TimerState(key.scheduled_ms, key.uniqueness_key, changed_at, kept)
         under_way: list[Future[Any]] = [self._save(timer_id, state, offset)]
         if kept is not None:
@@ -234,6 +234,8 @@ class RunTimer(OwnExecutor):
         else:
             ended = msgspec.structs.replace(state, rule=None)
             await settled(self._save(found.name.id, ended, self.offset_over(found)))
+            for each in tag_changes(rule, None):
+                self._surroundings.telemetry.emit(each)
         return None if failure is None else Drop(failure)
 
     def _note(self, state: TimerState, pop: TimerPop, result: str) -> None:

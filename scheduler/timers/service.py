@@ -6,7 +6,7 @@ from memory, so a client that asks where it wrote finds what it wrote.
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.instant import INSTANT_MAX_MS
 from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
 from scheduler.appending import TaskAppender
 from scheduler.awaiting import settled
 from scheduler.definition_book import DefinitionBook
@@ -23,6 +24,7 @@ from scheduler.own_tasks import unique_in_order
 from scheduler.timers.executor import (
     NEW,
     UNWRITTEN_MS,
+    OwnTask,
     TimerChange,
     change_key,
     timer_change_task,
@@ -31,7 +33,7 @@ from scheduler.timers.executor import (
     timer_row,
 )
 from scheduler.timers.ids import TimerIds
-from scheduler.timers.timer import TimerRule, TimerState
+from scheduler.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 
 RECENT_MAX = 20_000
 """Changes remembered until the store has them; older ones it has had for long."""
@@ -69,16 +71,19 @@ class TimerService:
         definitions: DefinitionBook,
         clock: Clock,
         unique: Callable[[int], str] = unique_in_order,
+        telemetry: Telemetry | None = None,
     ) -> None:
-        """``unique`` makes the names of changes: none twice, and in the order of the calls."""
+        """``unique`` makes the names of changes: none twice, and in the order of the calls.
+
+        ``telemetry`` is told of tags that are gained and lost.
+        """
         self._unique = unique
         self._appender = appender
         self._definitions = definitions
         self._clock = clock
         self._ids = TimerIds(appender.partition_of, appender.partition_count)
         self._recent: OrderedDict[str, TimerState] = OrderedDict()
-        self.tag_counts: Counter[str] = Counter()
-        """By tag: the counts of timers set here."""
+        self._telemetry = telemetry
 
     def new_id(self) -> str:
         """Return an id that no other timer has."""
@@ -95,13 +100,20 @@ class TimerService:
         """
         now_ms = min(self._clock.now_ms(), INSTANT_MAX_MS)
         unique = self._unique(now_ms)
+        before: TimerState | None = None
         if new and rule is not None and rule.interval_ms >= DIRECT_MS_MIN and rule.pops(1):
             state = await self._make(timer_id, rule, now_ms, unique)
         else:
-            state = await self._change(timer_id, rule, now_ms, unique, new=new)
+            task = timer_change_task(timer_id, now_ms, unique, TimerChange(rule, fresh=new))
+            state = TimerState(now_ms, task.key.uniqueness_key, 0, kept_rule(rule))
+            if new:
+                state = await self._append(task, state)
+            else:
+                before, state = await self._replace(timer_id, task, state)
         self._remember(timer_id, state)
-        for tag, count in () if rule is None else rule.tags:
-            self.tag_counts[tag] += count
+        if self._telemetry is not None:
+            for each in tag_changes(None if before is None else before.rule, state.rule):
+                self._telemetry.emit(each)
 
     async def _make(self, timer_id: str, rule: TimerRule, now_ms: int, unique: str) -> TimerState:
         """Make a new timer of its first pop, and then its row: there is nothing to be changed.
@@ -127,20 +139,25 @@ class TimerService:
             )
         return state
 
-    async def _change(
-        self, timer_id: str, rule: TimerRule | None, now_ms: int, unique: str, *, new: bool
-    ) -> TimerState:
-        """Change a timer by a task of its own."""
-        task = timer_change_task(timer_id, now_ms, unique, TimerChange(rule, fresh=new))
+    async def _append(self, task: OwnTask, state: TimerState) -> TimerState:
+        """Have a task of its own make a state; returns it with its place in the log."""
         position = await settled(self._appender.append_json(task.key, task.data))
-        kept = rule if rule is not None and rule.pops(1) else None
-        state = TimerState(now_ms, task.key.uniqueness_key, position.offset, kept)
-        if not new:
-            # The change itself may have to wait: for an owner of the partition, or behind a pop
-            # that is tried again and again.  Its row, which it will write once more, does not.
-            row = timer_row(timer_id, state, position.offset, now_ms)
-            await settled(self._definitions.save(row))
-        return state
+        return msgspec.structs.replace(state, changed_at=position.offset)
+
+    async def _replace(
+        self, timer_id: str, task: OwnTask, state: TimerState
+    ) -> tuple[TimerState | None, TimerState]:
+        """Change a timer that may be there; returns what it was and what it is.
+
+        The task itself may have to wait: for an owner of the partition, or behind a pop that is
+        tried again and again.  Its row, which it will write once more, does not.
+        """
+        looked_up = self._definitions.find(timer_name(timer_id))
+        state = await self._append(task, state)
+        before = self._newest(timer_id, await settled(looked_up))
+        row = timer_row(timer_id, state, state.changed_at, state.start_ms)
+        await settled(self._definitions.save(row))
+        return before, state
 
     async def find(self, timer_id: str) -> FoundTimer | None:
         """Return a timer; None where there is none, or it has ended."""

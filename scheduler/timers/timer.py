@@ -5,11 +5,13 @@ whole seconds outside and milliseconds inside.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from actors.model.display import shown
+from actors.model.events import TimerTagChanged
 from actors.model.instant import INSTANT_MAX_MS, format_instant
 
 REPLICATION_DEFAULT = 2
@@ -56,6 +58,20 @@ class TimerState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Log offset of the last request for it."""
     rule: TimerRule | None = None
     """None once it has ended."""
+
+
+def kept_rule(rule: TimerRule | None) -> TimerRule | None:
+    """Return the rule that a timer goes on with; None where there is no pop to come."""
+    return rule if rule is not None and rule.pops(1) else None
+
+
+def tag_changes(before: TimerRule | None, after: TimerRule | None) -> Iterator[TimerTagChanged]:
+    """Yield by how much more or less a timer counts for each tag; None is one that has ended."""
+    had, has = (dict(() if rule is None else rule.tags) for rule in (before, after))
+    for tag in {**had, **has}:
+        gained = has.get(tag, 0) - had.get(tag, 0)
+        if gained:
+            yield TimerTagChanged(tag, gained)
 
 
 def split_id(text: str) -> tuple[str, int] | None:
@@ -178,10 +194,13 @@ def _replication(reliability: Any, url_replication: int | None) -> int:
 
 
 def _tags(statistics: Any) -> tuple[tuple[str, int], ...]:
-    """Return the tags that can be counted; others are left out without a word, as the seed does."""
-    value = _object(statistics, "statistics").get("tag-info", [])
+    """Return the tags that can be counted; others are left out without a word, as the seed does.
+
+    However a timer is to be counted, it pops: nothing here refuses it.
+    """
+    value = statistics.get("tag-info") if isinstance(statistics, dict) else None
     if not isinstance(value, list):
-        raise InvalidTimer(f"statistics.tag-info must be a list, got {shown(value)}")
+        return ()
     tags: dict[str, int] = {}
     for entry in value:
         tag, count = (

@@ -1,6 +1,6 @@
 """Writes docs/metrics.md from the catalogue; ``make docs`` runs it with the other pages."""
 
-from scheduler.metric_catalogue import ERROR_CLASSES_MAX, SECTIONS, Metric
+from scheduler.metric_catalogue import ERROR_CLASSES_MAX, SECTIONS, TIMER_TAGS_MAX, Metric
 
 _HEAD = f"""\
 # Metrics and health
@@ -25,7 +25,8 @@ node without partitions is not ready: a group with more nodes than partitions ha
 A relay node that keeps messages in Kafka alone serves the same; its store is the broker.
 
 Times are seconds. Labels are bounded: partitions this node owns, fixed words, methods of a port,
-and the first {ERROR_CLASSES_MAX} error classes. A counter is 0 from the start where its labels \
+the first {ERROR_CLASSES_MAX} error classes, and the first {TIMER_TAGS_MAX} tags of timers; later \
+ones are `other`. A counter is 0 from the start where its labels \
 are fixed words.
 Board, alert rules and an example of scraping are in `docker/prometheus/` and `docker/grafana/`,
 and each alert has a [runbook](runbooks/README.md); traces, the log and the self-check are in

@@ -12,6 +12,7 @@ from typing import Any
 from scheduler.metric_catalogue import CATALOGUE, Kind, Metric
 
 Labels = tuple[str, ...]
+OTHER = "other"
 
 
 class Count:
@@ -79,6 +80,22 @@ class Family(dict[Any, Any]):
         if not self.metric.labels:
             return ()
         return tuple(map(str, label)) if isinstance(label, tuple) else (str(label),)
+
+
+class BoundedLabels(set[str]):
+    """Label values that come from outside: the first so many, and one for all others."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def of(self, value: str) -> str:
+        """Return the label that a value is counted under."""
+        if value not in self:
+            if len(self) >= self._most:
+                return OTHER
+            self.add(value)
+        return value
 
 
 class Meters(dict[str, Family]):

@@ -14,9 +14,9 @@ from actors.model import events, observed
 from actors.model.events import Event
 from actors.ports.clock import Clock
 from scheduler.adapters.observing.bucket_counting import bucket_handlers
-from scheduler.adapters.observing.cells import Meters
+from scheduler.adapters.observing.cells import BoundedLabels, Meters
 from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
-from scheduler.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX
+from scheduler.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX, TIMER_TAGS_MAX
 
 _OF_A_PARTITION = (
     "waiting_tasks",
@@ -41,7 +41,8 @@ class CountingTelemetry:
         self._check: Callable[[Event], None] = _tell_nobody
         self._watched_shares = 0
         self._running: Mapping[Any, Any] = {}
-        self._error_classes: set[str] = set()
+        self._error_classes = BoundedLabels(ERROR_CLASSES_MAX)
+        self._timer_tags = BoundedLabels(TIMER_TAGS_MAX)
         self._given_ms: dict[int, float] = {}
         """When the group gave a partition that may not start tasks yet."""
         self._delays = self.meters["attempt_delay_seconds"]
@@ -108,6 +109,7 @@ class CountingTelemetry:
             events.TimerPopped: lambda e: meters["timer_pop_late_seconds"][e.result].observe(
                 e.late_ms
             ),
+            events.TimerTagChanged: self._on_tag,
             observed.PromiseDoubted: lambda e: _add(meters["promise_doubts_total"][e.promise]),
             observed.SelfChecked: lambda e: _add(meters.only("self_checked_tasks_total"), e.tasks),
         }
@@ -157,7 +159,7 @@ class CountingTelemetry:
         if event.error_class is None:
             self._good[result].value += 1
         else:
-            self._attempts[result, self._bounded(event.error_class)].value += 1
+            self._attempts[result, self._error_classes.of(event.error_class)].value += 1
         if self._running and hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
             self._check(event)
 
@@ -169,13 +171,6 @@ class CountingTelemetry:
     def _on_enqueued(self, event: events.TaskEnqueued) -> None:
         self._enqueued.value += 1
         self._enqueue.observe(event.duration_ms)
-
-    def _bounded(self, error_class: str) -> str:
-        if error_class not in self._error_classes:
-            if len(self._error_classes) >= ERROR_CLASSES_MAX:
-                return "other"
-            self._error_classes.add(error_class)
-        return error_class
 
     # Once per batch, load or command.
 
@@ -215,6 +210,10 @@ class CountingTelemetry:
     def _on_relay_refused(self, event: events.RelayRecordRefused) -> None:
         self.meters.only("relay_records_refused_total").value += 1
         self.meters["dead_letters_total"]["relay"].value += 1
+
+    def _on_tag(self, event: events.TimerTagChanged) -> None:
+        name = "timer_tags_total" if event.gained > 0 else "timer_tags_removed_total"
+        self.meters[name][self._timer_tags.of(event.tag)].value += abs(event.gained)
 
     def _on_watermark(self, event: events.WatermarkAdvanced) -> None:
         self.meters["watermark_timestamp_seconds"][event.partition].value = event.watermark_ms

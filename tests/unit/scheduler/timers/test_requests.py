@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from scheduler.door_settings import TimerSettings
+from scheduler.metric_catalogue import TIMER_TAGS_MAX
 from tests.unit.scheduler.timers.timers_bench import URI, TimersBench, a_timer
 
 BAD: dict[str, Any] = {
@@ -86,7 +87,70 @@ def test_tags_that_cannot_be_counted_are_left_out() -> None:
     path = bench.made(100, statistics={"tag-info": tags})
 
     assert bench.http.get(path).json()["statistics"]["tag-info"] == [{"type": "A", "count": 5}]
+    assert bench.tags() == {"A": (5, 0)}
     assert 'hourhand_timer_tags_total{tag="A"} 5.0' in bench.http.get("/metrics").text
+
+
+@pytest.mark.parametrize("statistics", [None, "none", 7, [], {"tag-info": {}}, {"tag-info": "A"}])
+def test_statistics_never_refuse_a_timer(statistics: object) -> None:
+    """A timer matters more than how it is counted."""
+    bench = TimersBench()
+    path = bench.made(100, statistics=statistics)
+
+    assert bench.http.put(path, json=a_timer(10, statistics=statistics)).status_code == 200
+    assert "statistics" not in bench.http.get(path).json()
+
+
+def tagged(**counts: int) -> dict[str, Any]:
+    """Return statistics with these tags."""
+    return {"tag-info": [{"type": tag, "count": count} for tag, count in counts.items()]}
+
+
+def test_an_update_counts_the_difference_of_its_tags() -> None:
+    """What a timer had and keeps is not counted again."""
+    bench = TimersBench()
+    path = bench.made(100, statistics=tagged(A=5, B=1))
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=5, B=1)))
+    assert bench.tags() == {"A": (5, 0), "B": (1, 0)}
+
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=7, C=2)))
+    bench.advance(1)
+    assert bench.tags() == {"A": (7, 0), "B": (1, 1), "C": (2, 0)}
+
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=4)))
+    assert bench.tags() == {"A": (7, 3), "B": (1, 1), "C": (2, 2)}
+
+
+def test_what_ends_takes_its_tags_along() -> None:
+    """By a deletion, by its last pop, or because it never pops."""
+    bench = TimersBench()
+    deleted = bench.made(100, statistics=tagged(A=5))
+    bench.made(10, 20, statistics=tagged(B=1))
+    bench.made(10, 5, statistics=tagged(C=1))
+    for _ in range(2):
+        bench.http.delete(deleted)
+    bench.advance(10)
+    assert bench.tags() == {"A": (5, 5), "B": (1, 0)}
+
+    bench.advance(10)
+    assert bench.tags() == {"A": (5, 5), "B": (1, 1)}
+
+
+def test_two_hundred_requests_make_no_more_labels_than_are_allowed() -> None:
+    """What comes later is counted as one."""
+    bench = TimersBench()
+    alphabet = "ABCDEFGHIJ"
+    for number in range(20):
+        tags = [
+            f"{alphabet[number // 10]}{alphabet[number % 10]}{a}{b}"
+            for a in alphabet
+            for b in alphabet
+        ]
+        bench.made(100, statistics=tagged(**dict.fromkeys(tags, 1)))
+
+    counted = bench.tags()
+    assert len(counted) == TIMER_TAGS_MAX + 1
+    assert sum(added for added, _ in counted.values()) == 2_000
 
 
 def test_the_replication_factor_is_kept_in_the_id() -> None:
@@ -109,7 +173,16 @@ def test_a_malformed_id_is_404(path: str) -> None:
         assert bench.http.request(method, path, json=a_timer()).status_code == 404
     assert bench.http.post("/timers/0123456789abcdef-2", json=a_timer()).status_code == 405
     assert bench.http.request("PATCH", "/timers", json=a_timer()).status_code == 405
-    assert bench.http.post("/timers/", json=a_timer()).status_code == 200
+
+
+def test_a_trailing_slash_changes_nothing() -> None:
+    """Whatever the method."""
+    bench = TimersBench()
+    for path in ("/timers", "/timers/"):
+        assert bench.http.post(path, json=a_timer()).status_code == 200
+        assert len(bench.http.get(path, params={"limit": "2"}).json()["timers"]) > 0
+        for method in ("PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"):
+            assert bench.http.request(method, path).status_code == 405
 
 
 def test_ping_openapi_and_metrics_answer() -> None:

@@ -10,6 +10,9 @@ from starlette.types import ASGIApp
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.adapters.observing.cells import Count
+from scheduler.adapters.observing.counting import CountingTelemetry
+from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import TimerSettings
@@ -82,10 +85,26 @@ class TimersBench:
         appender = TaskAppender(writer, writer.partition_count())
         stores = self.scheduler.stores
         book = DefinitionBook(stores.definitions, appender.partition_count, self.clock)
-        self.service = TimerService(appender, book, self.clock)
+        self.counting = CountingTelemetry(self.clock)
+        self.service = TimerService(appender, book, self.clock, telemetry=self.counting)
         recurring = RecurringService(appender, book, self.clock)
-        app = build_app(self.service, settings, recurring, self.clock)
+        registry = registry_of(self.counting.meters)
+        app = build_app(self.service, settings, recurring, self.clock, registry)
         self.http = AppClient(app)
+
+    def tags(self) -> dict[str, tuple[float, float]]:
+        """Return how often each tag was set and taken away, by service and node."""
+        counting = CountingTelemetry(self.clock)
+        for event in self.scheduler.events:
+            counting.emit(event)
+        found: dict[str, tuple[float, float]] = {}
+        for meters in (self.counting.meters, counting.meters):
+            for tag in {*meters["timer_tags_total"], *meters["timer_tags_removed_total"]}:
+                had = found.get(tag, (0, 0))
+                added = meters["timer_tags_total"].get(tag, Count()).value
+                removed = meters["timer_tags_removed_total"].get(tag, Count()).value
+                found[tag] = (had[0] + added, had[1] + removed)
+        return found
 
     def post(self, body: object, **options: Any) -> httpx.Response:
         """Make a timer."""
