@@ -387,8 +387,8 @@ class TaskPersistence(Actor):
         if tasks_end_ms > mark.tasks_swept_until_ms:
             hours = (mark.tasks_swept_until_ms, tasks_end_ms)
             write_time = self._ownership.next_write_time()
-            yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
-            mark = self._watermark = replace(mark, tasks_swept_until_ms=tasks_end_ms)
+            done_ms = yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
+            mark = self._watermark = replace(mark, tasks_swept_until_ms=done_ms)
         now_ms = self._context.clock.now_ms()
         retention_ms = self._settings.completion_retention_ms
         mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
@@ -396,5 +396,5 @@ class TaskPersistence(Actor):
         if statuses_end_ms > mark.statuses_swept_until_ms:
             hours = (mark.statuses_swept_until_ms, statuses_end_ms)
             write_time = self._ownership.next_write_time()
-            yield self._stores.status.delete_statuses(self._partition, *hours, write_time)
-            self._watermark = replace(mark, statuses_swept_until_ms=statuses_end_ms)
+            done_ms = yield self._stores.status.delete_statuses(self._partition, *hours, write_time)
+            self._watermark = replace(mark, statuses_swept_until_ms=done_ms)

@@ -7,6 +7,8 @@ and cover years 1 to 9999 without a calendar.
 from collections.abc import Iterator
 
 HOUR_MS = 3_600_000
+SURELY_DELETED_HOURS = 48
+"""The last hours of a whole-hour delete, which are deleted whether they hold rows or not."""
 
 
 def hour_of(time_ms: int) -> int:

@@ -7,7 +7,7 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.bucket import hour_of
 from actors.model.errors import OwnershipLost
 
 EPOCH_SHIFT = 40
@@ -15,8 +15,6 @@ EPOCH_SHIFT = 40
 64 signed bits leave 2^23 epochs of 2^40 writes each."""
 
 _ADVANCES_SPREAD = 16
-SWEEP_HOURS_MAX = 1_000
-"""Hours deleted in one go: a task of long ago may lower the mark by decades of them."""
 
 
 class Straggler(msgspec.Struct, frozen=True):
@@ -106,17 +104,17 @@ class Watermark(msgspec.Struct, frozen=True):
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
     def tasks_sweep_end_ms(self) -> int:
-        """Return up to where schedule rows are deleted in one go: whole hours that are closed."""
+        """Return up to where schedule rows may be deleted: whole hours that are closed."""
         first_open_ms = min([self.watermark_ms, *(each.first_ms for each in self.stragglers)])
-        return _sweep_end_ms(self.tasks_swept_until_ms, hour_of(first_open_ms))
+        return hour_of(first_open_ms)
 
     def statuses_sweep_end_ms(self, now_ms: int) -> int:
-        """Return up to where completions and attempts are deleted in one go: whole hours whose
+        """Return up to where completions and attempts may be deleted: whole hours whose
         retention is over.
         """
         if now_ms < self.statuses_due_at_ms:
             return self.statuses_swept_until_ms
-        return _sweep_end_ms(self.statuses_swept_until_ms, self.statuses_due_until_ms)
+        return self.statuses_due_until_ms
 
     def is_worth_saving(self, saved: "Watermark", lag_ms: int) -> bool:
         """Whether it tells more than the saved one: an idle partition's watermark follows the
@@ -184,10 +182,6 @@ class Assignment(msgspec.Struct, frozen=True):
     """Where reading begins."""
     resumed: bool = False
     """An earlier tree of this node worked on the partition under the same epoch."""
-
-
-def _sweep_end_ms(swept_ms: int, done_ms: int) -> int:
-    return min(done_ms, swept_ms + SWEEP_HOURS_MAX * HOUR_MS)
 
 
 def first_advance_ms(partition: int, interval_ms: int) -> float:

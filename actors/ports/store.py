@@ -6,7 +6,10 @@ StoreUnavailable leaves open whether the write happened.  All writes are idempot
 ``write_time`` orders writes of one cell: the higher one wins, whichever arrives first and
 whatever any clock says; on equal ones a delete wins.  A delete with write time w removes
 nothing written above w; what was written up to w and arrives later, within days, is dead too,
-in every hour of the delete but those more than a year before its end.  Of two rows of one key
+in every hour that held a row and in the last ``SURELY_DELETED_HOURS`` of the delete: an owner that
+did not hear of its write leaves the record to the next one, who writes the row again.  A delete
+resolves to the hour up to which it is done: its end, or less where so many hours held rows that
+the others are for another call.  Of two rows of one key
 in one call the last stands; two calls never write different contents of a key with the same
 write time, as a store may mix them.
 Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 bytes (which is
@@ -66,7 +69,7 @@ class ScheduleStore(Protocol):
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours, [first, end), both starts of an hour."""
 
 
@@ -105,7 +108,7 @@ class StatusStore(Protocol):
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours of completions and attempts, [first, end)."""
 
 

@@ -160,7 +160,7 @@ class ToldSchedule:
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """As the store behind it: what was told of stays told."""
         return self._store.delete_tasks(partition, first_hour_ms, end_hour_ms, write_time)
 
@@ -216,6 +216,6 @@ class ToldStatus:
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """As the store behind it: what was told of stays told."""
         return self._store.delete_statuses(partition, first_hour_ms, end_hour_ms, write_time)

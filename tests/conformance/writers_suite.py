@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 from msgspec.structs import replace
 
-from actors.model.bucket import HOUR_MS
+from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
 from actors.model.errors import OwnershipLost
 from actors.model.ownership import initial_watermark
 from actors.model.status import (
@@ -60,6 +60,17 @@ def delete_hour(stores: Stores, partition: int, at: int) -> None:
     """Delete the hour of ``KEY`` in every table of rows."""
     done(stores.schedule.delete_tasks(partition, HOUR_START_MS, END_MS, at))
     done(stores.status.delete_statuses(partition, HOUR_START_MS, END_MS, at))
+
+
+def delete_all(stores: Stores, partition: int, first_ms: int, at: int) -> int:
+    """Delete every hour up to ``END_MS`` in both stores; return the most calls one needed."""
+    calls = []
+    for delete in (stores.schedule.delete_tasks, stores.status.delete_statuses):
+        done_ms, count = first_ms, 0
+        while done_ms < END_MS:
+            done_ms, count = done(delete(partition, done_ms, END_MS, at)), count + 1
+        calls.append(count)
+    return max(calls)
 
 
 def versions(stores: Stores, partition: int) -> list[int | None]:
@@ -162,12 +173,12 @@ class WritersSuite(StoreSuite):
         keys = [key_at(HOUR_START_MS + n * HOUR_MS // 2, "id", str(n % 3)) for n in range(6)]
         highest = dict.fromkeys(keys, (0, -1))
         deleted = dict.fromkeys((HOUR_START_MS + n * HOUR_MS for n in range(3)), 0)
-        operations: list[Callable[[], Future[None]]] = []
+        operations: list[Callable[[], Future[None] | Future[int]]] = []
 
         def insert(node: Stores, written: list[StoredTask], at: int) -> Callable[[], Future[None]]:
             return lambda: node.schedule.insert_tasks(partition, written, at)
 
-        def delete(node: Stores, hour_ms: int, at: int) -> Callable[[], Future[None]]:
+        def delete(node: Stores, hour_ms: int, at: int) -> Callable[[], Future[int]]:
             return lambda: node.schedule.delete_tasks(partition, hour_ms, hour_ms + HOUR_MS, at)
 
         for number in range(120):
@@ -222,25 +233,49 @@ class WritersSuite(StoreSuite):
                 write_all(stores, partition, 99, times[number - 1])
                 assert versions(stores, partition) == [number, number, number]
 
-    def test_a_delete_of_many_hours_is_one_of_every_hour(
-        self, stores: Stores, partition: int
+    @pytest.mark.parametrize("hours", [49, 1_501, 490_000])
+    def test_a_delete_of_many_hours_buries_the_last_ones_and_those_with_rows(
+        self, stores: Stores, partition: int, hours: int
     ) -> None:
-        """Hours that held nothing are deleted like the others: what arrives late is dead there."""
-        hours = 1_501
+        """What arrives late is dead there; a hole of years costs nothing."""
         first_ms, at = HOUR_START_MS - (hours - 1) * HOUR_MS, write_time(2, 1)
+        surely_ms = END_MS - SURELY_DELETED_HOURS * HOUR_MS
+        held = [key_at(first_ms + each) for each in (0, HOUR_MS - 1)]
+        tasks = [StoredTask(key, b"{}", 1) for key in held]
         write_all(stores, partition, 1, write_time(1, 1))
-        done(stores.schedule.delete_tasks(partition, first_ms, END_MS, at))
-        done(stores.status.delete_statuses(partition, first_ms, END_MS, at))
+        done(stores.schedule.insert_tasks(partition, tasks, write_time(1, 1)))
+        completions = [Completion(key, CompletionResult.SUCCESS, 1) for key in held[:1]]
+        done(stores.status.insert_completions(partition, completions, write_time(1, 1)))
+
+        assert delete_all(stores, partition, first_ms, at) <= 2
+
         assert versions(stores, partition) == [None, None, None]
-        late = [key_at(first_ms + each * HOUR_MS) for each in (0, 999, 1_000, 1_500)]
+        late = [*held, *(key_at(each) for each in range(surely_ms, END_MS, HOUR_MS))]
         beyond = [key_at(first_ms - 1), key_at(END_MS)]
-        tasks = [StoredTask(key, b"{}", 1) for key in late + beyond]
-        completions = [Completion(key, CompletionResult.SUCCESS, 1) for key in late + beyond]
+        keys = late + beyond
+        tasks = [StoredTask(key, b"{}", 1) for key in keys]
+        completions = [Completion(key, CompletionResult.SUCCESS, 1) for key in keys]
+        attempts = [AttemptRecord(key, 1, AttemptResult.STARTED, 1) for key in keys]
         done(stores.schedule.insert_tasks(partition, tasks, write_time(1, 2)))
         done(stores.status.insert_completions(partition, completions, write_time(1, 2)))
-        keys = late + beyond
+        done(stores.status.insert_attempts(partition, attempts, write_time(1, 2)))
         assert set(done(stores.schedule.find_tasks(partition, keys))) == set(beyond)
         assert set(done(stores.status.find_completions(partition, keys))) == set(beyond)
+        assert {a.key for a in done(stores.status.find_attempts(partition, keys))} == set(beyond)
+
+    def test_a_delete_says_how_far_it_came(self, stores: Stores, partition: int) -> None:
+        """Called again from there, it comes to its end, however many hours held rows."""
+        hours, at = 2_200, write_time(2, 1)
+        first_ms = END_MS - hours * HOUR_MS
+        keys = [key_at(each) for each in range(first_ms, END_MS, HOUR_MS)]
+        tasks = [StoredTask(key, b"{}", 1) for key in keys]
+        done(stores.schedule.insert_tasks(partition, tasks, write_time(1, 1)))
+
+        assert delete_all(stores, partition, first_ms, at) <= 4
+
+        assert not done(stores.schedule.find_tasks(partition, keys[::100]))
+        page = done(stores.schedule.load_tasks(partition, keys[0], END_MS, 10))
+        assert not page.tasks and page.complete
 
     @pytest.mark.parametrize("bounds", [(1, HOUR_MS), (0, HOUR_MS - 1), (-1, HOUR_MS)])
     def test_no_delete_cuts_an_hour(

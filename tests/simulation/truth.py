@@ -43,11 +43,13 @@ class WatchedRows(Rows[Value]):
         if self._cells[partition].get((key, number)) == (write_time, value):
             self._stored(partition, key, value, write_time)
 
-    def delete(self, partition: int, first_ms: int, end_ms: int, write_time: int) -> None:
+    def delete(
+        self, partition: int, first_ms: int, end_ms: int, write_time: int, held: set[int]
+    ) -> None:
         """Remove whole hours, and tell what was removed, with its write time."""
         first, end = first_key_at(first_ms), first_key_at(end_ms)
         before = {k: c for (k, _), c in self._cells[partition].items() if first <= k < end}
-        super().delete(partition, first_ms, end_ms, write_time)
+        super().delete(partition, first_ms, end_ms, write_time, held)
         cells = self._cells[partition]
         gone = {key: cell for key, cell in before.items() if (key, 0) not in cells}
         if gone:

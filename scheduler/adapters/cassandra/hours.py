@@ -7,9 +7,10 @@ It never looks at a row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
-from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
 from scheduler.adapters.cassandra.pages import Piece
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
@@ -20,7 +21,7 @@ PROBED_HOURS_MAX = 512
 LISTING_HOURS_MIN = 10_000
 """From so many hours on (over a year), listing the hours of the whole table is cheaper."""
 DELETED_HOURS_MAX = 1_000
-"""Hours whose deletes are prepared at a time."""
+"""Hours with rows that one call deletes."""
 
 
 class HourReads:
@@ -82,13 +83,28 @@ class HourWalk:
 
         return sorted(hour for _, hour in self._session.scan(self._list.bind(()), wanted))
 
-    def to_delete(
-        self, partition: int, old: range, recent: Iterator[Sequence[int]]
-    ) -> Iterator[Sequence[int]]:
-        """Yield the hours to delete, in steps, of what ``delete_steps`` returned."""
-        if old:
-            yield from _pieces(self.existing(partition, old.start, old.stop))
-        yield from recent
+    def to_delete(self, partition: int, first_ms: int, end_ms: int) -> tuple[Sequence[int], int]:
+        """Return which hours of [first, end) are deleted, and the hour up to which they are all.
+
+        The latest are deleted whether they hold rows or not: a write that comes later and has
+        the lower write time must find the delete.  Others only where they hold rows: half a
+        million tombstones, for one task of 1970, would cost every read of the table.
+        """
+        surely_ms = max(first_ms, end_ms - SURELY_DELETED_HOURS * HOUR_MS)
+        held = list(islice(self._held(partition, first_ms, surely_ms), DELETED_HOURS_MAX))
+        if len(held) == DELETED_HOURS_MAX:
+            return held, held[-1] + HOUR_MS
+        return [*held, *range(surely_ms, end_ms, HOUR_MS)], end_ms
+
+    def _held(self, partition: int, first_ms: int, end_ms: int) -> Iterator[int]:
+        """Yield in order the hours of [first, end) that hold a row."""
+        if (end_ms - first_ms) // HOUR_MS > LISTING_HOURS_MIN:
+            yield from self.existing(partition, first_ms, end_ms)
+            return
+        probed_ms = PROBED_HOURS_MAX * HOUR_MS
+        for start_ms in range(first_ms, end_ms, probed_ms):
+            hours = range(start_ms, min(end_ms, start_ms + probed_ms), HOUR_MS)
+            yield from self._probed(partition, hours)
 
     def first_rows(
         self,
@@ -120,21 +136,9 @@ def _pieces(hours: Sequence[int]) -> Iterator[Sequence[int]]:
         start, size = start + size, min(2 * size, READ_HOURS_MAX)
 
 
-def delete_steps(first_ms: int, end_ms: int) -> tuple[range, Iterator[Sequence[int]]]:
-    """Return the hours of [first, end) that are deleted only where they hold rows, and steps of
-    the others; ValueError where an hour is cut.
-
-    The latest hours are deleted whether they hold rows or not: a write that comes later and has
-    the lower write time must find the delete.  Nobody writes that late to hours of years ago,
-    and half a million tombstones would cost every read of the table.
-    """
+def whole_hours(first_ms: int, end_ms: int) -> tuple[int, int]:
+    """Return the span to delete; raises ValueError where it cuts an hour."""
     for each in (first_ms, end_ms):
         if each != hour_of(each):
             raise ValueError(f"{each} is not the start of an hour")
-    recent_ms = max(first_ms, end_ms - LISTING_HOURS_MIN * HOUR_MS)
-    step_ms = DELETED_HOURS_MAX * HOUR_MS
-    steps = (
-        range(start, min(end_ms, start + step_ms), HOUR_MS)
-        for start in range(recent_ms, end_ms, step_ms)
-    )
-    return range(first_ms, recent_ms, HOUR_MS), steps
+    return first_ms, end_ms

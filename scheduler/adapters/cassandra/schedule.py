@@ -11,7 +11,7 @@ from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.cassandra.batches import PackedRow, batches
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk, delete_steps
+from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import packed_bigints, packed_bytes, packed_key
 from scheduler.adapters.cassandra.pages import Piece, read_page
@@ -110,15 +110,16 @@ class CassandraScheduleStore:
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
-        """Remove whole hours, [first, end); of over a year, the oldest where they hold rows."""
-        old, recent = delete_steps(first_hour_ms, end_hour_ms)
+    ) -> "Future[int]":
+        """Remove whole hours, [first, end): the last ones, and those that hold rows."""
+        span = whole_hours(first_hour_ms, end_hour_ms)
 
-        def work() -> None:
-            for hours in self._hours.to_delete(partition, old, recent):
-                self._session.execute_all(
-                    [self._delete.bind((write_time, partition, hour)) for hour in hours]
-                )
+        def work() -> int:
+            hours, done_ms = self._hours.to_delete(partition, *span)
+            self._session.execute_all(
+                [self._delete.bind((write_time, partition, hour)) for hour in hours]
+            )
+            return done_ms
 
         return self._session.submit(work)
 

@@ -14,7 +14,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from scheduler.adapters.cassandra.batches import PackedRow, batches
-from scheduler.adapters.cassandra.hours import HourReads, HourWalk, delete_steps
+from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
@@ -152,20 +152,21 @@ class CassandraStatusStore:
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
-        """Remove whole hours of completions and attempts, [first, end); of over a year, the
-        oldest where they hold rows.
+    ) -> "Future[int]":
+        """Remove whole hours of completions and attempts, [first, end): the last ones, and
+        those that hold rows of either.
         """
-        delete_steps(first_hour_ms, end_hour_ms)  # Refuses a cut hour before anything is sent.
+        first_ms, end_ms = whole_hours(first_hour_ms, end_hour_ms)
 
-        def work() -> None:
-            walks = (self._completion_hours, self._attempt_hours)
-            for walk, delete in zip(walks, self._deletes, strict=True):
-                steps = delete_steps(first_hour_ms, end_hour_ms)
-                for hours in walk.to_delete(partition, *steps):
-                    self._session.execute_all(
-                        [delete.bind((write_time, partition, hour)) for hour in hours]
-                    )
+        def work() -> int:
+            attempted, done_ms = self._attempt_hours.to_delete(partition, first_ms, end_ms)
+            completed, done_ms = self._completion_hours.to_delete(partition, first_ms, done_ms)
+            hours = {hour for hour in (*attempted, *completed) if hour < done_ms}
+            for delete in self._deletes:
+                self._session.execute_all(
+                    [delete.bind((write_time, partition, hour)) for hour in sorted(hours)]
+                )
+            return done_ms
 
         return self._session.submit(work)
 

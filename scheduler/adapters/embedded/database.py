@@ -34,6 +34,8 @@ class _Request:
     work: Work[Any]
     rows: int
     in_steps: bool
+    answer: Any = None
+    """What the last of several steps resolves to."""
     future: "Future[Any]" = field(default_factory=Future)
 
 
@@ -69,12 +71,13 @@ class Database:
         """Run ``work`` in the next transaction; the future resolves once that is durable."""
         return self._enqueue(_Request(work, rows, in_steps=False))
 
-    def write_in_steps(self, step: Work[bool]) -> "Future[None]":
-        """Run ``step`` in one transaction after another until it returns False.
+    def write_in_steps(self, step: Work[bool], answer: Answer) -> "Future[Answer]":
+        """Run ``step`` in one transaction after another until it returns False; resolve to
+        ``answer``.
 
         Others' requests are served in between, so a long piece of work delays nobody.
         """
-        return self._enqueue(_Request(step, GROUP_ROWS_MAX, in_steps=True))
+        return self._enqueue(_Request(step, GROUP_ROWS_MAX, in_steps=True, answer=answer))
 
     def read(self, work: Work[Answer]) -> "Future[Answer]":
         """Run ``work`` on a reading connection, on one snapshot of the file."""
@@ -186,7 +189,7 @@ class Database:
         elif not request.in_steps:
             request.future.set_result(answer)
         elif not answer:
-            request.future.set_result(None)
+            request.future.set_result(request.answer)
         else:
             with self._condition:
                 # Also after ``close``: steps that were begun are finished.

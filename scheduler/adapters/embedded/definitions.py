@@ -93,7 +93,7 @@ class EmbeddedDefinitions:
             ).rowcount
             return removed == _FORGET_ROWS
 
-        return self._database.write_in_steps(step)
+        return self._database.write_in_steps(step, None)
 
 
 def _definition(row: Row) -> Definition:

@@ -202,7 +202,8 @@ class EmbeddedLog:
         if grown >= _PRUNED_TOGETHER:
             self._prunable = {**known, **next_offsets}
             self._pruning = self._database.write_in_steps(
-                lambda connection: not self._closed and prune_records(connection, _KEPT_RECORDS)
+                lambda connection: not self._closed and prune_records(connection, _KEPT_RECORDS),
+                None,
             )
 
     def _store_committed(self, next_offsets: Mapping[int, int]) -> "Future[None]":

@@ -92,7 +92,7 @@ class EmbeddedSchedule:
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours."""
         span = whole_hours(first_hour_ms, end_hour_ms)
 
@@ -100,7 +100,7 @@ class EmbeddedSchedule:
             bury(connection, _KIND, partition, span, write_time)
             return sweep(connection, "task_schedule", partition, span, write_time)
 
-        return self._database.write_in_steps(step)
+        return self._database.write_in_steps(step, end_hour_ms)
 
 
 def _page(connection: sqlite3.Connection, query: str, arguments: Row, limit: int) -> TaskPage:

@@ -130,7 +130,7 @@ class EmbeddedStatus:
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours, and the outcomes of commands on keys of these hours."""
         span = whole_hours(first_hour_ms, end_hour_ms)
 
@@ -146,7 +146,7 @@ class EmbeddedStatus:
                 more |= sweep(connection, table, partition, span, write_time)
             return more
 
-        return self._database.write_in_steps(step)
+        return self._database.write_in_steps(step, end_hour_ms)
 
     def _insert(self, upsert: str, rows: list[Row]) -> "Future[None]":
         rows.sort(key=_by_key)

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from typing import Generic, TypeVar
 
-from actors.model.bucket import hour_of, hours_between
+from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_between
 from actors.model.key import TaskKey, first_key_at
 
 Value = TypeVar("Value")
@@ -54,16 +54,28 @@ class Rows(Generic[Value]):
         start = bisect_left(keys, (key, 0))
         return [cells[each][1] for each in keys[start : bisect_right(keys, (key, _LAST))]]
 
-    def delete(self, partition: int, first_ms: int, end_ms: int, write_time: int) -> None:
-        """Remove [first, end) up to a write time, and whatever comes below it later."""
+    def hours(self, partition: int, first_ms: int, end_ms: int) -> set[int]:
+        """Return the hours of [first, end) that hold rows."""
+        keys = self._keys[partition]
+        inside = keys[_index_at(keys, first_ms) : _index_at(keys, end_ms)]
+        return {hour_of(key.scheduled_ms) for key, _ in inside}
+
+    def delete(
+        self, partition: int, first_ms: int, end_ms: int, write_time: int, held: set[int]
+    ) -> None:
+        """Remove [first, end) up to a write time, and what comes below it later to the hours
+        ``held`` and to the last ones.
+        """
         keys, cells = self._keys[partition], self._cells[partition]
         start, end = _index_at(keys, first_ms), _index_at(keys, end_ms)
-        living = [each for each in keys[start:end] if cells[each][0] > write_time]
-        for each in set(keys[start:end]).difference(living):
+        inside = keys[start:end]
+        living = [each for each in inside if cells[each][0] > write_time]
+        for each in set(inside).difference(living):
             del cells[each]
         keys[start:end] = living
         tombstones = self._tombstones[partition]
-        for hour_ms in hours_between(first_ms, end_ms):
+        surely_ms = max(first_ms, end_ms - SURELY_DELETED_HOURS * HOUR_MS)
+        for hour_ms in held.union(hours_between(surely_ms, end_ms)):
             tombstones[hour_ms] = max(write_time, tombstones.get(hour_ms, -1))
 
 

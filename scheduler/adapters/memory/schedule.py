@@ -63,14 +63,16 @@ class MemorySchedule:
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours."""
         check_hours(first_hour_ms, end_hour_ms)
-        return self._ask(
-            "delete_tasks",
-            partition,
-            lambda: self._tasks.delete(partition, first_hour_ms, end_hour_ms, write_time),
-        )
+
+        def effect() -> int:
+            held = self._tasks.hours(partition, first_hour_ms, end_hour_ms)
+            self._tasks.delete(partition, first_hour_ms, end_hour_ms, write_time, held)
+            return end_hour_ms
+
+        return self._ask("delete_tasks", partition, effect)
 
     def _page(self, rows: Sequence[StoredTask], limit: int) -> TaskPage:
         limit = self._data.page_limit(limit)

@@ -87,16 +87,20 @@ class MemoryStatus:
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
-    ) -> "Future[None]":
+    ) -> "Future[int]":
         """Remove whole hours, and the outcomes of commands on keys of these hours."""
         check_hours(first_hour_ms, end_hour_ms)
 
-        def effect() -> None:
-            for rows in (self._data.completions, self._data.attempts):
-                rows.delete(partition, first_hour_ms, end_hour_ms, write_time)
+        def effect() -> int:
+            tables = (self._data.completions, self._data.attempts)
+            span = (partition, first_hour_ms, end_hour_ms)
+            held = set().union(*(rows.hours(*span) for rows in tables))
+            for rows in tables:
+                rows.delete(*span, write_time, held)
             for place, (written, outcome) in list(self._data.outcomes.items()):
                 in_hours = first_hour_ms <= outcome.key.scheduled_ms < end_hour_ms
                 if place[0] == partition and in_hours and written <= write_time:
                     del self._data.outcomes[place]
+            return end_hour_ms
 
         return self._ask("delete_statuses", partition, effect)

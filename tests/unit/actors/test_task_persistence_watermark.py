@@ -224,3 +224,22 @@ def test_p8_a_watermark_that_a_failed_tree_left_in_flight_does_not_undo_a_loweri
     late()
 
     assert bench.saved().watermark_ms <= NOW_MS - DAY_MS
+
+
+def test_a_task_of_1970_costs_few_deletes() -> None:
+    """Not one for each stretch of the half a million hours since, which held nothing."""
+    mark = Watermark(
+        watermark_ms=NOW_MS - LAG_MS,
+        loaded_until_ms=NOW_MS + DAY_MS,
+        tasks_swept_until_ms=0,
+        statuses_swept_until_ms=0,
+    )
+    bench = Bench(watermark=mark)
+
+    for _ in range(3):
+        bench.advance_watermark()
+        bench.harness.clock.advance(DAY_MS)
+
+    made = bench.requests.made
+    assert made.count("delete_tasks") == 1
+    assert made.count("delete_statuses") == 1

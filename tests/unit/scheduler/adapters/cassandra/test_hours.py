@@ -1,40 +1,27 @@
 """Which hours a read and a delete go through, and in which steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from actors.model.bucket import HOUR_MS
+from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS
 from scheduler.adapters.cassandra.hours import (
     DELETED_HOURS_MAX,
     LISTING_HOURS_MIN,
+    PROBED_HOURS_MAX,
     READ_HOURS_MAX,
     HourWalk,
-    delete_steps,
+    whole_hours,
 )
-
-
-@pytest.mark.parametrize("first", [-1_500, 0, 491_834])
-@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 10_000, 10_001, 490_000])
-def test_each_late_hour_is_deleted_once_a_bounded_number_at_a_time(first: int, count: int) -> None:
-    """Whether it holds rows or not, in order, before and after 1970; the others by their rows."""
-    hours = [(first + number) * HOUR_MS for number in range(count)]
-
-    old, recent = delete_steps(first * HOUR_MS, (first + count) * HOUR_MS)
-
-    steps = [list(step) for step in recent]
-    assert [*old, *(hour for step in steps for hour in step)] == hours
-    assert len(old) == max(0, count - LISTING_HOURS_MIN)
-    assert all(0 < len(step) <= DELETED_HOURS_MAX for step in steps)
 
 
 @pytest.mark.parametrize("bounds", [(1, HOUR_MS), (0, HOUR_MS - 1), (-1, 0)])
 def test_half_an_hour_is_refused_before_anything_is_deleted(bounds: tuple[int, int]) -> None:
-    """At the call, not at the first step."""
+    """At the call, before anything is sent."""
     with pytest.raises(ValueError, match="not the start of an hour"):
-        delete_steps(*bounds)
+        whole_hours(*bounds)
 
 
 class _Hours:
@@ -43,6 +30,7 @@ class _Hours:
     def __init__(self, *filled: int) -> None:
         self.filled = {number * HOUR_MS for number in filled}
         self.probed: list[int] = []
+        self.listed = 0
 
     def prepare(self, cql: str) -> Any:
         """Bind to the values themselves."""
@@ -52,6 +40,11 @@ class _Hours:
         """Say which of the hours hold a row."""
         self.probed.append(len(bound[1]))
         return [(hour,) for hour in bound[1] if hour in self.filled]
+
+    def scan(self, _bound: object, wanted: Callable[[tuple[int, int]], bool]) -> list[Any]:
+        """List the hours of the table."""
+        self.listed += 1
+        return [row for hour in self.filled if wanted(row := (0, hour))]
 
 
 @pytest.mark.parametrize("filled", [(), (0,), (1, 2), (30,), (5, 9, 10, 11, 12, 167), range(168)])
@@ -76,3 +69,35 @@ def test_a_range_of_a_few_hours_is_read_without_asking_first() -> None:
 
     assert [len(hours) for hours in walk.groups(0, 0, 31 * HOUR_MS)] == [1, 2, 4, 8, 16]
     assert session.probed == []
+
+
+@pytest.mark.parametrize("first", [-1_500, 0, 491_834])
+@pytest.mark.parametrize("count", [0, 1, 47, 48, 49, 999, 10_048, 10_049, 490_000])
+def test_a_delete_goes_to_the_last_hours_and_to_those_with_rows(first: int, count: int) -> None:
+    """A hole of half a million hours costs one look at the table, a smaller one a few probes."""
+    filled = sorted({first - 1, first, first + count // 2, first + count})
+    session = _Hours(*filled)
+    walk = HourWalk(cast("Any", session), "task_schedule")
+    first_ms, end_ms = first * HOUR_MS, (first + count) * HOUR_MS
+
+    hours, done_ms = walk.to_delete(0, first_ms, end_ms)
+
+    surely = range(max(first, first + count - SURELY_DELETED_HOURS), first + count)
+    held = [each for each in filled if first <= each < first + count]
+    assert list(hours) == [each * HOUR_MS for each in sorted({*surely, *held})]
+    assert done_ms == end_ms
+    asked = max(0, count - SURELY_DELETED_HOURS)
+    assert session.listed == (asked > LISTING_HOURS_MIN)
+    assert len(session.probed) == (0 if session.listed else -(-asked // PROBED_HOURS_MAX))
+
+
+@pytest.mark.parametrize("count", [3_000, 20_000])
+def test_one_delete_goes_to_a_bounded_number_of_hours(count: int) -> None:
+    """It says how far it came, and the next call goes on there."""
+    session = _Hours(*range(count))
+    walk = HourWalk(cast("Any", session), "task_schedule")
+
+    hours, done_ms = walk.to_delete(0, 0, count * HOUR_MS)
+
+    assert list(hours) == list(range(0, DELETED_HOURS_MAX * HOUR_MS, HOUR_MS))
+    assert done_ms == hours[-1] + HOUR_MS

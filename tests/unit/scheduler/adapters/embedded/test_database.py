@@ -151,7 +151,7 @@ def test_long_work_lets_others_in_between_its_steps(database: Database) -> None:
             others.append(database.write(put("other")))
         return len(steps) < 5 or not others[0].done()
 
-    database.write_in_steps(step).result(WAIT_S)
+    database.write_in_steps(step, None).result(WAIT_S)
 
     assert first_step.is_set()
     assert others[0].result(WAIT_S) is None
