@@ -5,7 +5,7 @@ decided by the owner of its partition, in the order of the log.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,6 +49,19 @@ class Filter:
     states: frozenset[TaskState]
     ordering_id: str | None
     partition: int | None = None
+    limit: int | None = None
+    """The first so many in key order; None means all of them."""
+    after: TaskKey | None = None
+    """Only those behind this key, as in a listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tasks an action concerns."""
+
+    keys: Sequence[TaskKey]
+    next_after: TaskKey | None = None
+    """Where the rest begins, for the next ``Filter.after``; None where there is none."""
 
 
 @dataclass(slots=True)
@@ -104,18 +117,32 @@ class Actions:
         self._stores = stores
         self._clock = clock
 
-    def selected(self, chosen: Filter, keys_max: int) -> list[TaskKey]:
-        """Return the keys a filter finds; Problem where they are more than may be acted on."""
+    def selected(self, chosen: Filter, keys_max: int) -> Selection:
+        """Return what a filter finds; Problem where that is more than may be acted on."""
+        bound = keys_max if chosen.limit is None else min(chosen.limit, keys_max)
         found: list[TaskKey] = []
-        for key in self._matching(chosen):
-            if len(found) == keys_max:
-                raise Problem(
-                    409,
-                    "too-many-tasks",
-                    f"more than {keys_max} tasks match (admin.bulk_keys_max): narrow the filter",
-                )
-            found.append(key)
-        return found
+        after = chosen.after
+        while True:
+            listing = self._inspector.list_tasks(
+                from_ms=chosen.from_ms,
+                to_ms=chosen.to_ms,
+                limit=min(PAGE_TASKS, bound - len(found)),
+                states=chosen.states,
+                ordering_id=chosen.ordering_id,
+                partition=chosen.partition,
+                after=after,
+            )
+            found += [view.key for view in listing.tasks]
+            after = listing.next_after
+            if after is None or len(found) == bound:
+                break
+        if after is not None and bound != chosen.limit:
+            raise Problem(
+                409,
+                "too-many-tasks",
+                f"more than {keys_max} tasks match (admin.bulk_keys_max): narrow the filter",
+            )
+        return Selection(found, after)
 
     def blocked(self, ordering_id: str) -> TaskKey | None:
         """Return the task that blocks an ordering id, if one does."""
@@ -181,24 +208,6 @@ class Actions:
         receipt = tried.receipt
         assert receipt is not None, "only what was sent has an outcome"
         return self._stores.ownership.find_outcome(receipt.partition, receipt.offset)
-
-    def _matching(self, chosen: Filter) -> Iterator[TaskKey]:
-        after: TaskKey | None = None
-        while True:
-            listing = self._inspector.list_tasks(
-                from_ms=chosen.from_ms,
-                to_ms=chosen.to_ms,
-                limit=PAGE_TASKS,
-                states=chosen.states,
-                ordering_id=chosen.ordering_id,
-                partition=chosen.partition,
-                after=after,
-            )
-            for view in listing.tasks:
-                yield view.key
-            after = listing.next_after
-            if after is None:
-                return
 
 
 def _take_note(tried: Tried, outcome: RecordedOutcome | None) -> bool:

@@ -1,11 +1,12 @@
 """Paths that act: commands, pauses, replays.  Every one is audited before it begins."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, Filter, Report
+from scheduler.admin.acting import Action, Filter, Report, Selection
 from scheduler.admin.asking import (
     ActionBody,
     FilterBody,
@@ -68,9 +69,10 @@ def _add_actions(router: APIRouter, service: AdminService) -> None:
         to = parsed_time("to", body.to)
         if (to is None) is (action is Action.RESCHEDULE):
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
-        keys = _chosen(service, body)
+        selection = _chosen(service, body)
+        keys = selection.keys
         if body.dry_run:
-            return _preview(keys)
+            return {**_preview(keys), **_rest(selection)}
         if body.filter is not None and body.expected != len(keys):
             raise Problem(
                 409,
@@ -88,7 +90,7 @@ def _add_actions(router: APIRouter, service: AdminService) -> None:
             {**detail, "reason": body.reason},
             lambda: _reported(service.actions.act(action, keys, to, body.wait_s)),
         )
-        return report.value()
+        return {**report.value(), **_rest(selection)}
 
 
 def _add_pauses(router: APIRouter, service: AdminService) -> None:
@@ -141,24 +143,37 @@ def _add_replay(router: APIRouter, service: AdminService) -> None:
         return {"results": service.audit.audited(who, "replay", target, detail, act)}
 
 
-def _chosen(service: AdminService, body: ActionBody) -> list[TaskKey]:
+def _chosen(service: AdminService, body: ActionBody) -> Selection:
     keys_max = service.settings.admin.bulk_keys_max
     if (body.keys is None) is (body.filter is None):
         raise Problem(400, "invalid-request", "name `keys` or a `filter`, one of the two")
     if body.keys is not None:
         if len(body.keys) > keys_max:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
-        return [parsed_key(text) for text in dict.fromkeys(body.keys)]
+        return Selection([parsed_key(text) for text in dict.fromkeys(body.keys)])
     assert body.filter is not None, "one of the two is there"
     return service.actions.selected(_filter(body.filter), keys_max)
 
 
 def _filter(body: FilterBody) -> Filter:
     from_ms, to_ms = parsed_range(body.from_, body.to)
-    return Filter(from_ms, to_ms, frozenset(body.states), body.ordering_id, body.partition)
+    return Filter(
+        from_ms,
+        to_ms,
+        frozenset(body.states),
+        body.ordering_id,
+        body.partition,
+        body.limit,
+        None if body.after is None else parsed_key(body.after),
+    )
 
 
-def _preview(keys: list[TaskKey]) -> dict[str, Any]:
+def _rest(selection: Selection) -> dict[str, str | None]:
+    following = selection.next_after
+    return {"nextAfter": None if following is None else str(following)}
+
+
+def _preview(keys: Sequence[TaskKey]) -> dict[str, Any]:
     return {"dryRun": True, "count": len(keys), "first": [str(key) for key in keys[:_SHOWN_MAX]]}
 
 
@@ -166,7 +181,7 @@ def _reported(report: Report) -> tuple[Report, str]:
     return report, report.words
 
 
-def _target(keys: list[TaskKey]) -> str:
+def _target(keys: Sequence[TaskKey]) -> str:
     return str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
 
 

@@ -3,11 +3,12 @@
 Decides what stands where; every path lives with others of its kind.
 """
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
 
 from scheduler.admin.access import Access
 from scheduler.admin.acting_routes import acting_routes
+from scheduler.admin.asking import refuse_unread_query
 from scheduler.admin.door_routes import door_routes
 from scheduler.admin.pages import add_pages
 from scheduler.admin.problems import add_problems
@@ -34,6 +35,7 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(refuse_unread_query)],
         middleware=[
             Middleware(Access, settings=settings, clock=clock, prefix=PREFIX, open_to=open_to)
         ],

@@ -34,6 +34,10 @@ class FilterBody(_Body):
     states: list[TaskState] = Field(min_length=1, max_length=20)
     ordering_id: Text | None = Field(None, alias="orderingId")
     partition: int | None = Field(None, ge=0, le=100_000)
+    limit: int | None = Field(None, ge=1, le=100_000)
+    """The first so many in key order; all that are found without it."""
+    after: Text | None = None
+    """Only tasks behind this key: the ``nextAfter`` of a listing or of the act before."""
 
 
 class ActionBody(_Body):
@@ -109,6 +113,13 @@ class RelayBody(_ChangeBody):
     to: Text | None = None
     """Where ``reschedule`` moves to."""
     wait_s: Wait = Field(5.0, alias="waitS")
+
+
+def refuse_unread_query(request: Request) -> None:
+    """Refuse parameters in the address of an act, which takes all it needs from its body."""
+    if request.method != "GET" and request.query_params:
+        named = ", ".join(sorted(set(request.query_params)))[:200]
+        raise Problem(400, "invalid-request", f"an act is told by its body; not read: {named}")
 
 
 def who_asks(request: Request) -> str:

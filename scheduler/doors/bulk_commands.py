@@ -32,6 +32,8 @@ from scheduler.doors.session import (
 from scheduler.inspector import TaskState
 
 _WAIT_S = 10.0
+_LISTED = 100
+"""Tasks listed where no limit is named."""
 
 
 def tasks(
@@ -47,7 +49,10 @@ def tasks(
     ] = None,
     ordering_id: Annotated[str | None, typer.Option(help="Only tasks of this id.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only tasks of this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Most tasks to list.")] = 100,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="The first so many; by default 100, to act all."),
+    ] = None,
     after: Annotated[str | None, typer.Option(metavar="KEY", help="Go on behind this key.")] = None,
     act: Annotated[
         Action | None, typer.Option(help="Do this to every task found, once it was agreed to.")
@@ -69,6 +74,7 @@ def tasks(
       hourhand tasks --state blocked --from -7d --to now
       hourhand tasks --state blocked --from -7d --to now --act retry
       hourhand tasks --ordering-id customer-7 --state pending --act cancel --yes
+      hourhand tasks --state pending --limit 1000 --act run-now --yes
     """
     with operator_session(config, assignments, debug=debug) as service:
         now_ms = service.clock.now_ms()
@@ -76,27 +82,34 @@ def tasks(
         to_ms = task_input.parse_moment_ms(end, now_ms)
         if from_ms >= to_ms:
             raise InvalidTask(f"--from {start} must be before --to {end}")
-        chosen = Filter(from_ms, to_ms, frozenset(state or ()), ordering_id, partition)
-        if act is not None:
-            moved_to = reschedule_to
-            target = None if moved_to is None else task_input.parse_moment_ms(moved_to, now_ms)
-            _act_on_all(service, act, chosen, target, reason, yes=yes, output=output)
+        if (reschedule_to is None) is (act is Action.RESCHEDULE):
+            raise InvalidTask("--reschedule-to belongs to --act reschedule, and only to it")
+        states = frozenset(state or ())
+        behind = None if after is None else TaskKey.parse(after)
+        chosen = Filter(from_ms, to_ms, states, ordering_id, partition, limit, behind)
+        if act is None:
+            _list(service, chosen, output)
             return
-        listing = service.inspector.list_tasks(
-            from_ms=from_ms,
-            to_ms=to_ms,
-            limit=limit,
-            states=chosen.states,
-            ordering_id=ordering_id,
-            partition=partition,
-            after=None if after is None else TaskKey.parse(after),
-        )
-        if output is OutputFormat.JSON:
-            typer.echo(as_json(listing_value(listing)))
-            return
-        typer.echo("\n".join(listing_lines(listing)))
-        if listing.next_after is not None:
-            say(f"there are more: --after {listing.next_after}")
+        moved_to = reschedule_to
+        target = None if moved_to is None else task_input.parse_moment_ms(moved_to, now_ms)
+        _act_on_all(service, act, chosen, target, reason, yes=yes, output=output)
+
+
+def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
+    listing = service.inspector.list_tasks(
+        from_ms=chosen.from_ms,
+        to_ms=chosen.to_ms,
+        limit=_LISTED if chosen.limit is None else chosen.limit,
+        states=chosen.states,
+        ordering_id=chosen.ordering_id,
+        partition=chosen.partition,
+        after=chosen.after,
+    )
+    if output is OutputFormat.JSON:
+        typer.echo(as_json(listing_value(listing)))
+        return
+    typer.echo("\n".join(listing_lines(listing)))
+    _say_rest(listing.next_after)
 
 
 def _act_on_all(
@@ -109,12 +122,20 @@ def _act_on_all(
     yes: bool,
     output: OutputFormat,
 ) -> None:
-    keys = service.actions.selected(chosen, service.settings.admin.bulk_keys_max)
+    selection = service.actions.selected(chosen, service.settings.admin.bulk_keys_max)
+    keys = selection.keys
     if keys:
         agreed(len(keys), f"{action.value} every task found", yes=yes)
     to = None if to_ms is None else from_millis(to_ms)
     report = act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S)
     if output is OutputFormat.JSON:
-        typer.echo(as_json(report.value()))
-    else:
-        typer.echo(report.words)
+        following = None if selection.next_after is None else str(selection.next_after)
+        typer.echo(as_json({**report.value(), "nextAfter": following}))
+        return
+    typer.echo(report.words)
+    _say_rest(selection.next_after)
+
+
+def _say_rest(following: TaskKey | None) -> None:
+    if following is not None:
+        say(f"there are more: --after {following}")

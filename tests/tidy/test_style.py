@@ -37,7 +37,7 @@ LONGEST_FILES: dict[str, int] = {
 """Files above the hard limit, each to be split by whoever next adds to it.  TaskExecutor is a
 role and the public base class."""
 LONG_FUNCTIONS: dict[str, int] = {
-    "scheduler/doors/bulk_commands.py:tasks": 55,
+    "scheduler/doors/bulk_commands.py:tasks": 48,
     "scheduler/doors/pipeline_commands.py:load": 52,
     "scheduler/doors/reading_commands.py:list_tasks": 42,
     "scheduler/doors/recurring_commands.py:set_schedule": 58,

@@ -80,6 +80,49 @@ def test_a_bulk_action_is_looked_at_before_it_is_done() -> None:
     assert world.post("/actions/cancel", {**body, "dryRun": True})[1]["count"] == 0
 
 
+def test_a_filter_is_bounded_as_a_listing_is() -> None:
+    """By ``limit`` and ``after``; what was counted is what is done, and where it ended is told."""
+    world = World(bulk_keys_max=3)
+    tasks = [due(600, f"id-{n}") for n in range(5)]
+    world.schedule(*tasks)
+    keys = [str(each.key) for each in tasks]
+    bounded = {**WINDOW, "states": ["pending"], "limit": 2, "after": keys[0]}
+    body: dict[str, Any] = {"filter": bounded, "waitS": 0}
+
+    seen = world.post("/actions/cancel", {**body, "dryRun": True})[1]
+    assert (seen["count"], seen["first"], seen["nextAfter"]) == (2, keys[1:3], keys[2])
+    assert world.post("/actions/cancel", {**body, "expected": 2})[1]["nextAfter"] == keys[2]
+    world.group.advance(1_000)
+
+    assert [state_of(world, each) for each in keys] == [
+        *("pending", "cancelled", "cancelled", "pending", "pending")
+    ]
+    rest = {**body, "filter": {**bounded, "after": keys[2]}, "dryRun": True}
+    assert world.post("/actions/cancel", rest)[1]["nextAfter"] is None
+    wide = {**body, "filter": {**bounded, "limit": 4, "after": None}}
+    assert world.post("/actions/cancel", {**wide, "dryRun": True})[0] == 200
+    world.schedule(*[due(601, f"id-{n}") for n in range(2)])
+    assert world.post("/actions/cancel", {**wide, "dryRun": True})[1]["code"] == "too-many-tasks"
+    for wrong in ({"limit": 0}, {"after": "junk"}):
+        assert world.post("/actions/cancel", {"filter": {**bounded, **wrong}})[0] == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/actions/cancel", "/actions/unblock", "/pauses", "/timers/delete", "/dead-letters/replay"],
+)
+def test_a_bound_beside_the_body_of_an_act_is_refused(path: str) -> None:
+    """A query that nothing reads would let an act pass for a bounded one."""
+    world = World()
+    task = due(600)
+    world.schedule(task)
+
+    status, told = world.post(f"{path}?limit=3", {"keys": [str(task.key)]})
+
+    assert (status, "limit" in told["detail"]) == (400, True)
+    assert state_of(world, task.key) == "pending"
+
+
 def test_more_than_may_be_acted_on_is_refused() -> None:
     """By keys and by filter."""
     world = World(bulk_keys_max=2)

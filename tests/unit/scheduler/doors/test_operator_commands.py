@@ -42,6 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ]
         for future in futures:
             future.result(60)
+        while len(answer(folder, "tasks", "--to", "+2h")["tasks"]) < len(futures):
+            """The node has not stored them yet."""
         yield folder
 
 
@@ -70,6 +72,32 @@ def test_nothing_is_done_in_bulk_before_its_count_was_agreed_to(folder: Path) ->
     entry = answer(folder, "audit-log")["entries"][0]
     assert (entry["action"], entry["result"]) == ("cancel", "applied 5")
     assert entry["who"].startswith("cli:")
+
+
+def test_an_act_concerns_no_task_that_was_not_listed(folder: Path) -> None:
+    """``--limit`` and ``--after`` bound the act, its question and the audit log as the listing."""
+    chosen = ("tasks", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
+    keys = [each["key"] for each in answer(folder, *chosen)["tasks"]]
+    narrowed = (*chosen, "--limit", "2", "--after", keys[0])
+
+    refused = invoke(folder, *narrowed, "--act", "cancel")
+    assert (refused.exit_code, "(2)" in refused.stderr) == (2, True)
+    done = invoke(folder, *narrowed, "--act", "cancel", "--yes")
+
+    assert (done.exit_code, done.stdout) == (0, "applied 2\n")
+    assert f"--after {keys[2]}" in done.stderr
+    left = [each["key"] for each in answer(folder, *chosen)["tasks"]]
+    assert left == [keys[0], *keys[3:]]
+    entry = answer(folder, "audit-log")["entries"][0]
+    assert (entry["detail"]["count"], entry["detail"]["keys"]) == (2, keys[1:3])
+
+
+def test_a_time_to_move_to_belongs_to_reschedule_alone(folder: Path) -> None:
+    """Given with another act or none, or missing, it is refused before anything is sent."""
+    chosen = ("tasks", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
+    for extra in (("--reschedule-to", "+3h"), ("--act", "reschedule", "--yes")):
+        refused = invoke(folder, *chosen, *extra)
+        assert (refused.exit_code, "--reschedule-to" in refused.stderr) == (2, True)
 
 
 def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:
