@@ -19,12 +19,14 @@ from scheduler.testing import RecordingTelemetry
 from tests.simulation.history import Asked, Happened
 from tests.simulation.network import Network
 from tests.simulation.outside import OutsideWriter
-from tests.simulation.producers import Producers
+from tests.simulation.producers import Producers, SizeLimits
 from tests.simulation.scenario import Scenario
 from tests.simulation.task_maker import TaskMaker
 from tests.simulation.truth import Truth
 from tests.simulation.watched import NodeClock
 from tests.simulation.workloads import WorkloadDriver
+
+_ANY_SIZE = 2**31
 
 
 class ServedWorld(Protocol):
@@ -50,7 +52,7 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
     scenario, settings, load = world.scenario, world.settings, world.scenario.workload
     grace_ms = settings.client.grace_ms
     clock = NodeClock(world.clock, fork().randint(-scenario.skew_ms, scenario.skew_ms))
-    writer = MemoryWriter(world.broker)
+    writer = MemoryWriter(world.broker, record_bytes_max=settings.client.record_bytes_max)
     maker = TaskMaker(load, clock=clock, grace_ms=grace_ms, pace=scenario.pace, rng=fork())
 
     ports = ClientPorts(
@@ -64,14 +66,7 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
         load,
         client=SchedulerClient(settings, ports),
         maker=maker,
-        producers=Producers(
-            load,
-            maker=maker,
-            writer=writer,
-            records=lambda: _records(world),
-            row_bytes_max=settings.tree.execution.row_bytes_max,
-            rng=fork(),
-        ),
+        producers=_make_producers(world, maker, fork()),
         outside=OutsideWriter(
             maker=maker,
             stores=open_memory_stores(world.data, world.network.to_store("outside")),
@@ -83,6 +78,24 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
         ),
         grace_ms=grace_ms,
         rng=fork(),
+    )
+
+
+def _make_producers(world: ServedWorld, maker: TaskMaker, rng: random.Random) -> Producers:
+    """Return the producers that nobody tells how large a record may be."""
+    settings = world.settings
+    return Producers(
+        world.scenario.workload,
+        maker=maker,
+        writer=MemoryWriter(world.broker, record_bytes_max=_ANY_SIZE),
+        partitions=world.broker.partitions,
+        records=lambda: _records(world),
+        limits=SizeLimits(
+            record=settings.client.record_bytes_max,
+            batch=world.broker.batch_bytes_max,
+            row=settings.tree.execution.row_bytes_max,
+        ),
+        rng=rng,
     )
 
 

@@ -100,16 +100,19 @@ def p9_commit_after_durable(run: Run) -> Complaints:
 
 
 def p10_poison_never_blocks(run: Run) -> Complaints:
-    """Every poison record, and nothing else, is a dead letter with its reason."""
+    """Every poison record is a dead letter with its reason, and nothing else but what the log
+    refuses to take where it belongs.
+    """
     letters = run.truth.dead_letters()
     exhausted = {e.event.key for e in run.noted() if isinstance(e.event, RetriesExhausted)}
     # A task that a command moved carries the command's offset and another key.
     for partition in range(run.partitions):
+        homeless = run.truth.homeless(partition)
         for offset, entry in run.truth.entries(partition):
             reason = letters.get((partition, offset))
             if entry == "poison" and not reason:
                 yield f"poison at {partition}/{offset} has no dead letter with a reason"
-            elif entry != "poison" and reason is not None:
+            elif entry != "poison" and reason is not None and offset not in homeless:
                 keys = () if isinstance(entry, str) else (entry.key, _new_key(entry))
                 if not exhausted.intersection(keys):
                     yield f"{partition}/{offset} is a dead letter and no poison: {reason}"
@@ -286,6 +289,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
+    pauses_hold,
     liveness,
 )
 """Every invariant, in the order of the promises."""

@@ -134,7 +134,9 @@ class Member:
                 settings=site.settings.tree,
                 partition_count=len(site.broker.partitions),
                 stores=stores,
-                writer=MemoryWriter(site.broker),
+                writer=MemoryWriter(
+                    site.broker, record_bytes_max=site.settings.client.record_bytes_max
+                ),
                 runner=self.runner,
                 telemetry=self,
                 make_executor=make_executor,

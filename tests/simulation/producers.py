@@ -6,14 +6,29 @@ It decides what and where, from the run's random numbers; it writes straight to 
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from actors.model.codec import Command, CommandKind, LogRecord, encode_command, encode_task
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.task import ID_BYTES_MAX
 from actors.ports.log import LogWriter
+from scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
+from tests.simulation.sizes import any_headers, size_about
 from tests.simulation.task_maker import TaskMaker
+
+
+class SizeLimits(NamedTuple):
+    """What records may take, in bytes."""
+
+    record: int
+    """For a client and a node that appends."""
+    batch: int
+    """For the log, headers included."""
+    row: int
+    """For the store."""
+
 
 _POISON: tuple[bytes, ...] = (
     b"",
@@ -36,7 +51,8 @@ class Producers:
         maker: TaskMaker,
         writer: LogWriter,
         records: Callable[[], Sequence[LogRecord]],
-        row_bytes_max: int,
+        partitions: Sequence[MemoryPartition],
+        limits: SizeLimits,
         rng: random.Random,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -44,7 +60,8 @@ class Producers:
         self._maker = maker
         self._writer = writer
         self._records = records
-        self._row_bytes_max = row_bytes_max
+        self._partitions = partitions
+        self.limits = limits
         self._rng = rng
 
     def send_strange(self) -> TaskKey | None:
@@ -91,13 +108,33 @@ class Producers:
         self._append(key, encode_task(task), misplaced=misplaced)
         return key
 
+    def send_sized(self) -> TaskKey:
+        """Append a task about as large as some limit, with any headers, astray or not."""
+        rng, count = self._rng, len(self._partitions)
+        due_ms = self._maker.clock.now_ms() + rng.randrange(self._maker.paced(3_000))
+        key = TaskKey(due_ms, self._maker.healthy_id(), self._maker.next_name())
+        value = self._maker.padded(key, size_about(self.limits, rng) - rng.choice((0, 0, 82)))
+        headers = any_headers(rng, self.limits.batch)
+        own = partition_of(key.ordering_id, count)
+        astray = rng.random() < self._workload.sized_misplaced
+        partition = (own + astray) % count
+        self.counts["sized record"] += 1
+        self.counts["misplaced record"] += partition != own
+        name = key.ordering_id.encode()
+        if rng.random() < 0.5:
+            self._writer.append(partition, name, value, headers)
+        else:
+            # Packed better than this log's own writers pack it.
+            self._partitions[partition].append(self._maker.clock.now_ms(), name, value, headers)
+        return key
+
     def _send_poison(self) -> None:
         """Append what cannot be read, or can be read and never be stored."""
         self.counts["poison record"] += 1
         key = TaskKey(self._maker.clock.now_ms(), self._maker.healthy_id(), "p")
         kind = self._rng.randrange(4)
         if kind == 0:
-            task = self._maker.task(key, {"pad": "x" * self._row_bytes_max})
+            task = self._maker.task(key, {"pad": "x" * self.limits.row})
             self._append(key, encode_task(task))
         elif kind == 1:
             # Its maker does not know how long an id may be.

@@ -7,9 +7,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from actors.model.settings import TreeSettings
-from scheduler.settings import GroupSettings, Settings
+from scheduler.adapters.memory.broker import BATCH_BYTES_MAX
+from scheduler.settings import ClientSettings, GroupSettings, Settings
 
 FOLDER = Path(__file__).parent / "scenarios"
+_GROUP_MS = {
+    "session_timeout_ms": 5_000,
+    "max_poll_interval_ms": 15_000,
+    "lease_margin_ms": 500,
+    "commit_interval_ms": 500,
+}
 LATE_MS = (3_000, 60_000, 600_000, 7_200_000, 30 * 3_600_000, 2 * 86_400_000)
 
 
@@ -52,6 +59,12 @@ class Workload(_Part):
     """Batches of rows written beside the log, then told through it where they must be."""
     outside_pause_ms: int = 20_000
     """Longest pause between such rows and the look at how far the owner has loaded."""
+    sized_per_s: float = 0.0
+    """Records about as large as some limit, with any headers."""
+    sized_misplaced: float = 0.5
+    """Share of these that stand in a wrong partition."""
+    sized: float = 0.0
+    """Share of a client's tasks that are about as large as some limit."""
     kills: float = 0.0
     """Share of sick tasks that take their process down."""
     deadly: float = 0.0
@@ -107,6 +120,10 @@ class Scenario(_Part):
     """What is asked of the doors, where nodes have any."""
     faults: dict[str, float] = Field(default_factory=dict)
     """Kind to how many a minute, where the run's seed leaves it switched on."""
+    record_bytes_max: int = 1_000_000
+    """A client's and a node's own limit of a record."""
+    batch_bytes_max: int = BATCH_BYTES_MAX
+    """The log's limit, with headers and as compressed."""
     tree: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Settings of the tree that differ from those below, by group."""
 
@@ -143,18 +160,13 @@ class Scenario(_Part):
         }
         for group, values in self.tree.items():
             tree[group].update(values)
-        group_ms = {
-            "session_timeout_ms": 5_000,
-            "max_poll_interval_ms": 15_000,
-            "lease_margin_ms": 500,
-            "commit_interval_ms": 500,
-        }
         settings = Settings(
             tree=TreeSettings.model_validate(tree),
-            group=GroupSettings.model_validate({"assignor": assignor, **group_ms}),
+            group=GroupSettings.model_validate({"assignor": assignor, **_GROUP_MS}),
+            client=ClientSettings(record_bytes_max=self.record_bytes_max),
             **self._door_settings(),
         )
-        return settings if self.pace == 1.0 else self._slowed(settings, tree, group_ms)
+        return settings if self.pace == 1.0 else self._slowed(settings, tree)
 
     def _door_settings(self) -> dict[str, Any]:
         load = self.doors
@@ -164,9 +176,7 @@ class Scenario(_Part):
         relay = {"timing_advance_ms": load.advance_ms, "inline_bytes_max": 1_000}
         return {"timers": timers, "relay": relay}
 
-    def _slowed(
-        self, settings: Settings, tree: dict[str, dict[str, int]], group_ms: dict[str, int]
-    ) -> Settings:
+    def _slowed(self, settings: Settings, tree: dict[str, dict[str, int]]) -> Settings:
         """Return settings whose times are longer, also where a user may not set them so."""
         groups = {
             name: getattr(settings.tree, name).model_copy(update=self._paced_times(values))
@@ -175,7 +185,7 @@ class Scenario(_Part):
         return settings.model_copy(
             update={
                 "tree": settings.tree.model_copy(update=groups),
-                "group": settings.group.model_copy(update=self._paced_times(group_ms)),
+                "group": settings.group.model_copy(update=self._paced_times(_GROUP_MS)),
             }
         )
 

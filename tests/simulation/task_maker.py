@@ -7,11 +7,13 @@ import random
 
 from pydantic import JsonValue
 
+from actors.model.codec import encode_task
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from tests.simulation.scenario import Workload
+from tests.simulation.sizes import filler
 
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
@@ -107,6 +109,22 @@ class TaskMaker:
             kind, _, duration_ms = run.partition(":")
             paced.append(f"{kind}:{self.paced(int(duration_ms))}")
         return {"n": self._number, "runs": list[JsonValue](paced), "blocking": blocking}
+
+    def padded(self, key: TaskKey, size_bytes: int) -> bytes:
+        """Return the record of a task that ends well, of about so many bytes and never less than
+        it takes.
+        """
+        return encode_task(
+            self.task(key, self.pad(key, self.plan(["ok:5"], blocking=False), size_bytes))
+        )
+
+    def pad(
+        self, key: TaskKey, data: dict[str, JsonValue], size_bytes: int
+    ) -> dict[str, JsonValue]:
+        """Return data whose record takes so many bytes, where it does not take more anyway."""
+        data = {**data, "pad": ""}
+        missing = size_bytes - len(encode_task(self.task(key, data)))
+        return {**data, "pad": filler(max(0, missing), self._rng)}
 
     def task(self, key: TaskKey, data: dict[str, JsonValue]) -> Task:
         """Return the value that clients take."""

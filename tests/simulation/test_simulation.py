@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from inspect import isfunction, signature
 from pathlib import Path
 
 import pytest
 
+from tests.simulation import invariants
 from tests.simulation.fault_kinds import FAULTS
 from tests.simulation.invariants import INVARIANTS, liveness
 from tests.simulation.scenario import load_scenarios
@@ -117,6 +119,17 @@ def test_every_promise_has_an_invariant() -> None:
 
     assert [int(n) for name in names for n in re.findall(r"^p(\d+)_", name)] == promised
     assert names[-1] == liveness.__name__
+
+
+def test_no_invariant_is_written_and_never_asked() -> None:
+    """The one about pauses was."""
+    written = {
+        name
+        for name, each in vars(invariants).items()
+        if isfunction(each) and not name.startswith("_") and "run" in signature(each).parameters
+    }
+
+    assert written == {invariant.__name__ for invariant in INVARIANTS}
 
 
 def test_a_failing_run_says_how_to_replay_it() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from actors.model.errors import PoisonRecord
+from actors.model.errors import PoisonRecord, TaskTooLarge
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import EPOCH_SHIFT, Watermark
@@ -18,6 +18,7 @@ from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.rows import Rows
 from scheduler.adapters.memory.stores import MemoryStores
+from scheduler.settings import Settings
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -77,10 +78,11 @@ class WatchedDict(dict[Key, Value], Generic[Key, Value]):
 class Truth:
     """Log and store of one run."""
 
-    def __init__(self, broker: MemoryBroker, data: MemoryStores, row_bytes_max: int) -> None:
+    def __init__(self, broker: MemoryBroker, data: MemoryStores, settings: Settings) -> None:
         self._broker = broker
         self._data = data
-        self._row_bytes_max = row_bytes_max
+        self._row_bytes_max = settings.tree.execution.row_bytes_max
+        self._record_bytes_max = settings.client.record_bytes_max
         self._decoded: dict[tuple[int, int], StoredTask | Command | str] = {}
         self._swept: dict[tuple[int, TaskKey], tuple[int, Completion]] = {}
         """Completions whose retention was over."""
@@ -138,8 +140,12 @@ class Truth:
             case "poison":
                 return (record.partition, record.offset) in self.dead_letters()
             case "misplaced":
+                if self._is_homeless(record):
+                    place = (record.partition, record.offset)
+                    if place in self.dead_letters():
+                        return True
                 return any(
-                    other.value == record.value
+                    other.value == record.value and list(other.headers) == list(record.headers)
                     for partition in range(len(self._broker.partitions))
                     for other in self.records(partition)
                     if self.entry(other) != "misplaced"
@@ -154,6 +160,23 @@ class Truth:
                 )
             case other:
                 raise AssertionError(f"{other} is no entry")
+
+    def homeless(self, partition: int) -> set[int]:
+        """Return the offsets of misplaced records that may be refused where they belong."""
+        return {
+            record.offset
+            for record in self.records(partition)
+            if self.entry(record) == "misplaced" and self._is_homeless(record)
+        }
+
+    def _is_homeless(self, record: LogRecord) -> bool:
+        if len(record.key or b"") + len(record.value or b"") > self._record_bytes_max:
+            return True
+        try:
+            self._broker.check_size(record.key, record.value, record.headers)
+        except TaskTooLarge:
+            return True
+        return False
 
     def dead_letters(self) -> dict[tuple[int, int], str]:
         """Return the reason of every dead letter, by partition and offset."""

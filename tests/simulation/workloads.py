@@ -20,6 +20,7 @@ from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers
 from tests.simulation.scenario import Workload
+from tests.simulation.sizes import size_about
 from tests.simulation.task_maker import SICK, TaskMaker
 
 
@@ -76,6 +77,7 @@ class WorkloadDriver:
         self._repeat(load.tasks_per_s, self._send_task, until_ms)
         self._repeat(load.commands_per_s, self._send_command, until_ms)
         self._repeat(load.strange_per_s, self._send_strange, until_ms)
+        self._repeat(load.sized_per_s, self._send_sized, until_ms)
         self._repeat(load.outside_per_s, self.outside.write_batch, until_ms)
         self._repeat(load.volleys_per_s, self._send_volley, until_ms)
 
@@ -106,7 +108,10 @@ class WorkloadDriver:
         else:
             ordering_id = self._maker.ordering_id()
             key = TaskKey(self._maker.time_ms(), ordering_id, self._maker.next_name())
-        self._schedule(key, self._maker.data(key.ordering_id))
+        data = self._maker.data(key.ordering_id)
+        if self._workload.sized and self._rng.random() < self._workload.sized:
+            data = self._maker.pad(key, data, size_about(self.producers.limits, self._rng))
+        self._schedule(key, data)
         if self._rng.random() < self._workload.races:
             self._plan_race(key)
         if self._workload.again and self._rng.random() < self._workload.again:
@@ -177,6 +182,9 @@ class WorkloadDriver:
         key = self.producers.send_strange()
         if key is not None:
             self._known.append(key)
+
+    def _send_sized(self) -> None:
+        self._known.append(self.producers.send_sized())
 
     def _asked(self, kind: str, key: TaskKey, time_ms: int, future: "Future[Receipt]") -> None:
         """Note what came of a request, when it is known."""

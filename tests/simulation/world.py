@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import count
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.backoff import RetryPolicy
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseSheet
@@ -49,10 +50,11 @@ class World:
         self.history = History()
         self.trace: Trace = deque(maxlen=TRACE_MAX)
         self.network = Network(self.clock, self._fork())
-        self.broker = MemoryBroker(scenario.partitions, self.clock, self.network.to_log)
+        made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
+        self.broker = MemoryBroker(*made_of)
         self.data = MemoryStores()
         self.sheets: list[tuple[float, PauseSheet]] = []
-        self.truth = Truth(self.broker, self.data, self.settings.tree.execution.row_bytes_max)
+        self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = count()
@@ -65,12 +67,7 @@ class World:
             broker=self.broker,
             data=self.data,
             settings=self.settings,
-            policy=retry_policy(
-                scenario.workload.attempts_max,
-                self._fork(),
-                scenario.workload.on_exhausted,
-                scenario.pace,
-            ),
+            policy=self._policy(),
             observer=self.recorder,
             trace=self.trace,
             pace=scenario.pace,
@@ -78,6 +75,10 @@ class World:
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
+
+    def _policy(self) -> RetryPolicy:
+        load = self.scenario.workload
+        return retry_policy(load.attempts_max, self._fork(), load.on_exhausted, self.pace)
 
     def _fork(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
