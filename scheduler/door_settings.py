@@ -88,7 +88,8 @@ class RelaySettings(Group):
     timing_advance_ms: int = Field(0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(400_000, ge=0, le=700_000)
-    """A longer message is kept beside its task instead of in it."""
+    """A message that takes more, encoded in its task, is kept beside it. A relay needs a
+    `client.record_bytes_max` of the larger of this and 100,000, and 1,024 more."""
     in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from actors.model.codec import Headers
 from actors.model.definition import DefinitionKind
 from actors.model.display import shown
-from actors.model.errors import HourhandError, InvalidTask
+from actors.model.errors import HourhandError, InvalidTask, TaskTooLarge
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.definition_book import DefinitionBook
@@ -30,8 +30,9 @@ from scheduler.recurring.state import (
     name_of,
     recurring_of,
 )
-from scheduler.relay.delivery import Message, parked
+from scheduler.relay.delivery import Message
 from scheduler.relay.sending import due_ms, message_to_send, sending_task
+from scheduler.relay.sizes import beside, fits_inline
 from scheduler.settings import Settings
 
 _READ_TIMEOUT_S = 30.0
@@ -179,9 +180,9 @@ class LaterRequests(ABC, Generic[Proof]):
 
     def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
         """Let a message wait: in a task, or beside one where it is long."""
-        if message.size_bytes > self._settings.relay.inline_bytes_max:
-            return self._send_parked(message, when_ms, now_ms)
-        return self._append_own(sending_task(message, when_ms, now_ms))
+        if fits_inline(message, self._settings.relay.inline_bytes_max):
+            return self._append_own(sending_task(message, when_ms, now_ms))
+        return self._send_parked(message, when_ms, now_ms)
 
     def _send_parked(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
         """Make the message durable beside its task before the task is."""
@@ -189,6 +190,11 @@ class LaterRequests(ABC, Generic[Proof]):
         task = sending_task(message, when_ms, now_ms, parked=place)
         outcome: Future[Proof] = Future()
         outcome.set_running_or_notify_cancel()
+        try:
+            row = beside(place, message, self._settings.tree.execution.row_bytes_max)
+        except TaskTooLarge as error:
+            outcome.set_exception(error)
+            return outcome
 
         def follow(appended: "Future[Proof]") -> None:
             error = appended.exception()
@@ -204,5 +210,5 @@ class LaterRequests(ABC, Generic[Proof]):
             else:
                 self._append_own(task).add_done_callback(follow)
 
-        self._opened_definitions().save(parked(place, message)).add_done_callback(append)
+        self._opened_definitions().save(row).add_done_callback(append)
         return outcome

@@ -19,6 +19,7 @@ from scheduler import wiring
 from scheduler.doors.running import DoorRunning
 from scheduler.own_tasks import NoUserTasks
 from scheduler.relay.intake import SETTLE_S, IntakePorts, RelayIntake
+from scheduler.relay.sizes import refuse_small_records
 from scheduler.settings import Settings
 
 logger = logging.getLogger("hourhand.relay")
@@ -30,7 +31,8 @@ _FAILED_PAUSE_S = 1.0
 class RelayRunning(DoorRunning):
     """A running relay node; as a context manager it starts on entry and stops on exit.
 
-    Raises what ``Scheduler`` raises, and TopicMissing where the in-topic is not there.
+    Raises what ``Scheduler`` raises, SettingsInvalid where the log would refuse the relay's
+    records, and TopicMissing where the in-topic is not there.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class RelayRunning(DoorRunning):
         executor: Callable[[], TaskExecutor] = NoUserTasks,
         telemetry: Telemetry | None = None,
     ) -> None:
+        refuse_small_records(settings)
         self._settings = settings
         self._own_settings = wiring.relay_log_settings(settings)
         self._letters: LogWriter | None = None
@@ -72,6 +75,7 @@ class RelayRunning(DoorRunning):
             around.clock,
             around.telemetry,
             within=self.scheduler.observation.within,
+            row_bytes_max=self._settings.tree.execution.row_bytes_max,
         )
         self.intake = RelayIntake(ports, relay, allows)
 

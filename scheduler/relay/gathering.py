@@ -9,8 +9,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
+
 from scheduler.light_future import LightFuture
 from scheduler.relay.claims import ClaimBatch, ClaimRequest
+from scheduler.relay.sizes import CLAIMS_BYTES_MAX
 
 GATHER_MS = 500
 """How long a claim waits for others at most; a partition's batches go so often."""
@@ -18,8 +21,9 @@ SOON_MS = 1_500
 """The claim of a message that is due within this waits less."""
 GATHER_SOON_MS = 20
 BATCH_CLAIMS_MAX = 500
-BATCH_CHARS_MAX = 100_000
-"""A record of the log is a fraction of a megabyte, and a character up to six bytes of JSON."""
+_CLAIM_REST_BYTES = 100
+"""What a claim takes beside its two ids: action, place, two times, quotes and commas."""
+_encode = msgspec.json.Encoder().encode
 
 
 class _Batch:
@@ -28,7 +32,7 @@ class _Batch:
     def __init__(self, opened_ms: int) -> None:
         self.opened_ms = opened_ms
         self.claims: list[ClaimRequest] = []
-        self.size_chars = 0
+        self.size_bytes = 0
         self.first_due_ms = opened_ms + 2 * SOON_MS
         self.durable: LightFuture[None] = LightFuture()
 
@@ -46,13 +50,19 @@ class ClaimGatherer:
 
     def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[None]":
         """Add a claim; the future resolves when its batch is durable in the log."""
+        # Encoded, as a character may take six bytes; an ordering id of ours takes one for each.
+        size_bytes = len(_encode(request.id)) + len(request.delivery_ordering_id)
+        size_bytes += _CLAIM_REST_BYTES
         batch = self._open.get(partition)
+        if batch is not None and batch.size_bytes + size_bytes > CLAIMS_BYTES_MAX:
+            self._close(partition)
+            batch = None
         if batch is None:
             batch = self._open[partition] = _Batch(now_ms)
         batch.claims.append(request)
-        batch.size_chars += len(request.id) + len(request.delivery_ordering_id)
+        batch.size_bytes += size_bytes
         batch.first_due_ms = min(batch.first_due_ms, request.due_ms)
-        if len(batch.claims) >= BATCH_CLAIMS_MAX or batch.size_chars >= BATCH_CHARS_MAX:
+        if len(batch.claims) >= BATCH_CLAIMS_MAX:
             self._close(partition)
         return batch.durable
 

@@ -1,12 +1,12 @@
 """Reads the in-topic: each message becomes a claim of its id, and the task of its delivery.
 
 One polling thread calls ``step``.  An offset is committed only when everything before it is
-durable in the task log, or put aside; what could not be made durable is read again.  Both carry
-the record's place, so reading one again changes nothing.  Decides nothing about ids: claims do.
+durable in the task log, or put aside.  What another try would not change is put aside; where
+another may, its partition alone rests and is read again.  Both carry the record's place, so
+reading one again changes nothing.  Decides nothing about ids: claims do.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.model.backoff import RetryPolicy
 from actors.model.codec import Headers, LogRecord
-from actors.model.errors import HourhandError
+from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
 from actors.model.events import RelayRecordRefused
 from actors.model.key import TaskKey
 from actors.ports.clock import Clock
@@ -24,11 +25,13 @@ from actors.ports.telemetry import Telemetry
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import RelaySettings
-from scheduler.own_tasks import unique_in_order
+from scheduler.own_tasks import PATIENCE, unique_in_order
 from scheduler.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
-from scheduler.relay.delivery import Delivery, ordering_id_of, parked
+from scheduler.relay.delivery import Delivery, ordering_id_of
 from scheduler.relay.gathering import ClaimGatherer
 from scheduler.relay.headers import Action, Malformed, Request, request_of
+from scheduler.relay.progress import Progress, Read
+from scheduler.relay.sizes import beside, inline_data
 from scheduler.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
@@ -58,17 +61,10 @@ class IntakePorts(NamedTuple):
     """Names batches of claims: none twice, and in the order of the calls."""
     within: Callable[[Headers], AbstractContextManager[object]] = nullcontext
     """Has what is appended inside belong to the trace of a message with these headers."""
-
-
-class _Partition:
-    """One assigned partition of the in-topic."""
-
-    def __init__(self, next_offset: int) -> None:
-        self.next_offset = next_offset
-        """All before it is durable."""
-        self.reached = next_offset
-        self.stamp_ms = 0
-        self.under_way: deque[tuple[int, list[Future[Any]]]] = deque()
+    row_bytes_max: int = 8_388_608
+    """Longest message that the store can hold."""
+    patience: RetryPolicy = PATIENCE
+    """How long a partition rests before it is read again."""
 
 
 class RelayIntake:
@@ -82,7 +78,7 @@ class RelayIntake:
         self._allows = allows
         self._claim_ids = claim_ordering_ids(ports.appender.partition_count)
         self._claims = ClaimGatherer(self._append_claims, ports.appender.partition_count)
-        self._partitions: dict[int, _Partition] = {}
+        self._partitions: dict[int, Progress] = {}
         self._waiting: list[int] = []
         self._committed_ms = 0.0
         ports.log.subscribe(self)
@@ -95,16 +91,17 @@ class RelayIntake:
     def step(self, timeout_ms: int) -> int:
         """Do one round: begin, poll, append, commit; return how many records were read."""
         self._begin_assigned()
+        self._wake()
         under_way = sum(len(each.under_way) for each in self._partitions.values())
         room = max(0, self._settings.in_flight_max - under_way)
         polled = self._ports.log.poll(room, timeout_ms)
+        read = {p: each for p, each in self._partitions.items() if each.rests_until_ms is None}
         for record in polled.records:
-            held = self._partitions.get(record.partition)
-            if held is not None:
-                held.under_way.append((record.offset, self._take(record, held)))
+            if (held := read.get(record.partition)) is not None:
+                held.under_way.append(self._take(record, held, self._settings.inline_bytes_max))
         for partition, reached in polled.reached.items():
-            if partition in self._partitions:
-                self._partitions[partition].reached = reached
+            if partition in read:
+                read[partition].reached = reached
         self._claims.flush(self._ports.clock.now_ms(), idle=not polled.records)
         self._settle()
         self._commit()
@@ -144,7 +141,7 @@ class RelayIntake:
     def _wait_for(self, partitions: Iterable[int], timeout_s: float) -> None:
         """Wait once for all of these: a slow log must not be waited for by each."""
         held = [self._partitions[each] for each in partitions if each in self._partitions]
-        answers = [each for one in held for _, fs in one.under_way for each in fs]
+        answers = [each for one in held for read in one.under_way for each in read.futures]
         self._ports.wait(answers, timeout_s)
 
     def _begin_assigned(self) -> None:
@@ -152,40 +149,56 @@ class RelayIntake:
             partition = self._waiting[0]
             start = self._ports.log.start(partition, None)
             self._waiting.remove(partition)
-            self._partitions[partition] = _Partition(start.next_offset)
+            self._partitions[partition] = Progress(start.next_offset)
 
     def _settle(self) -> None:
         for partition, held in self._partitions.items():
             self._settle_one(partition, held, seek=True)
 
-    def _settle_one(self, partition: int, held: _Partition, *, seek: bool) -> None:
+    def _settle_one(self, partition: int, held: Progress, *, seek: bool) -> None:
         """Take note of what became durable; ``seek`` where the partition stays this member's."""
-        while held.under_way and all(each.done() for each in held.under_way[0][1]):
-            offset, futures = held.under_way.popleft()
-            error = next((e for e in (each.exception() for each in futures) if e), None)
+        while held.under_way and all(each.done() for each in held.under_way[0].futures):
+            read = held.under_way[0]
+            error = next((e for e in (each.exception() for each in read.futures) if e), None)
+            if isinstance(error, CallerError | PoisonRecord) and not read.refusal:
+                held.under_way[0] = self._try_otherwise(read, held, str(error))
+                continue
             if error is not None:
-                self._read_again(partition, held, offset, error, seek=seek)
+                self._read_again(partition, held, error, seek=seek)
                 break
-            held.next_offset = offset + 1
+            held.under_way.popleft()
+            held.next_offset, held.failures = read.record.offset + 1, 0
+            if read.refusal:
+                self._tell_of(read)
         if not held.under_way:
             held.next_offset = max(held.next_offset, held.reached)
 
     def _read_again(
-        self, partition: int, held: _Partition, offset: int, error: BaseException, *, seek: bool
+        self, partition: int, held: Progress, error: BaseException, *, seek: bool
     ) -> None:
-        trace = None if isinstance(error, HourhandError) else error
+        offset = held.under_way[0].record.offset
+        held.failures += 1
+        pause_ms = self._ports.patience.delay_ms(held.failures)
         logger.warning(
-            "%s[%d] is read again from offset %d: %s",
+            "%s[%d] is read again from offset %d in %d ms: %s",
             self._settings.in_topic,
             partition,
             offset,
+            pause_ms,
             error,
-            exc_info=trace,
+            exc_info=None if isinstance(error, HourhandError) else error,
         )
         held.under_way.clear()
         held.next_offset = held.reached = offset
         if seek:
-            self._ports.log.seek(partition, offset)
+            held.rests_until_ms = self._ports.clock.monotonic_ms() + pause_ms
+
+    def _wake(self) -> None:
+        now_ms = self._ports.clock.monotonic_ms()
+        for partition, held in self._partitions.items():
+            if held.rests_until_ms is not None and now_ms >= held.rests_until_ms:
+                self._ports.log.seek(partition, held.next_offset)
+                held.rests_until_ms = None
 
     def _commit(self) -> None:
         now_ms = self._ports.clock.monotonic_ms()
@@ -202,34 +215,52 @@ class RelayIntake:
 
     # One record.
 
-    def _take(self, record: LogRecord, held: _Partition) -> "list[Future[Any]]":
+    def _take(self, record: LogRecord, held: Progress, inline_bytes_max: int) -> Read:
         now_ms = self._ports.clock.now_ms()
         believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
         # Never back, so that claims of one id are decided in the order of the in-topic.
         held.stamp_ms = max(held.stamp_ms, record.timestamp_ms if believed else now_ms)
         try:
             request = request_of(record, self._settings, self._allows)
-        except Malformed as error:
+            with self._ports.within(record.headers):
+                return self._schedule(record, request, held.stamp_ms, now_ms, inline_bytes_max)
+        except (Malformed, TaskTooLarge) as error:
             return self._refuse(record, str(error))
-        with self._ports.within(record.headers):
-            return self._schedule(record, request, held.stamp_ms, now_ms)
 
-    def _refuse(self, record: LogRecord, reason: str) -> "list[Future[Any]]":
-        logger.error(
-            "%s[%d] offset %d is not relayed: %s",
-            self._settings.in_topic,
-            record.partition,
-            record.offset,
-            reason,
-        )
-        self._ports.telemetry.emit(RelayRecordRefused(record.partition, record.offset, reason))
-        if self._settings.malformed == "drop":
-            return []
-        return [self._ports.put_aside(record, reason)]
+    def _try_otherwise(self, read: Read, held: Progress, reason: str) -> Read:
+        """Go on with a record that the log or the store refused: beside its task, or put aside.
+
+        What became durable of it would keep its key and its id from going on.
+        """
+        if read.is_inline:
+            return self._take(read.record, held, inline_bytes_max=0)
+        refused = self._refuse(read.record, reason)
+        if read.delivery_key is not None:
+            refused.futures.append(self._ports.appender.cancel(read.delivery_key))
+        return refused
+
+    def _refuse(self, record: LogRecord, reason: str) -> Read:
+        letters = []
+        if self._settings.malformed != "drop":
+            letters = [self._ports.put_aside(record, reason)]
+        return Read(record, letters, refusal=reason)
+
+    def _tell_of(self, read: Read) -> None:
+        """Tell of a record that is not relayed, once it is put aside."""
+        partition, offset = read.record.partition, read.record.offset
+        where = f"{self._settings.in_topic}[{partition}] offset {offset}"
+        logger.error("%s is not relayed: %s", where, read.refusal)
+        self._ports.telemetry.emit(RelayRecordRefused(partition, offset, read.refusal))
 
     def _schedule(
-        self, record: LogRecord, request: Request, stamp_ms: int, now_ms: int
-    ) -> "list[Future[Any]]":
+        self,
+        record: LogRecord,
+        request: Request,
+        stamp_ms: int,
+        now_ms: int,
+        inline_bytes_max: int,
+    ) -> Read:
+        """Append what a record asks for; TaskTooLarge before anything of it was appended."""
         place = place_of(record.partition, record.offset)
         due_ms = 0
         if request.action is not Action.CANCEL:
@@ -239,18 +270,25 @@ class RelayIntake:
             due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, oldest_ms)
         message, appender = request.message, self._ports.appender
         ordering_id = ordering_id_of(message.key, place)
+        data, row = None, None
+        if request.action is Action.SCHEDULE:
+            delivery = Delivery(message, id=request.id, place=place)
+            data = inline_data(delivery, inline_bytes_max)
+            if data is None:
+                # Judged before the id is claimed: a claim of what never waits would keep later
+                # messages of the id from being relayed.
+                row = beside(place, message, self._ports.row_bytes_max)
+                data = _encode(Delivery(parked=place, id=request.id, place=place))
         claim = ClaimRequest(request.action, request.id, place, ordering_id, due_ms, stamp_ms)
         partition = appender.partition_of(claim_name(request.id).ordering_id)
         under_way: list[Future[Any]] = [self._claims.add(partition, claim, now_ms)]
-        if request.action is not Action.SCHEDULE:
-            return under_way
-        delivery = Delivery(message, id=request.id, place=place)
-        if message.size_bytes > self._settings.inline_bytes_max:
-            under_way.append(self._ports.definitions.save(parked(place, message)))
-            delivery = Delivery(parked=place, id=request.id, place=place)
+        if row is not None:
+            under_way.append(self._ports.definitions.save(row))
+        if data is None:
+            return Read(record, under_way)
         key = TaskKey(due_ms, ordering_id, place)
-        under_way.append(appender.append_json(key, _encode(delivery)))
-        return under_way
+        under_way.append(appender.append_json(key, data))
+        return Read(record, under_way, key, is_inline=row is None)
 
     def _append_claims(self, partition: int, batch: ClaimBatch) -> "Future[Any]":
         """Append a batch of claims: due at once, behind those appended before it."""

@@ -110,6 +110,7 @@ class NodeDoors:
             # Nothing becomes durable while a thread waits that everything runs on.
             wait=lambda _futures, _timeout_s: None,
             unique=self._unique,
+            patience=self._policy,
         )
         return RelayIntake(ports, relay, lambda topic: topic == relay.out_topic)
 

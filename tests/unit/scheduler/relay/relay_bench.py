@@ -3,9 +3,12 @@
 The in-topic is a memory broker of its own; intake, node and tree are the real ones.
 """
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
+from typing import Any
 
-from actors.model.codec import Headers
+from actors.model.codec import Headers, LogRecord
 from actors.model.instant import format_instant
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -34,7 +37,14 @@ class NoUserTasks(TaskExecutor):
 class RelayBench:
     """One relay."""
 
-    def __init__(self, relay: RelaySettings | None = None, *, in_partitions: int = 1) -> None:
+    def __init__(
+        self,
+        relay: RelaySettings | None = None,
+        *,
+        in_partitions: int = 1,
+        row_bytes_max: int = 8_388_608,
+    ) -> None:
+        self._row_bytes_max = row_bytes_max
         self.scheduler = VirtualScheduler(NoUserTasks)
         self.relay = relay or RelaySettings()
         self.scheduler.settings = self.scheduler.settings.model_copy(update={"relay": self.relay})
@@ -43,6 +53,9 @@ class RelayBench:
         self.in_topic = MemoryBroker(in_partitions, self.clock)
         self.waits: list[tuple[int, float]] = []
         """Answers the intake waited for, each time it did, and how many seconds at most."""
+        self.put_aside: Callable[[LogRecord, str], Future[Any]] = MemoryWriter(
+            self.in_topic
+        ).dead_letter
         self.intake = self._open_intake()
 
     def _open_intake(self) -> RelayIntake:
@@ -51,7 +64,7 @@ class RelayBench:
         self.log = MemoryLog(self.in_topic, self.scheduler.settings, self.clock)
         ports = IntakePorts(
             log=self.log,
-            put_aside=MemoryWriter(self.in_topic).dead_letter,
+            put_aside=self.put_aside,
             appender=appender,
             definitions=DefinitionBook(
                 self.scheduler.stores.definitions, appender.partition_count, self.clock
@@ -59,6 +72,7 @@ class RelayBench:
             clock=self.clock,
             telemetry=self.scheduler.telemetry,
             wait=lambda futures, seconds: self.waits.append((len(list(futures)), seconds)),
+            row_bytes_max=self._row_bytes_max,
         )
         return RelayIntake(ports, self.relay, lambda topic: self.relay.allows_target(topic, ()))
 

@@ -103,7 +103,7 @@ def test_a_batch_has_its_limits() -> None:
     sizes = [(partition, len(batch.claims)) for partition, batch in log.appended]
     assert sizes[0] == (0, BATCH_CLAIMS_MAX)
     assert sum(size for partition, size in sizes if partition == 1) == 60
-    assert max(size for partition, size in sizes if partition == 1) == 25
+    assert max(size for partition, size in sizes if partition == 1) == 24
 
 
 @pytest.mark.parametrize("count", [1, 4, 16, 100])
