@@ -2,11 +2,12 @@
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from actors.model.settings import Group
+from scheduler.http_guard import LOOPBACK, token_fault
 
 TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
 """What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
@@ -177,23 +178,49 @@ class BucketSettings(Group):
         return self.topic, self.marker_topic, self.layout_topic
 
 
-class TimerSettings(Group):
-    """The HTTP timer service, and the callbacks that every node makes for it."""
+class HttpDoorSettings(Group):
+    """What the HTTP doors have in common."""
 
     host: str = Field("127.0.0.1", min_length=1)
     """Where requests are taken; anything but loopback needs tokens."""
-    port: int = Field(7253, ge=0, le=65_535)
-    read_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may look at timers."""
-    write_tokens: tuple[SecretStr, ...] = ()
-    """Bearer tokens that may do everything."""
+    host_names: tuple[str, ...] = ()
+    """Names besides loopback's by which a client may reach it where no tokens are set."""
     certificate_file: Path | None = None
     key_file: Path | None = None
     """With `certificate_file`: requests are taken over TLS."""
+    connections_max: int = Field(1_000, ge=10, le=100_000)
+    """Requests above so many connections are answered with 503."""
+
+    @field_validator("read_tokens", "write_tokens", check_fields=False)
+    @classmethod
+    def _cannot_be_guessed(cls, tokens: Any) -> Any:
+        named = tokens if isinstance(tokens, dict) else dict(enumerate(tokens, 1))
+        for name, token in named.items():
+            fault = token_fault(token)
+            if fault is not None:
+                raise ValueError(f"the token {str(name)[:40]!r} {fault}")
+        return tokens
+
+    @model_validator(mode="after")
+    def _has_a_whole_key_pair(self) -> Self:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file belong together")
+        return self
+
+
+class TimerSettings(HttpDoorSettings):
+    """The HTTP timer service, and the callbacks that every node makes for it."""
+
+    port: int = Field(7253, ge=0, le=65_535)
+    read_tokens: tuple[SecretStr, ...] = ()
+    """Bearer tokens that may look at timers, of 16 characters or more."""
+    write_tokens: tuple[SecretStr, ...] = ()
+    """Bearer tokens that may do everything."""
     request_bytes_max: int = Field(200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(5_000, ge=0, le=1_000_000)
-    """Requests above it are answered with 503; 0 takes all."""
+    """For each token, and for each address without one: those above it are answered with 503; 0
+    takes all."""
     requests_burst: int = Field(1_000, ge=1, le=1_000_000)
     """So many may come at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
@@ -223,32 +250,26 @@ class TimerSettings(Group):
                 f"host {self.host!r} is reached from elsewhere: name write_tokens, or let a proxy"
                 " that asks for a login reach 127.0.0.1"
             )
-        if (self.certificate_file is None) != (self.key_file is None):
-            raise ValueError("certificate_file and key_file belong together")
+        if self.signing_key is not None and not self.signing_key.get_secret_value():
+            raise ValueError("signing_key is empty: anybody could sign; name one, or none")
         return self
 
 
-class AdminSettings(Group):
+class AdminSettings(HttpDoorSettings):
     """The admin API and the dashboard."""
 
-    host: str = Field("127.0.0.1", min_length=1)
-    """Where requests are taken; anything but loopback needs tokens."""
     port: int = Field(7254, ge=0, le=65_535)
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Name of a person or program to the bearer token that lets it look."""
+    """Name of a person or program to the bearer token that lets it look, of 16 characters or more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
     """The same, for those who may also act; the audit log keeps the name."""
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    """With `certificate_file`: requests are taken over TLS."""
-    host_names: tuple[str, ...] = ()
-    """Names besides loopback's by which a browser may reach it where no tokens are set."""
     show_data: bool = True
     """Whether answers hold the data of tasks and dead letters."""
     request_bytes_max: int = Field(400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
     requests_per_s_max: int = Field(200, ge=0, le=1_000_000)
-    """Requests above it are answered with 429; 0 takes all."""
+    """For each token, and for each address without one: those above it are answered with 429; 0
+    takes all."""
     requests_burst: int = Field(400, ge=1, le=1_000_000)
     """So many may come at once."""
     streams_max: int = Field(100, ge=1, le=10_000)
@@ -260,18 +281,6 @@ class AdminSettings(Group):
     report_interval_ms: int = Field(1_000, ge=100, le=60_000)
     """How often a node reports, and looks whether something was paused; 0.1 to 60 s."""
 
-    @field_validator("read_tokens", "write_tokens")
-    @classmethod
-    def _cannot_be_guessed(cls, tokens: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        for name, token in tokens.items():
-            text = token.get_secret_value()
-            if len(text) < _TOKEN_CHARS_MIN or not text.isascii() or not text.isprintable():
-                raise ValueError(
-                    f"the token of {name[:40]!r} needs {_TOKEN_CHARS_MIN} printable ASCII"
-                    " characters or more, as `openssl rand -hex 16` makes"
-                )
-        return tokens
-
     @model_validator(mode="after")
     def _is_safe(self) -> "AdminSettings":
         if self.host not in LOOPBACK and not self.write_tokens and not self.read_tokens:
@@ -279,10 +288,4 @@ class AdminSettings(Group):
                 f"host {self.host!r} is reached from elsewhere: name write_tokens or read_tokens,"
                 " or let a proxy that asks for a login reach 127.0.0.1"
             )
-        if (self.certificate_file is None) != (self.key_file is None):
-            raise ValueError("certificate_file and key_file belong together")
         return self
-
-
-_TOKEN_CHARS_MIN = 16
-LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -24,6 +24,7 @@ class AdminRunning(StartedOnEntry):
                 port=admin.port,
                 certificate_file=admin.certificate_file,
                 key_file=admin.key_file,
+                connections_max=admin.connections_max,
             )
         except BaseException:
             self.service.close()

@@ -1,6 +1,7 @@
 """An ASGI application served on a thread: started, told of its port, stopped.
 
-Decides nothing about requests.
+Decides how many connections there may be and how long a client may take, and nothing else about
+requests.
 """
 
 import asyncio
@@ -10,8 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _STARTED_S = 30.0
+RECEIVE_S = 10.0
+"""So long a request may take to arrive, head and body, from the connection or the answer before."""
+_IDLE_S = 5
+"""So long a connection is kept for another request."""
+_HEAD_BYTES_MAX = 131_072
+"""Holds the longest address that the admin API takes, and its headers."""
+_GONE_MS = 30_000
+"""What a client has not acknowledged for so long, it never will: it went without a farewell."""
+_TICKS_A_SECOND = 10
 
 
 class HttpServer:
@@ -25,8 +36,11 @@ class HttpServer:
         port: int,
         certificate_file: Path | None = None,
         key_file: Path | None = None,
+        connections_max: int = 1_000,
+        receive_s: float = RECEIVE_S,
     ) -> None:
         self._server = _Server(
+            receive_s,
             uvicorn.Config(
                 app,
                 host=host,
@@ -38,7 +52,13 @@ class HttpServer:
                 lifespan="off",
                 server_header=False,
                 timeout_graceful_shutdown=5,
-            )
+                # The other implementation has no limit for the head of a request.
+                http=H11Protocol,
+                ws="none",
+                h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
+                limit_concurrency=connections_max,
+                timeout_keep_alive=_IDLE_S,
+            ),
         )
         self._thread = threading.Thread(target=self._server.run, name="hourhand-http", daemon=True)
 
@@ -62,8 +82,11 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Tells when it serves, or will not."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, receive_s: float, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self._receive_s = receive_s
+        self._receiving: dict[Any, tuple[object, float]] = {}
+        """Connections whose request has not arrived: what was answered before, and since when."""
         self.serving = threading.Event()
         self.bound_port = 0
 
@@ -81,8 +104,34 @@ class _Server(uvicorn.Server):
         """Bind, and tell."""
         await super().startup(sockets)
         if self.started:
+            for listening in self.servers[0].sockets:
+                if hasattr(socket, "TCP_USER_TIMEOUT"):
+                    # What it accepts has it too.
+                    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_MS)
             self.bound_port = self.servers[0].sockets[0].getsockname()[1]
         self.serving.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Hang up on whoever takes too long to ask."""
+        if counter % _TICKS_A_SECOND == 0:
+            self._cut_slow()
+        return await super().on_tick(counter)
+
+    def _cut_slow(self) -> None:
+        now_s, receiving = asyncio.get_running_loop().time(), {}
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, H11Protocol), "no other is asked for"
+            cycle = connection.cycle
+            if cycle is not None and not (cycle.response_complete or cycle.more_body):
+                continue
+            began, since_s = self._receiving.get(connection, (None, now_s))
+            if began is not cycle:
+                since_s = now_s
+            if now_s - since_s > self._receive_s:
+                connection.transport.abort()
+            else:
+                receiving[connection] = (cycle, since_s)
+        self._receiving = receiving
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let answers be sent, for a bounded time, then hang up."""

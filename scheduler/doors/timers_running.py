@@ -58,6 +58,7 @@ class TimersRunning(DoorRunning):
             port=self._settings.port,
             certificate_file=self._settings.certificate_file,
             key_file=self._settings.key_file,
+            connections_max=self._settings.connections_max,
         )
 
     def _app(self) -> ASGIApp:

@@ -16,13 +16,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from actors.model.errors import HourhandError, OperatorError
 from actors.ports.clock import Clock
 from scheduler.door_settings import TimerSettings
-from scheduler.http_guard import TokenBucket, is_among
+from scheduler.http_guard import JSON, Door, HttpGuard, Refusal
 from scheduler.timers.recurring_routes import RecurringService, add_recurring, read_body
 from scheduler.timers.service import TimerService
 from scheduler.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
 
 _OPEN_PATHS = frozenset({"/ping"})
 _TIMERS = "/timers"
+_BODY_KINDS = (JSON, "")
+"""The seed's clients send JSON with its type, or text without one; no page's form does either."""
 _LIST_DEFAULT, _LIST_MAX = 100, 1_000
 _REFUSED = (InvalidTimer, ClientDisconnect, HourhandError)
 
@@ -74,10 +76,11 @@ def build_app(
     app = FastAPI(
         title="Hourhand timers",
         description="Timers that call back over HTTP; see docs/timers.md.",
+        docs_url=None,
+        redoc_url=None,
         redirect_slashes=False,
     )
     registry = registry or CollectorRegistry()
-    bucket = TokenBucket(clock, settings.requests_per_s_max, settings.requests_burst)
     make = _maker(service, settings)
     _add_errors(app)
     _add_timers(app, service, settings, make)
@@ -93,37 +96,44 @@ def build_app(
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     # Around the framework, whose own layers cost as much as one of these.
-    return _Guard(_Making(app, make), settings, bucket)
+    return _Guarded(_Making(app, make), HttpGuard(_door(settings), clock))
 
 
-class _Guard:
+def _door(settings: TimerSettings) -> Door:
+    return Door(
+        read_tokens={f"reader {n}": each for n, each in enumerate(settings.read_tokens)},
+        write_tokens={f"writer {n}": each for n, each in enumerate(settings.write_tokens)},
+        host_names=settings.host_names,
+        requests_per_s_max=settings.requests_per_s_max,
+        requests_burst=settings.requests_burst,
+        body_kinds=_BODY_KINDS,
+    )
+
+
+class _Guarded:
     """Lets requests through, or answers them: who may ask, and how much."""
 
-    def __init__(self, app: ASGIApp, settings: TimerSettings, bucket: TokenBucket) -> None:
+    def __init__(self, app: ASGIApp, guard: HttpGuard) -> None:
         self._app = app
-        self._bucket = bucket
-        self._writers = settings.write_tokens
-        self._readers = [*settings.read_tokens, *settings.write_tokens]
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        app = self._app
+        if scope["type"] == "http":
+            told = self._guard.judge(scope, needs_token=scope["path"] not in _OPEN_PATHS)
+            if isinstance(told, Refusal):
+                app = _answer(told)
+        await app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        if self._readers and scope["path"] not in _OPEN_PATHS:
-            request = Request(scope)
-            allowed = self._readers if request.method in ("GET", "HEAD") else self._writers
-            given = request.headers.get("authorization", "")
-            if not is_among(given, self._readers):
-                answer = PlainTextResponse("a bearer token is needed", 401)
-                answer.headers["WWW-Authenticate"] = "Bearer"
-                return answer
-            if not is_among(given, allowed):
-                return PlainTextResponse("this token may only read", 403)
-        if not self._bucket.take():
-            return PlainTextResponse("too many requests; try again", 503)
-        return None
+
+def _answer(refusal: Refusal) -> Response:
+    # The seed's clients know 503, and try again.
+    status = 503 if refusal.status == 429 else refusal.status
+    answer = PlainTextResponse(refusal.detail, status)
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
 
 def _refused(error: Exception) -> Response:

@@ -5,8 +5,11 @@ are not logged, as probes come every few seconds for ever, and nothing can be ch
 """
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,6 +20,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from scheduler.health import Check, Health, is_well
 
 REQUEST_TIMEOUT_S = 10.0
+"""So long a request may take to arrive and to be answered."""
+REQUESTS_MAX = 64
+"""So many are answered at a time."""
 _WATCH_EVERY_S = 0.5
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -36,10 +42,34 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     health: Health
+    request_s = REQUEST_TIMEOUT_S
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[Any, float] = {}
+        """Connections, and until when each may take."""
+        super().__init__(*arguments)
 
     def service_actions(self) -> None:
-        """Between requests: a hang is seen by somebody who looks twice."""
+        """Between requests: a hang is seen by somebody who looks twice, and the slow are cut."""
         self.health.watch()
+        now_s = time.monotonic()
+        for connection, until_s in list(self._open.items()):
+            if now_s > until_s:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer on a thread; those above so many are hung up on."""
+        if len(self._open) >= REQUESTS_MAX:
+            self.shutdown_request(request)
+            return
+        self._open[request] = time.monotonic() + self.request_s
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Hang up."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
 
 
 class ProbeServer:

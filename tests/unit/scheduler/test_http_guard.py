@@ -1,17 +1,29 @@
-"""What every HTTP door asks of a request: a whole token, and not too often."""
+"""What every HTTP door asks of a request: a whole token, from no page of others, not too often."""
 
+import json
 from collections.abc import Callable
 
+import httpx
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from actors.kernel.simulated import VirtualClock
-from scheduler.door_settings import TimerSettings
-from scheduler.http_guard import TokenBucket, is_among, name_of
+from scheduler.door_settings import AdminSettings, TimerSettings
+from scheduler.http_guard import (
+    STRANGERS_MAX,
+    Door,
+    HttpGuard,
+    Refusal,
+    TokenBucket,
+    is_among,
+    name_of,
+)
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import World
 from tests.unit.scheduler.timers.timers_bench import TimersBench, a_timer
 
+PAUSE = b'{"targets":[{"scope":"all"}]}'
+TIMER = json.dumps(a_timer()).encode()
 READ, WRITE = "0123456789abcdef", "fedcba9876543210"
 ALMOST = {
     "first character": WRITE[:1],
@@ -79,6 +91,138 @@ def test_every_door_reads_the_same_header(door: str) -> None:
     ask = DOORS[door]()
 
     assert {header: ask(header) for header in HEADERS} == HEADERS
+
+
+OPEN_DOORS: dict[str, Callable[[dict[str, str]], httpx.Response]] = {
+    "admin": lambda headers: World().http.post("/pauses", content=PAUSE, headers=headers),
+    "timers": lambda headers: TimersBench().http.post("/timers", content=TIMER, headers=headers),
+}
+
+
+@pytest.mark.parametrize("door", OPEN_DOORS)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Origin": "http://localhost:8080"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "http://localhost"}, 200),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+    ],
+)
+def test_a_page_of_another_site_cannot_act(door: str, headers: dict[str, str], status: int) -> None:
+    """Not by a form, not by a script, not by a name that was made to point here."""
+    asked = {"Content-Type": "application/json", **headers}
+
+    assert OPEN_DOORS[door](asked).status_code == status
+
+
+def test_clients_of_the_seed_are_taken_as_they_are() -> None:
+    """They send JSON under its type with every method, or text without a type."""
+    http = TimersBench().http
+    made = http.post("/timers", content=TIMER)
+    path = made.headers["location"]
+
+    assert made.status_code == 200
+    assert http.put(path, content=TIMER).status_code == 200
+    assert http.delete(path, headers={"Content-Type": "application/json"}).status_code == 200
+    assert http.delete(path).status_code == 200
+
+
+def test_a_name_of_the_settings_is_served_without_tokens() -> None:
+    """As the admin's is: a proxy may have one."""
+    bench = TimersBench(TimerSettings(host_names=("timers.example",)))
+    asked = {"Host": "timers.example:7253"}
+
+    assert bench.post(a_timer(), headers=asked).status_code == 200
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    """No page of a framework that fetches its scripts from somebody's network."""
+    bench = TimersBench()
+
+    assert [bench.http.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
+
+
+@pytest.mark.parametrize("token", ["", "short", "é" * 20, "${TOKEN}"])
+def test_a_token_that_can_be_guessed_is_refused_at_start(token: str) -> None:
+    """By every door, with what to do about it; an unset variable of a template is empty."""
+    for scope in ("read_tokens", "write_tokens"):
+        with pytest.raises(ValidationError, match="openssl rand"):
+            TimerSettings.model_validate({scope: [token]})
+        with pytest.raises(ValidationError, match="openssl rand"):
+            AdminSettings.model_validate({scope: {"ann": token}})
+
+
+def test_an_empty_signing_key_is_refused_at_start() -> None:
+    """Everybody would have it."""
+    with pytest.raises(ValidationError, match="signing_key"):
+        TimerSettings.model_validate({"signing_key": ""})
+
+
+def a_guard(clock: VirtualClock, burst: int) -> HttpGuard:
+    """Return one with two operators, and one more request a second for each."""
+    tokens = {"ann": SecretStr(WRITE), "eve": SecretStr(READ)}
+    door = Door(
+        read_tokens={},
+        write_tokens=tokens,
+        host_names=(),
+        requests_per_s_max=1,
+        requests_burst=burst,
+    )
+    return HttpGuard(door, clock)
+
+
+def judged(guard: HttpGuard, address: str, token: str = "", **more: bool) -> int:
+    """Ask from an address; return 200 or the status of the refusal."""
+    headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+    scope = {"method": "GET", "headers": headers, "client": (address, 1)}
+    told = guard.judge(scope, **more)
+    return told.status if isinstance(told, Refusal) else 200
+
+
+def test_strangers_never_use_up_an_operators_allowance() -> None:
+    """Nor does one operator another's, from whatever address they ask."""
+    clock = VirtualClock(NOW_MS)
+    guard = a_guard(clock, burst=3)
+    failed = [judged(guard, "10.0.0.1", token) for token in ("", "x" * 16, "", "", "")]
+    pages = [judged(guard, "10.0.0.2", needs_token=False) for _ in range(4)]
+    assert failed == [401, 401, 401, 429, 429]
+    assert pages == [200, 200, 200, 429]
+
+    assert [judged(guard, "10.0.0.1", WRITE) for _ in range(4)] == [200, 200, 200, 429]
+    assert judged(guard, "10.0.0.1", READ) == 200
+    clock.advance(1_000)
+    assert [judged(guard, "10.0.0.1") for _ in range(2)] == [401, 429]
+
+
+def test_failures_are_counted_by_address() -> None:
+    """A network of IPv6 is one: whoever has an address has all of them."""
+    guard = a_guard(VirtualClock(NOW_MS), burst=1)
+
+    assert [judged(guard, "10.0.0.1"), judged(guard, "10.0.0.2")] == [401, 401]
+    assert [judged(guard, "2001:db8::1"), judged(guard, "2001:db8::2")] == [401, 429]
+    assert judged(guard, "2001:db8:0:1::1") == 401
+    assert [judged(guard, "::ffff:10.0.0.9"), judged(guard, "::ffff:10.0.0.8")] == [401, 401]
+
+
+def test_so_many_addresses_are_remembered_and_no_more() -> None:
+    """However many ask."""
+    guard = a_guard(VirtualClock(NOW_MS), burst=1)
+    for number in range(STRANGERS_MAX + 10):
+        judged(guard, f"10.0.{number // 256}.{number % 256}")
+
+    assert len(guard._strangers) == STRANGERS_MAX
 
 
 def test_a_token_names_whose_it_is() -> None:

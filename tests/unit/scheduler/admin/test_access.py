@@ -67,23 +67,6 @@ def test_names_of_its_own_are_served(host: str) -> None:
     assert world.http.get("/status", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-        ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Content-Type": "application/json", "Sec-Fetch-Site": "same-site"}, 403),
-        ({"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, 200),
-        ({"Content-Type": "application/json; charset=utf-8"}, 200),
-    ],
-)
-def test_a_page_of_another_site_cannot_act(headers: dict[str, str], status: int) -> None:
-    """Not by a form, not by a script."""
-    body = b'{"targets":[{"scope":"all"}]}'
-    assert World().http.post("/pauses", content=body, headers=headers).status_code == status
-
-
 def test_sizes_are_limited() -> None:
     """Whatever a client says the size is."""
     world = World(request_bytes_max=1_000)

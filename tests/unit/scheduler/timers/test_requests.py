@@ -192,7 +192,6 @@ def test_ping_openapi_and_metrics_answer() -> None:
     paths = bench.http.get("/openapi.json").json()["paths"]
     assert set(paths["/timers"]) == {"get", "post"}
     assert set(paths["/timers/{timer_id}"]) == {"get", "put", "delete"}
-    assert bench.http.get("/docs").status_code == 200
 
 
 def test_tokens_have_scopes() -> None:
@@ -200,16 +199,19 @@ def test_tokens_have_scopes() -> None:
     bench = TimersBench(
         TimerSettings(
             requests_per_s_max=0,
-            read_tokens=(SecretStr("r"),),
-            write_tokens=(SecretStr("w"), SecretStr("é")),
+            read_tokens=(SecretStr("r" * 16),),
+            write_tokens=(SecretStr("w" * 16), SecretStr("v" * 16)),
         )
     )
-    reader, writer = {"Authorization": "Bearer r"}, {"Authorization": "bearer w"}
+    reader, writer = (
+        {"Authorization": f"Bearer {'r' * 16}"},
+        {"Authorization": f"bearer {'w' * 16}"},
+    )
     assert bench.http.get("/ping").status_code == 200
     assert bench.post(a_timer()).status_code == 401
     assert bench.post(a_timer(), headers=reader).status_code == 403
-    assert bench.post(a_timer(), headers={"Authorization": "Bearer x"}).status_code == 401
-    assert bench.post(a_timer(), headers={"Authorization": "Basic w"}).status_code == 401
+    assert bench.post(a_timer(), headers={"Authorization": f"Bearer {'x' * 16}"}).status_code == 401
+    assert bench.post(a_timer(), headers={"Authorization": f"Basic {'w' * 16}"}).status_code == 401
     path = bench.post(a_timer(), headers=writer).headers["location"]
     assert bench.http.get(path, headers=reader).status_code == 200
     assert bench.http.get("/metrics").status_code == 401

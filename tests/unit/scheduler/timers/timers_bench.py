@@ -45,7 +45,7 @@ class AppClient:
 
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self._app, raise_app_exceptions=True)
-            async with httpx.AsyncClient(transport=transport, base_url="http://timers") as http:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
                 return await http.request(method, path, **options)
 
         return asyncio.run(ask())
