@@ -260,7 +260,8 @@ class AdminSettings(HttpDoorSettings):
 
     port: int = Field(7254, ge=0, le=65_535)
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
-    """Name of a person or program to the bearer token that lets it look, of 16 characters or more."""
+    """Name of a person or program to the bearer token that lets it look, of 16 characters or
+    more."""
     write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
     """The same, for those who may also act; the audit log keeps the name."""
     show_data: bool = True

@@ -24,6 +24,8 @@ from scheduler.task_state import OPEN_STATES, TaskState, TaskView, state_of, vie
 
 __all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
 
+LOOKED_MAX = 10_000
+"""Tasks that one listing looks at, where few of them or none are in the states asked for."""
 _PAGE_TASKS_MAX = 1_000
 _OPEN_PAGE_TASKS = 200
 """Rows of a read, where most of them may be others' or closed."""
@@ -37,7 +39,8 @@ class TaskListing:
 
     tasks: Sequence[TaskView]
     next_after: TaskKey | None
-    """Pass it as ``after`` for the next page; None where there is none."""
+    """Pass it as ``after`` for the next page, which may come although this one holds few tasks or
+    none; None where there is none."""
 
 
 class Inspector:
@@ -75,16 +78,26 @@ class Inspector:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
         ``states``, ``ordering_id`` and ``partition`` choose, where given; ``after`` continues a
-        listing.  Closed tasks are listed until their completion's retention is over.
+        listing.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer,
+        even none, come while there are more.  Closed tasks are listed until their completion's
+        retention is over.
         """
+        page_tasks = _PAGE_TASKS_MAX if states else limit
         readers = self._readers(
-            ordering_id, from_ms, to_ms, after, limit, page_tasks=limit, partition=partition
+            ordering_id, from_ms, to_ms, after, limit, page_tasks=page_tasks, partition=partition
         )
         views = _begun([reader.views(ordering_id) for reader in readers])
-        merged = heapq.merge(*views, key=_key_of)
-        chosen = (view for view in merged if not states or view.state in states)
-        page = list(islice(chosen, limit + 1))
-        return TaskListing(page[:limit], page[limit - 1].key if len(page) > limit else None)
+        found: list[TaskView] = []
+        last: TaskKey | None = None
+        for looked, view in enumerate(heapq.merge(*views, key=_key_of)):
+            if looked == max(limit, LOOKED_MAX):
+                return TaskListing(found, last)
+            last = view.key
+            if not states or view.state in states:
+                if len(found) == limit:
+                    return TaskListing(found, found[-1].key)
+                found.append(view)
+        return TaskListing(found, None)
 
     def list_open(
         self,

@@ -36,7 +36,7 @@ class Connection:
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
         """Return status, headers and body."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: timers\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         async with asyncio.timeout(_TIMEOUT_S):
             status, headers = await read_head(self._reader)

@@ -11,7 +11,9 @@ from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from scheduler.admin.problems import answer
 from scheduler.admin.refusals import Problem
 from scheduler.admin.service import AdminService
 
@@ -20,12 +22,37 @@ _KEEP_ALIVE_S = 10.0
 _LIFE_S = 3_600.0
 """A stream ends after an hour; the browser opens the next, with a token that is still good."""
 
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
 
 class _Streams:
     """How many are open."""
 
     def __init__(self, most: int) -> None:
         self.left = most
+
+
+class _Stream(StreamingResponse):
+    """One of them: it has its slot exactly as long as it is being sent.
+
+    A client may be gone before the first event is asked for, so the events cannot keep count.
+    """
+
+    def __init__(self, streams: _Streams, events: AsyncIterator[str]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers=_HEADERS)
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, or say that too many are open."""
+        if self._streams.left <= 0:
+            full = Problem(503, "too-many-streams", "too many streams are open (admin.streams_max)")
+            await answer(full)(scope, receive, send)
+            return
+        self._streams.left -= 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.left += 1
 
 
 def stream_routes(service: AdminService) -> APIRouter:
@@ -41,24 +68,9 @@ def stream_routes(service: AdminService) -> APIRouter:
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def stream() -> StreamingResponse:
-        if streams.left <= 0:
-            raise Problem(503, "too-many-streams", "too many streams are open (admin.streams_max)")
-        streams.left -= 1
-        return StreamingResponse(
-            _counted(streams, _events(service)),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        return _Stream(streams, _events(service))
 
     return router
-
-
-async def _counted(streams: _Streams, events: AsyncIterator[str]) -> AsyncIterator[str]:
-    try:
-        async for each in events:
-            yield each
-    finally:
-        streams.left += 1
 
 
 async def _events(service: AdminService) -> AsyncIterator[str]:

@@ -4,6 +4,7 @@ Nothing here remembers anything.  Every connection commits by itself unless told
 in WAL mode with ``synchronous=FULL``: a COMMIT that returned is on the disk.
 """
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from scheduler.adapters.embedded.seal import Damage
 FAILURES = (sqlite3.Error, Damage)
 """What a request on a connection raises where the file cannot serve it; see ``File.failure``."""
 
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BUSY_MS = 10_000
 """Longest wait for another process's transaction."""
 _RETRY_MS = 5
@@ -102,6 +104,7 @@ def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connectio
     try:
         _make_folder(file.path.parent)
         _refuse_emptied(file)
+        _make_private(file.path)
         connection = sqlite3.connect(
             file.path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
         )
@@ -123,8 +126,18 @@ def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connectio
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     _sync_folder(folder.parent)
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file for its owner alone; what SQLite makes beside it gets the same rights.
+
+    One that is there keeps its rights: who shares a folder with a group has said so.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 def _refuse_emptied(file: File) -> None:

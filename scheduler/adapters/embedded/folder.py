@@ -14,7 +14,7 @@ import weakref
 from pathlib import Path
 
 from actors.model.errors import FolderLocked, LogUnavailable, StoreUnavailable
-from scheduler.adapters.embedded.connection import File
+from scheduler.adapters.embedded.connection import FILE_MODE, File
 from scheduler.adapters.embedded.schema import LOG, STORE
 
 _LOOK_MS = 100.0
@@ -32,6 +32,24 @@ def store_file(folder: Path) -> File:
     return File(folder / "store.db", STORE, StoreUnavailable)
 
 
+def open_to_others(folder: Path) -> str | None:
+    """Return what to do about a folder whose files others of this machine may read or write.
+
+    None where nobody may.  Nothing is changed: it may be shared with a group on purpose.
+    """
+    files = [each for each in folder.glob("*.db*") if _rights_of_others(each)]
+    if not files or not _rights_of_others(folder):
+        return None
+    return (
+        f"others of this machine may use {files[0]}, and with it read tasks and change what runs:"
+        f" chmod 700 {folder} and chmod 600 {folder}/*, unless that is meant"
+    )
+
+
+def _rights_of_others(path: Path) -> int:
+    return path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
 class FolderLock:
     """The exclusive lock of one folder, held until ``release`` or the end of the process.
 
@@ -43,7 +61,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         path = folder / "node.lock"
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         except OSError as error:
             raise LogUnavailable(f"{path} cannot be opened: {error}") from error
         try:
@@ -102,7 +120,7 @@ class Bell:
         self._descriptor: int | None = None
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
-                os.mkfifo(path)
+                os.mkfifo(path, FILE_MODE)
             # What a backup put in its place may be a plain file, which would ring for ever.
             if stat.S_ISFIFO(path.stat().st_mode):
                 # Open for writing too: with no writer left a pipe would read as ended.

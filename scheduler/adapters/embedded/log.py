@@ -18,7 +18,13 @@ from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.embedded.connection import FAILURES, examine, open_connection
 from scheduler.adapters.embedded.database import Database
-from scheduler.adapters.embedded.folder import Bell, FolderLock, log_file, store_file
+from scheduler.adapters.embedded.folder import (
+    Bell,
+    FolderLock,
+    log_file,
+    open_to_others,
+    store_file,
+)
 from scheduler.adapters.embedded.pair import StoreTally, check_pair, is_paired
 from scheduler.adapters.embedded.records import (
     agree_partition_count,
@@ -59,6 +65,9 @@ class EmbeddedLog:
         if is_paired(settings):
             self._examined.append(store_file(self._folder))
         check_pair(settings)
+        shared = open_to_others(self._folder)
+        if shared is not None:
+            logger.warning("%s", shared)
         with contextlib.ExitStack() as opened:
             self._tally = StoreTally(settings)
             opened.callback(self._tally.close)

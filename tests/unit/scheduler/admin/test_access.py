@@ -1,8 +1,13 @@
 """Who may ask, and what is refused before anybody looks at it."""
 
+import asyncio
+import contextlib
+
 import pytest
 from fastapi import FastAPI
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message
 
 from scheduler.door_settings import AdminSettings
 from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
@@ -93,6 +98,57 @@ def test_streams_are_limited() -> None:
     world = World(streams_max=1)
     world.service.cluster._closed.set()
     assert [world.http.get("/stream").status_code for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize("gone_at", ["head", "first event", "cancelled"])
+def test_a_stream_gives_its_slot_back_however_its_client_goes(gone_at: str) -> None:
+    """Before the head, at an event, or as the server stops: without a word of farewell."""
+    world = World(streams_max=1)
+    for _ in range(3):
+        asyncio.run(left_stream(world.app, gone_at))
+
+    world.service.cluster._closed.set()
+    assert world.http.get("/stream").status_code == 200
+
+
+async def left_stream(app: ASGIApp, gone_at: str) -> None:
+    """Ask for a stream, as a client that vanishes."""
+    asked, begun = asyncio.Event(), asyncio.Event()
+
+    async def receive() -> Message:
+        if not asked.is_set():
+            asked.set()
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        begun.set()
+        if gone_at == "cancelled":
+            await asyncio.Event().wait()
+        if gone_at == "head" or message["type"] == "http.response.body":
+            raise OSError("nobody is there")
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/v1/stream",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+        "raw_path": b"/api/v1/stream",
+        "scheme": "http",
+        "server": ("localhost", 80),
+        "http_version": "1.1",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+    }
+    asking = asyncio.ensure_future(app(scope, receive, send))
+    await begun.wait()
+    if gone_at == "cancelled":
+        asking.cancel()
+    with contextlib.suppress(asyncio.CancelledError, OSError, ClientDisconnect):
+        await asking
 
 
 @pytest.mark.parametrize(

@@ -238,10 +238,8 @@ function open(parameters) {
       problem.hidden = true;
       table.update(rows);
       more.hidden = following === null;
-      say(
-        foot,
-        following === null ? counted(rows.length, "task") : `the first ${count(rows.length)}`,
-      );
+      const some = rows.length ? `the first ${count(rows.length)}` : "none so far: look further";
+      say(foot, following === null ? counted(rows.length, "task") : some);
       showAll();
     } catch (error) {
       if (mine !== asked) return;

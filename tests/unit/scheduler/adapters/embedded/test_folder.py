@@ -2,8 +2,10 @@
 
 import os
 import select
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from actors.model.errors import FolderLocked
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.folder import Bell, FolderLock, ring
+from scheduler.own_tasks import NoUserTasks
+from scheduler.scheduler import Scheduler
+from scheduler.settings import EmbeddedSettings, Settings
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 HOLDER = """
@@ -123,3 +128,45 @@ def test_without_a_pipe_the_wait_is_short(tmp_path: Path) -> None:
 
     assert clock.monotonic_ms() - before_ms < 1_000
     bell.close()
+
+
+def rights(path: Path) -> int:
+    """Return who may do what with it."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Nothing but Hourhand takes rights away."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    """And so is all that is in it while a node runs."""
+    folder = tmp_path / "deep" / "hourhand"
+    settings = Settings(embedded=EmbeddedSettings(folder=folder))
+    with Scheduler(settings, executor=NoUserTasks):
+        found = {each.name: rights(each) for each in folder.iterdir()}
+
+    assert rights(folder) == 0o700
+    assert {"log.db", "log.db-wal", "log.db-shm", "store.db", "node.lock", "node.bell"} <= {*found}
+    assert set(found.values()) == {0o600}
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_a_folder_that_others_may_use_is_warned_about_and_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A group may have been let in on purpose."""
+    settings = Settings(embedded=EmbeddedSettings(folder=tmp_path))
+    tmp_path.chmod(0o755)
+    with Scheduler(settings, executor=NoUserTasks):
+        assert "chmod" not in caplog.text
+    (tmp_path / "log.db").chmod(0o644)
+    with Scheduler(settings, executor=NoUserTasks):
+        assert f"chmod 700 {tmp_path}" in caplog.text
+
+    assert (rights(tmp_path), rights(tmp_path / "log.db")) == (0o755, 0o644)
