@@ -11,6 +11,7 @@ STAMP := $(VENV)/.installed
 PIPELINE_STAMP := $(VENV)/.installed-pipeline
 BENCH_STAMP := $(VENV)/.installed-bench
 BROWSER_STAMP := $(VENV)/.installed-browser
+MUTATION_STAMP := $(VENV)/.installed-mutation
 # The build backend warns about every editable installation; nothing can be done about it here.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -56,6 +57,11 @@ $(BENCH_STAMP): $(PIPELINE_STAMP)
 $(BROWSER_STAMP): $(STAMP)
 	@echo "Installing what steers a browser into $(VENV) …"
 	@$(PIP) install --constraint constraints.txt --group browser
+	@touch $@
+
+$(MUTATION_STAMP): $(STAMP)
+	@echo "Installing what mutates code into $(VENV) …"
+	@$(PIP) install --constraint constraints.txt --group mutation
 	@touch $@
 
 .PHONY: bench
@@ -151,6 +157,11 @@ sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SE
 sim-mutants: venv ## Break the code on purpose, one line at a time, and see the simulation notice
 	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
 
+.PHONY: mutation-sweep
+mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node.py a little, again and again, and see its tests notice [TESTS=… SAMPLE=200 MUTATION_SEED=0]
+	@[[ -n "$(FILE)" ]] || { echo "Name the files to mutate: make mutation-sweep FILE=scheduler/node.py" >&2; exit 2; }
+	@$(BIN)/python -m tests.mutation $(FILE) --sample $(or $(SAMPLE),0) --seed $(or $(MUTATION_SEED),0) $(if $(TESTS),--tests $(TESTS))
+
 .PHONY: chaos
 chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1]
 	@$(BIN)/python -m tests.chaos
@@ -185,7 +196,7 @@ docs: venv ## Write the generated pages of docs/ anew, and build the site: build
 
 .PHONY: lock
 lock: venv ## Choose the newest versions within the bounds of pyproject.toml anew, for .venv
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra spark --group bench --group browser --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra spark --group bench --group browser --group mutation --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
 	@# The image's own, with hashes and without the tools; at the same versions.
 	@for name in build-requirements requirements; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint constraints.txt \

@@ -1,0 +1,79 @@
+"""Sweeps a file with mutmut: ``python -m tests.mutation scheduler/node.py --sample 200``.
+
+Decides which tests judge which file, and prepares the copy that is mutated: nothing of the
+working copy is touched.  What is mutated, and what became of it, is the matter of ``sweep.py``,
+which runs inside that copy.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TREES = ROOT / "build/mutation"
+SWEEP = Path(__file__).parent / "sweep.py"
+_CONFIGURATION = """
+[tool.mutmut]
+source_paths = ["actors", "scheduler"]
+only_mutate = ["{file}"]
+also_copy = ["schema", "examples", "benchmarks", "docs"]
+pytest_add_cli_args = ["-p", "no:cacheprovider"]
+pytest_add_cli_args_test_selection = [{tests}]
+use_git_change_detection = false
+track_dependencies = false
+timeout_multiplier = 20.0
+timeout_constant = 10.0
+"""
+
+
+def main() -> int:
+    """Sweep what was asked for; return 1 where a mutant lives."""
+    arguments = _parse()
+    return max([_sweep(file, arguments) for file in arguments.files])
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("files", nargs="+", help="such as scheduler/node.py")
+    parser.add_argument("--tests", nargs="*", default=[], help="more than the file's own ones")
+    parser.add_argument("--sample", type=int, default=0, help="so many mutants of each; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    return parser.parse_args()
+
+
+def own_tests(file: str) -> list[str]:
+    """Return the test files named after a source file, as the folders mirror the source."""
+    path = Path(file)
+    found = (ROOT / "tests/unit" / path.parent).glob(f"test_{path.stem}*.py")
+    return sorted(str(each.relative_to(ROOT)) for each in found)
+
+
+def _sweep(file: str, arguments: argparse.Namespace) -> int:
+    tests = [*own_tests(file), *arguments.tests]
+    if not tests or not (ROOT / file).is_file():
+        sys.stderr.write(f"{file}: no such file, or none of tests/unit bears its name: --tests\n")
+        return 2
+    tree = TREES / file.replace("/", ".").removesuffix(".py")
+    shutil.rmtree(tree, ignore_errors=True)
+    # Before the process starts: Python forgets folders of its path that are not there.
+    (tree / "mutants").mkdir(parents=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+    )
+    for name in listed.stdout.decode().splitlines():
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    quoted = ", ".join(f'"{each}"' for each in tests)
+    with (tree / "pyproject.toml").open("a", encoding="utf-8") as configuration:
+        configuration.write(_CONFIGURATION.format(file=file, tests=quoted))
+    command = [sys.executable, str(SWEEP), file, str(arguments.sample), str(arguments.seed)]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "mutants")}
+    return subprocess.run(command, cwd=tree, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
