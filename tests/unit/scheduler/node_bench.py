@@ -1,7 +1,7 @@
 """A Node whose log, tree and store are in the test's hand."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.kernel.actor import Actor
@@ -12,7 +12,6 @@ from actors.messages import (
     PersistRecords,
     RecordsPersisted,
 )
-from actors.model.errors import LogUnavailable
 from actors.model.settings import RecoverySettings, TreeSettings
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.lease import Lease
@@ -42,8 +41,10 @@ class FakeLog:
         self.commits: list[dict[int, int]] = []
         self.lease_ms = float("inf")
         self.end_offset = 100
-        self.start_error: LogUnavailable | None = None
+        self.start_error: Exception | None = None
         self.refused: list[int] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens elsewhere while a partition is begun."""
         self.closed = False
 
     def subscribe(self, listener: AssignmentListener) -> None:
@@ -56,6 +57,7 @@ class FakeLog:
             self.refused.append(partition)
             raise self.start_error
         self.started.append((partition, stored_next_offset))
+        self.meanwhile()
         return StartPosition(stored_next_offset or 0, self.end_offset)
 
     def seek(self, partition: int, next_offset: int) -> None:

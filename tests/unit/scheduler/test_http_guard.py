@@ -39,6 +39,7 @@ ALMOST = {
 HEADERS = {
     f"Bearer {READ}": (200, 403),
     f"bearer {WRITE}": (200, 200),
+    f"BEARER   {WRITE}": (200, 200),
     f"Basic {WRITE}": (401, 401),
     WRITE: (401, 401),
 }

@@ -1,0 +1,80 @@
+"""TaskExecutor: what others learn of an attempt, and when."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted
+from actors.model.attempts import Ending
+from actors.model.commands import Holding
+from actors.model.events import AttemptFinished
+from actors.model.task import AttemptState
+from tests.builders import NOW_MS, an_attempt
+from tests.unit.actors.task_executor_bench import TASK, Bench, Job, holding_of
+from tests.unit.probes import EPOCH
+
+
+@pytest.mark.parametrize(
+    ("timeout", "timeout_ms"),
+    [(timedelta(seconds=3), 3_000), (timedelta(microseconds=1), 1), (None, 7_000)],
+)
+def test_an_attempt_has_the_timeout_of_its_executor(
+    timeout: timedelta | None, timeout_ms: int
+) -> None:
+    """Or else that of the settings."""
+    role = Job()
+    role.timeout = timeout
+
+    assert Bench(role).begin().timeout_ms == timeout_ms
+
+
+@pytest.mark.parametrize(("ending", "error"), [(Ending.DONE, None), (Ending.FAILED, "ValueError")])
+def test_the_end_of_an_attempt_is_told(ending: Ending, error: str | None) -> None:
+    """Once, with its number and what went wrong."""
+    bench = Bench()
+    bench.begin()
+
+    bench.end(ending)
+
+    (event,) = bench.harness.telemetry.of(AttemptFinished)
+    assert (event.key, event.attempt, event.error_class) == (TASK.key, 1, error)
+
+
+def test_p16_a_failed_attempt_is_the_runners_until_it_is_durable() -> None:
+    """A tree that came after this one would adopt it; after that its retry is all there is."""
+    bench = Bench()
+    attempt = bench.begin()
+    bench.end(Ending.FAILED)
+    early = list(bench.runner.settled)
+
+    bench.record_attempt()
+
+    assert (early, bench.runner.settled) == ([], [attempt])
+
+
+def test_a_refused_attempt_of_another_owner_lets_the_ordering_id_go_on_at_once() -> None:
+    """No lease will ever allow it."""
+    bench = Bench()
+    bench.tell(AdoptAttempt(an_attempt(task=TASK, epoch=EPOCH - 1)))
+
+    bench.end(Ending.NOT_STARTED)
+
+    assert bench.parent.has(TaskExecuted)
+
+
+def test_a_key_that_just_ended_is_answered_as_absent() -> None:
+    """Whoever asks waits for an answer."""
+    assert holding_of(Bench().withdraw()) is Holding.ABSENT
+
+
+def test_a_key_that_is_closed_without_an_attempt_was_finished_now() -> None:
+    """Its completion is kept for so long from then on."""
+    bench = Bench(attempts_max=2)
+    used_up = replace(TASK, attempts=AttemptState(used=2, last=2))
+    bench.harness.clock.advance(5_000)
+
+    bench.tell(AttemptTask(used_up))
+    bench.answer_check()
+
+    assert bench.record_completion().completion.finished_ms == NOW_MS + 5_000
