@@ -1,16 +1,22 @@
 """PartitionSupervisor: one for each assigned partition.
 
-Decides when its partition may start tasks: when the log is read to the end found at the
-assignment, or when the catch-up deadline passed (P4).  Starts the five actors below it and
-fails as one with them; never handles a task itself.
+Decides what a record is: a task or command of its partition, poison, or one of another partition;
+when its share of a batch is durable, and what holds the partition meanwhile (P7).  Decides when
+tasks may start: when the log is read to the end found at the assignment, or when the catch-up
+deadline passed (P4).  Starts the five actors below it and fails as one with them; never keeps a
+task itself.
 """
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import assert_never
 
 import msgspec
 
 from actors.completion_tracker import CompletionTracker
 from actors.kernel.actor import Actor
+from actors.kernel.insistence import Pause, insist
 from actors.kernel.ref import Recipient
 from actors.messages import (
     DrainTasks,
@@ -18,6 +24,7 @@ from actors.messages import (
     MeetSiblings,
     PartitionDrained,
     PauseTasks,
+    PersistRecords,
     PersistTasks,
     RevokePartitions,
     Siblings,
@@ -26,18 +33,43 @@ from actors.messages import (
     TasksPersisted,
     WatermarkMeasured,
 )
-from actors.model.events import CatchUpEnded
+from actors.model.backoff import request_pause
+from actors.model.codec import Command, LogRecord, decode_record
+from actors.model.departures import Departure, Departures
+from actors.model.errors import PoisonRecord
+from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
+from actors.model.holds import Delayed, Hold, PartitionDelayed
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Assignment
+from actors.model.partition import partition_of
+from actors.model.task import StoredTask
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
 from actors.ports.effects import Effects
+from actors.ports.log import Position
+from actors.ports.patience import with_patient_letters, with_patient_reads
 from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
 
 WATERMARK_WAIT_MS = 200
 """Longest wait of a drained partition for its last watermark to be under way: about what the next
 owner's first load takes longer without."""
+
+
+Append = Callable[[], Future[Position]]
+
+SLOW_APPEND_MS = 1_000
+"""A record that is not acknowledged elsewhere after so long holds the partition."""
+
+
+class _RecordDeparted(msgspec.Struct, frozen=True):
+    departure: Departure
+    refusal: str | None = None
+    """Why it must be a dead letter instead."""
+
+
+class _AppendsOverdue(msgspec.Struct, frozen=True):
+    batch: int
 
 
 class _CatchUpDeadlinePassed(msgspec.Struct, frozen=True):
@@ -49,8 +81,11 @@ class _WatermarkWaitOver(msgspec.Struct, frozen=True):
 
 
 Message = (
-    PersistTasks
+    PersistRecords
     | TasksPersisted
+    | _RecordDeparted
+    | _AppendsOverdue
+    | Delayed
     | LogCaughtUp
     | _CatchUpDeadlinePassed
     | RevokePartitions
@@ -72,22 +107,28 @@ class PartitionSupervisor(Actor):
         self._assignment = assignment
         self._topic_supervisor = topic_supervisor
         self._partition = assignment.ownership.partition
+        self._shares: dict[int, int] = {}
+        """Batch to how many answers this partition's share of it waits for."""
+        self._departures = Departures()
+        self._hold = Hold(self._partition)
         self._caught_up = False
         self._tasks_drained = self._watermark_measured = False
 
     def on_start(self) -> None:
         effects, assignment = self._effects, self._assignment
+        reading = with_patient_reads(effects, self._read)
+        executing = with_patient_letters(effects, self._put_aside)
         ownership = assignment.ownership
         known = KnownCompletions(
             assignment.watermark.watermark_ms, effects.settings.window.completions_max
         )
         self._siblings = Siblings(
             supervisor=self.actor_ref,
-            task_persistence=self.spawn(TaskPersistence(effects, assignment)),
+            task_persistence=self.spawn(TaskPersistence(reading, assignment)),
             throughput_controller=self.spawn(ThroughputController(effects.settings)),
             partition_scheduler=self.spawn(PartitionScheduler(effects, self._partition)),
-            partition_executor=self.spawn(PartitionExecutor(effects, ownership)),
-            completion_tracker=self.spawn(CompletionTracker(effects, ownership, known)),
+            partition_executor=self.spawn(PartitionExecutor(executing, ownership)),
+            completion_tracker=self.spawn(CompletionTracker(reading, ownership, known)),
             known_completions=known,
         )
         for sibling in (
@@ -104,10 +145,16 @@ class PartitionSupervisor(Actor):
 
     def on_receive(self, message: Message) -> None:
         match message:
-            case PersistTasks():
-                self._siblings.task_persistence.tell(message)
-            case TasksPersisted():
-                self._topic_supervisor.tell(message)
+            case PersistRecords():
+                self._persist(message)
+            case TasksPersisted(batch=batch):
+                self._finish_one(batch)
+            case _RecordDeparted(departure=departure, refusal=refusal):
+                self._finish_departure(departure, refusal)
+            case _AppendsOverdue(batch=batch):
+                self._note_overdue(batch)
+            case Delayed(what=what, reason=reason):
+                self._note_delay(what, reason)
             case LogCaughtUp():
                 self._end_catch_up(complete=True)
             case _CatchUpDeadlinePassed():
@@ -124,6 +171,116 @@ class PartitionSupervisor(Actor):
                 self._report_drained()
             case _:
                 assert_never(message)
+
+    # A share becomes durable.
+
+    def _persist(self, share: PersistRecords) -> None:
+        decoded = [self._decode(record, share.batch) for record in share.records]
+        entries = tuple(entry for entry in decoded if entry is not None)
+        departing = len(self._departures.of_batch(share.batch))
+        self._shares[share.batch] = 1 + departing
+        if departing:
+            self._context.after(SLOW_APPEND_MS, _AppendsOverdue(share.batch))
+        reached, pending = share.reached[self._partition], self._departures.first_offset
+        tasks = PersistTasks(share.batch, entries, reached, pending)
+        self._siblings.task_persistence.tell(tasks)
+
+    def _decode(self, record: LogRecord, batch: int) -> StoredTask | Command | None:
+        """Return the entry, or send the record where it belongs and return None."""
+        try:
+            entry = decode_record(record, self._effects.settings.execution.row_bytes_max)
+        except PoisonRecord as error:
+            departure = Departure(record, batch)
+            self._departures.begin(departure)
+            self._dead_letter(departure, str(error))
+            return None
+        own = partition_of(entry.key.ordering_id, self._effects.partition_count)
+        if own == record.partition:
+            return entry
+        self._effects.telemetry.emit(RecordMisplaced(record.partition, record.offset, own))
+        departure = Departure(record, batch, entry.key.ordering_id, own)
+        if self._departures.begin(departure):
+            self._send_home(departure)
+        return None
+
+    def _send_home(self, departure: Departure) -> None:
+        """Produce a record again where its ordering id lives; it is never stored here (P3)."""
+        record, key = departure.record, departure.ordering_id.encode()
+        append = partial(self._effects.writer.append, departure.own, key)
+        self._depart(departure, lambda: append(record.value or b"", record.headers), endless=False)
+
+    def _dead_letter(self, departure: Departure, reason: str) -> None:
+        """The last resort: however it is refused, there is nothing else to try (P10)."""
+        record = departure.record
+        letter = partial(self._effects.writer.dead_letter, record, reason)
+        self._depart(departure, letter, endless=True)
+        self._effects.telemetry.emit(RecordPoisoned(record.partition, record.offset, reason))
+
+    def _depart(self, departure: Departure, append: Append, *, endless: bool) -> None:
+        reason = f"the record at offset {departure.record.offset} cannot be put elsewhere"
+
+        def told(error: BaseException | None) -> None:
+            # What ends the delay is that the record departs.
+            if error is not None:
+                self.actor_ref.tell(Delayed(departure, f"{reason}: {error}"))
+
+        self._context.pipe(
+            insist(self._context, append, self._pause(endless=endless), told),
+            lambda _position: _RecordDeparted(departure),
+            lambda error: _RecordDeparted(departure, str(error)),
+        )
+
+    def _finish_departure(self, departure: Departure, refusal: str | None) -> None:
+        following = self._departures.let_pass(departure)
+        if following is not None:
+            self._send_home(following)
+        if refusal is not None:
+            self._dead_letter(departure, f"misplaced, and its own partition refuses it: {refusal}")
+            return
+        self._departures.end(departure)
+        self._note_delay(departure, None)
+        self._finish_one(departure.batch)
+
+    def _finish_one(self, batch: int) -> None:
+        self._shares[batch] -= 1
+        if not self._shares[batch]:
+            del self._shares[batch]
+            self._topic_supervisor.tell(TasksPersisted(batch, self._partition))
+
+    # What holds the partition.
+
+    def _read(self, request: Callable[[], Future[object]]) -> Future[object]:
+        """Ask the store until it answers: another tree would ask it for nothing else."""
+        what, tell = object(), self._context.tell
+
+        def told(error: BaseException | None) -> None:
+            tell(Delayed(what, None if error is None else f"the store cannot be read: {error}"))
+
+        return insist(self._context, request, self._pause(endless=False), told)
+
+    def _put_aside(self, request: Callable[[], Future[object]]) -> Future[object]:
+        """Write the letter of a task that is used up: its ordering id waits for it, nobody else."""
+        return insist(self._context, request, self._pause(endless=True), lambda _error: None)
+
+    def _pause(self, *, endless: bool) -> Pause:
+        recovery, rng = self._effects.settings.recovery, self._context.rng
+        return request_pause(recovery, rng, endless=endless)
+
+    def _note_overdue(self, batch: int) -> None:
+        for departure in self._departures.of_batch(batch):
+            reason = f"the record at offset {departure.record.offset} is put elsewhere slowly"
+            self._note_delay(departure, reason)
+
+    def _note_delay(self, what: object, reason: str | None) -> None:
+        before, now_ms = bool(self._hold), self._context.clock.monotonic_ms()
+        event = self._hold.note(what, reason, now_ms)
+        if event is not None:
+            self._effects.telemetry.emit(event)
+        if before != bool(self._hold):
+            delayed = PartitionDelayed(self._partition, not before, self.actor_ref)
+            self._topic_supervisor.tell(delayed)
+
+    # Tasks start, and end.
 
     def _end_catch_up(self, *, complete: bool) -> None:
         if self._caught_up:

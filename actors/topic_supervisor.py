@@ -1,11 +1,9 @@
 """TopicSupervisor: the root of a node's tree.
 
-Decides which partition a record belongs to, and when a polled batch is durable: when every
-partition answered, every poison record is in the dead-letter topic, and every record that
-stood in a wrong partition is in its own.  Never keeps tasks.
+Decides when a polled batch is answered: when the share of every partition is durable, or waits for
+a partition that is held, as others must go on (P7).  Never looks into a record.
 """
 
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -21,21 +19,16 @@ from actors.messages import (
     PartitionsRevoked,
     PauseTasks,
     PersistRecords,
-    PersistTasks,
     RecordsPersisted,
     RevokePartitions,
     TasksPersisted,
 )
-from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.errors import PoisonRecord
-from actors.model.events import RecordMisplaced, RecordPoisoned
+from actors.model.codec import LogRecord
+from actors.model.holds import HeldPartitions, PartitionDelayed
 from actors.model.ownership import Assignment
-from actors.model.partition import partition_of
 from actors.model.pauses import PauseSheet
-from actors.model.task import StoredTask
 from actors.partition_supervisor import PartitionSupervisor
 from actors.ports.effects import Effects
-from actors.ports.log import Position
 
 
 @dataclass(slots=True)
@@ -43,19 +36,10 @@ class _Batch:
     """What a batch still waits for."""
 
     partitions: set[int] = field(default_factory=set)
-    appends: int = 0
     unpersisted: set[int] = field(default_factory=set)
     """Partitions whose subtree ended before it answered."""
-
-    @property
-    def is_durable(self) -> bool:
-        return not self.partitions and not self.appends
-
-
-class _AppendAcknowledged(msgspec.Struct, frozen=True):
-    batch: int
-    place: Position
-    """Where the record stood that is now elsewhere."""
+    answered: bool = False
+    """The node was told; a share that becomes durable now is told by itself."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +59,7 @@ class _DrainDeadlinePassed(msgspec.Struct, frozen=True):
 Message = (
     PersistRecords
     | TasksPersisted
-    | _AppendAcknowledged
+    | PartitionDelayed
     | AssignPartitions
     | RevokePartitions
     | PartitionDrained
@@ -94,8 +78,7 @@ class TopicSupervisor(Actor):
         self._node = node
         self._supervisors: dict[int, Ref] = {}
         self._batches: dict[int, _Batch] = {}
-        self._appending: set[Position] = set()
-        """Where poison and misplaced records stand that are not durable elsewhere yet."""
+        self._held: frozenset[int] = frozenset()
         self._revocations: list[_Revocation] = []
         self._sheet = PauseSheet()
 
@@ -105,10 +88,8 @@ class TopicSupervisor(Actor):
                 self._persist(message)
             case TasksPersisted(batch=batch, partition=partition):
                 self._finish_share(batch, partition)
-            case _AppendAcknowledged(batch=batch, place=place):
-                self._appending.discard(place)
-                self._batches[batch].appends -= 1
-                self._answer_if_durable(batch)
+            case PartitionDelayed():
+                self._note_delay(message)
             case AssignPartitions(assignments=assignments):
                 for assignment in assignments:
                     self._assign(assignment)
@@ -128,73 +109,50 @@ class TopicSupervisor(Actor):
     def _persist(self, message: PersistRecords) -> None:
         """Split a batch; a partition that is no longer ours is left to its new owner."""
         batch = self._batches[message.batch] = _Batch()
-        shares: dict[int, list[StoredTask | Command]] = {p: [] for p in message.reached}
+        shares: dict[int, list[LogRecord]] = {p: [] for p in message.reached}
         for record in message.records:
             share = shares.get(record.partition)
-            if share is None or record.partition not in self._supervisors:
-                continue
-            entry = self._decode(record, message.batch)
-            if entry is not None:
-                share.append(entry)
-        for partition, entries in shares.items():
+            if share is not None:
+                share.append(record)
+        for partition, records in shares.items():
             if supervisor := self._supervisors.get(partition):
                 batch.partitions.add(partition)
-                next_offset = message.reached[partition]
-                pending = [o for p, o in self._appending if p == partition]
-                first_pending = min(pending, default=None)
-                supervisor.tell(
-                    PersistTasks(message.batch, tuple(entries), next_offset, first_pending)
-                )
+                reached = {partition: message.reached[partition]}
+                supervisor.tell(PersistRecords(message.batch, tuple(records), reached))
             else:
                 batch.unpersisted.add(partition)
-        self._answer_if_durable(message.batch)
+        self._answer(message.batch)
 
-    def _decode(self, record: LogRecord, batch: int) -> StoredTask | Command | None:
-        """Return the entry, or send the record where it belongs and return None."""
-        try:
-            size_bytes = len(record.value or b"")
-            limit_bytes = self._effects.settings.execution.row_bytes_max
-            if size_bytes > limit_bytes:
-                raise PoisonRecord(f"{size_bytes} bytes, a row holds at most {limit_bytes}")
-            entry = decode_record(record)
-        except PoisonRecord as error:
-            self._dead_letter(record, str(error), batch)
-            return None
-        own = partition_of(entry.key.ordering_id, self._effects.partition_count)
-        if own != record.partition:
-            self._send_home(record, entry.key.ordering_id, own, batch)
-            return None
-        return entry
+    def _finish_share(self, number: int, partition: int) -> None:
+        batch = self._batches.get(number)
+        if batch is None or partition not in batch.partitions:
+            return
+        batch.partitions.remove(partition)
+        if batch.answered:
+            self._node.tell(TasksPersisted(number, partition))
+        self._answer(number)
 
-    def _dead_letter(self, record: LogRecord, reason: str, batch: int) -> None:
-        self._await_append(self._effects.writer.dead_letter(record, reason), record, batch)
-        event = RecordPoisoned(record.partition, record.offset, reason)
-        self._effects.telemetry.emit(event)
+    def _answer(self, number: int) -> None:
+        """Tell the node once, as soon as no partition is waited for that is not held."""
+        batch = self._batches[number]
+        if not batch.answered and batch.partitions <= self._held:
+            batch.answered = True
+            unpersisted = frozenset(batch.unpersisted | batch.partitions)
+            self._node.tell(RecordsPersisted(number, unpersisted))
+        if not batch.partitions:
+            del self._batches[number]
 
-    def _send_home(self, record: LogRecord, ordering_id: str, own: int, batch: int) -> None:
-        """Produce a record again where its ordering id lives; it is never stored here (P3)."""
-        future = self._effects.writer.append(
-            own, ordering_id.encode(), record.value or b"", record.headers
-        )
-        self._await_append(future, record, batch)
-        self._effects.telemetry.emit(RecordMisplaced(record.partition, record.offset, own))
+    def _note_delay(self, message: PartitionDelayed) -> None:
+        if self._supervisors.get(message.partition) is message.supervisor:
+            held = self._held - {message.partition}
+            self._hold(held | {message.partition} if message.held else held)
 
-    def _await_append(self, future: Future[Position], record: LogRecord, batch: int) -> None:
-        place = Position(record.partition, record.offset)
-        self._batches[batch].appends += 1
-        self._appending.add(place)
-        self._context.pipe(future, lambda _position: _AppendAcknowledged(batch, place))
-
-    def _finish_share(self, batch: int, partition: int) -> None:
-        if waiting := self._batches.get(batch):
-            waiting.partitions.discard(partition)
-            self._answer_if_durable(batch)
-
-    def _answer_if_durable(self, batch: int) -> None:
-        waiting = self._batches.get(batch)
-        if waiting is not None and waiting.is_durable:
-            del self._batches[batch]
-            self._node.tell(RecordsPersisted(batch, frozenset(waiting.unpersisted)))
+    def _hold(self, held: frozenset[int]) -> None:
+        if held != self._held:
+            self._held = held
+            self._node.tell(HeldPartitions(held, self.actor_ref))
+            for number in tuple(self._batches):
+                self._answer(number)
 
     def _assign(self, assignment: Assignment) -> None:
         partition = assignment.ownership.partition
@@ -241,8 +199,10 @@ class TopicSupervisor(Actor):
             self.stop_child(supervisor)
         for number, batch in tuple(self._batches.items()):
             if partition in batch.partitions:
+                batch.partitions.remove(partition)
                 batch.unpersisted.add(partition)
-                self._finish_share(number, partition)
+                self._answer(number)
+        self._hold(self._held - {partition})
         for revocation in tuple(self._revocations):
             if partition in revocation.draining:
                 revocation.draining.remove(partition)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from actors.model.errors import OwnershipLost
 from actors.model.events import PartitionAssigned
 from actors.model.ownership import Assignment, Claim, Ownership
+from actors.ports.log import TaskLog
 
 CLAIM_PAUSE_MAX_MS = 2_000
 """Longest pause before a store that failed is asked again, unless the shortest is longer: each
@@ -73,6 +74,8 @@ class Holding:
     claim_after_ms: float | None = None
     """After a newer owner was seen: claim again once membership is proved later than this."""
     shares: deque[_Share] = field(default_factory=deque)
+    held_back: bool = False
+    """The log was told to deliver nothing of it for now."""
 
     def durable_state(self) -> Claim:
         """Return the store's answer; OwnershipLost where another owner came in between."""
@@ -85,6 +88,16 @@ class Holding:
         if claim is None or claim.epoch != self.ownership.epoch:
             raise OwnershipLost(self.partition, self.ownership.epoch)
         return claim
+
+    def begin_reading(self, log: TaskLog, stored_next_offset: int | None) -> None:
+        """Have the log deliver it, from where it is durable; raises what the log raises."""
+        if self.next_offset is None:
+            start = log.start(self.partition, stored_next_offset)
+            self.next_offset = self.delivered_offset = start.next_offset
+            self.catch_up_offset = start.end_offset
+        else:
+            log.seek(self.partition, self.next_offset)
+        self.held_back = False
 
     def described(self) -> Held:
         """Return what others may know of it."""

@@ -236,6 +236,9 @@ _NODE = (
         "tree_rebuilds", "Trees rebuilt after a failure", peers="PagerDuty `sys_restart_on_error`"
     ),
     _gauge("owned_partitions", "Partitions this node owns"),
+    _gauge(
+        "partition_held", "1 while a partition waits for what fails, and is not read", "partition"
+    ),
     _counter(
         "partition_changes",
         "Changes of ownership seen by this node",

@@ -23,20 +23,19 @@ from actors.messages import (
     PersistRecords,
     RecordsPersisted,
     RevokePartitions,
+    TasksPersisted,
 )
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
-from actors.model.events import (
-    PartitionLost,
-    PartitionRevoked,
-    TreeRebuilt,
-)
+from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from actors.model.holds import HeldPartitions
 from actors.model.ownership import Claim
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
 from scheduler.claiming import Claiming, poll_ms
+from scheduler.holding_back import hold_back
 from scheduler.holdings import Held, Holding, Revocation, Stage, assigned_event, commit_offsets
 from scheduler.in_flight import BatchesInFlight
 from scheduler.lease import Lease
@@ -70,8 +69,7 @@ class Node:
         self._effects = effects
         self._recovery = effects.settings.recovery
         self._commit_interval_ms = commit_interval_ms
-        store = effects.stores.ownership
-        self._claiming = Claiming(store, clock, log.lease_ends_ms, lease_ms)
+        self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
         self._rebuilds = Rebuilds(self._recovery, rng)
         self.pauses = PauseWatch(effects.stores.oversight, clock)
         # Guards all below: the polling thread and the dispatcher both enter.
@@ -83,6 +81,7 @@ class Node:
         self._root: Ref | None = None
         self._batch = 0
         self._in_flight = BatchesInFlight()
+        self._held: frozenset[int] = frozenset()
         self._committed_at_ms = -1e18
         self._system = make_system(self._tree_failed)
         self._stop_requested = False
@@ -93,8 +92,7 @@ class Node:
     def is_ready(self) -> bool:
         """Whether every partition assigned so far is worked on."""
         with self._lock:
-            stages = [holding.stage for holding in self._holdings.values()]
-            return bool(stages) and all(stage is Stage.RUNNING for stage in stages)
+            return {holding.stage for holding in self._holdings.values()} == {Stage.RUNNING}
 
     @property
     def partitions(self) -> tuple[int, ...]:
@@ -111,6 +109,7 @@ class Node:
         """Do one round: build, claim, poll, deliver, commit."""
         self._build_tree()
         self._advance_holdings()
+        hold_back(self._log, self._holdings, self._held, self._lock)
         self._watch_deadline()
         if not self._room():
             # The log has nothing to wait for then, and spinning would take the tree's time.
@@ -147,6 +146,11 @@ class Node:
             match message:
                 case RecordsPersisted(batch=batch, unpersisted=unpersisted):
                     self._settle(batch, unpersisted)
+                case TasksPersisted(batch=batch, partition=partition):
+                    if partition in self._holdings:
+                        self._holdings[partition].settle(batch)
+                case HeldPartitions(partitions=partitions, supervisor=supervisor):
+                    self._held = partitions if supervisor is self._root else self._held
                 case PartitionsRevoked(partitions=partitions, drained=drained):
                     self._finish_revocation(partitions, drained=drained)
                 case _:
@@ -188,6 +192,7 @@ class Node:
             failures = self._rebuilds.failures
             self._effects.telemetry.emit(TreeRebuilt(repr(cause), failures, pause_ms))
             self._in_flight.clear()
+            self._held = frozenset()
             for holding in self._holdings.values():
                 if holding.stage is Stage.RUNNING:
                     holding.stage = Stage.WAITING
@@ -297,12 +302,7 @@ class Node:
         """Begin reading a partition whose durable state is known, without a lock meanwhile."""
         try:
             claim = holding.durable_state()
-            if holding.next_offset is None:
-                start = self._log.start(holding.partition, claim.watermark.next_offset)
-                holding.next_offset = holding.delivered_offset = start.next_offset
-                holding.catch_up_offset = start.end_offset
-            else:
-                self._log.seek(holding.partition, holding.next_offset)
+            holding.begin_reading(self._log, claim.watermark.next_offset)
         except Exception as error:
             # Whatever it is, another round may find it gone; this one must not end the polling.
             trace = None if isinstance(error, HourhandError) else error

@@ -6,6 +6,7 @@ lived long enough is forgiven its predecessors' failures.
 
 import random
 
+from actors.model.backoff import growing_pause_ms
 from actors.model.settings import RecoverySettings
 
 HEALTHY_AFTER_MS = 60_000
@@ -34,9 +35,10 @@ class Rebuilds:
         if now_ms - self._built_at_ms >= HEALTHY_AFTER_MS:
             self.failures = 0
         self.failures += 1
-        doublings = min(self.failures - 1, 30)
-        doubled_ms = self._settings.rebuild_pause_min_ms << doublings
-        longest_ms = min(self._settings.rebuild_pause_max_ms, doubled_ms)
-        pause_ms = longest_ms * self._rng.uniform(0.5, 1.0)
+        shortest_ms, longest_ms = (
+            self._settings.rebuild_pause_min_ms,
+            self._settings.rebuild_pause_max_ms,
+        )
+        pause_ms = growing_pause_ms(self.failures, shortest_ms, longest_ms, self._rng)
         self._due_ms = now_ms + pause_ms
         return pause_ms

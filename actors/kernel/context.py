@@ -75,6 +75,15 @@ class Stop(Signal):
     __slots__ = ()
 
 
+class Resume(Signal):
+    """Told to an actor: go on with something of the kernel's own, on the system's thread."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.run = run
+
+
 class Failure(Signal):
     """Told to an actor instead of an answer: what it waited for failed."""
 
@@ -176,8 +185,15 @@ class ActorContext(Ref):
         """Receive ``message`` after a monotonic delay, unless the timer is cancelled."""
         return self._services.set_timer(delay_ms, self, message)
 
-    def pipe(self, future: Future[Any], message_of: Callable[[Any], object]) -> None:
-        """Receive ``message_of(result)`` when the future resolves; fail when it fails."""
+    def pipe(
+        self,
+        future: Future[Any],
+        message_of: Callable[[Any], object],
+        failed: Callable[[BaseException], object] = Failure,
+    ) -> None:
+        """Receive ``message_of(result)`` when the future resolves; where it fails, receive
+        ``failed(error)``, or fail as well.
+        """
 
         def post_result(done: Future[Any]) -> None:
             # Whatever goes wrong here must reach the actor: a future's callbacks swallow it,
@@ -185,7 +201,7 @@ class ActorContext(Ref):
             try:
                 message = message_of(done.result())
             except (Exception, CancelledError) as error:  # noqa: BLE001
-                message = Failure(error)
+                message = failed(error)
             self.post(self, message)
 
         future.add_done_callback(post_result)

@@ -7,7 +7,7 @@ store is the only truth, so the tree is thrown away and rebuilt from it.
 import logging
 from collections.abc import Callable
 
-from actors.kernel.context import ActorContext, Failure, Signal, Start, Stop
+from actors.kernel.context import ActorContext, Failure, Resume, Signal, Start, Stop
 
 logger = logging.getLogger("hourhand.kernel")
 
@@ -38,6 +38,8 @@ def _obey(context: ActorContext, signal: Signal) -> None:
             type(context.actor).on_start(context.actor)
         case Stop():
             stop_tree(context)
+        case Resume():
+            signal.run()
         case Failure(error=error):
             raise error
         case _:

@@ -7,6 +7,7 @@ strategies, so users pass their own.
 
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, get_args
@@ -15,11 +16,36 @@ import tenacity
 from tenacity.wait import wait_base
 
 from actors.model.display import shown
+from actors.model.errors import may_pass
 from actors.model.instant import INSTANT_MAX_MS
+from actors.model.settings import RecoverySettings
 
 logger = logging.getLogger("hourhand.retry")
 
 OnExhausted = Literal["skip", "block", "dead_letter"]
+
+
+def growing_pause_ms(failures: int, shortest_ms: int, longest_ms: int, rng: random.Random) -> float:
+    """Return the pause after so many failures in a row: it doubles, and half is at random."""
+    doubled_ms = shortest_ms << min(max(failures, 1) - 1, 30)
+    return min(longest_ms, doubled_ms) * rng.uniform(0.5, 1.0)
+
+
+def request_pause(
+    recovery: RecoverySettings, rng: random.Random, *, endless: bool
+) -> Callable[[BaseException, int], float | None]:
+    """Return how long a request that failed waits for its next try, given the failures in a row.
+
+    None where it has no next one: after a refusal, unless the tries are ``endless``.
+    """
+    bounds_ms = recovery.rebuild_pause_min_ms, recovery.rebuild_pause_max_ms
+
+    def pause(error: BaseException, failures: int) -> float | None:
+        if endless or may_pass(error):
+            return growing_pause_ms(failures, *bounds_ms, rng)
+        return None
+
+    return pause
 
 
 class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategies so

@@ -189,10 +189,15 @@ def _encoded_key(key: TaskKey) -> bytes:
     )
 
 
-def decode_record(record: LogRecord) -> StoredTask | Command:
-    """Read a record of the log; raises PoisonRecord with the reason where it cannot be."""
+def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> StoredTask | Command:
+    """Read a record of the log; raises PoisonRecord with the reason where it cannot be read, or
+    is larger than a row may be.
+    """
     if record.value is None:
         raise PoisonRecord("the record has no value")
+    if row_bytes_max is not None and len(record.value) > row_bytes_max:
+        size_bytes = len(record.value)
+        raise PoisonRecord(f"{size_bytes} bytes, a row holds at most {row_bytes_max}")
     try:
         fields = _decoder.decode(record.value)
         key = _checked_key(fields)

@@ -187,3 +187,11 @@ class OwnershipLost(InternalError):
 
     def __reduce__(self) -> tuple[type["OwnershipLost"], tuple[int, int]]:
         return type(self), (self.partition, self.epoch)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same request may succeed later: the installation failed, not what was asked.
+
+    Anything else, unknown errors included, is a refusal that another try does not change.
+    """
+    return isinstance(error, OperatorError)

@@ -16,6 +16,8 @@ from actors.model.observed import (
     LogCalled,
     OrderingsMeasured,
     OwnerBegan,
+    PartitionHeld,
+    PartitionReleased,
     PromiseDoubted,
     SelfChecked,
     StoreCalled,
@@ -263,6 +265,8 @@ Event = (
     | TasksStored
     | RecordPoisoned
     | RecordMisplaced
+    | PartitionHeld
+    | PartitionReleased
     | WindowLoaded
     | WindowShrunk
     | PartitionLoadReported

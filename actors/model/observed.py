@@ -97,3 +97,21 @@ class BucketSplit(msgspec.Struct, frozen=True, gc=False):
 
     version: int
     """Of the layout that says so."""
+
+
+class PartitionHeld(msgspec.Struct, frozen=True, gc=False):
+    """Something of this partition fails and is tried again: nothing more of it is read until then.
+
+    Told at once, then at growing intervals; ``held_ms`` is how long it has lasted.
+    """
+
+    partition: int
+    reason: str
+    held_ms: int
+
+
+class PartitionReleased(msgspec.Struct, frozen=True, gc=False):
+    """A partition that was held is read on."""
+
+    partition: int
+    held_ms: int

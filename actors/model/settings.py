@@ -87,7 +87,8 @@ class RecoverySettings(Group):
     persist_deadline_ms: int = Field(30_000, ge=1, le=3_600_000)
     """A tree that has not answered a batch for so long is rebuilt."""
     rebuild_pause_min_ms: int = Field(100, ge=1, le=3_600_000)
-    """First pause before a failed tree is rebuilt; doubles, half jittered."""
+    """First pause before a failed tree is rebuilt, or a failed read or dead letter tried again;
+    doubles, half jittered."""
     rebuild_pause_max_ms: int = Field(30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 

@@ -71,8 +71,10 @@ class TaskLog(Protocol):
         either, or where the log no longer holds it, from the earliest record.
         """
 
-    def seek(self, partition: int, next_offset: int) -> None:
-        """Deliver a started partition once more, from ``next_offset``."""
+    def seek(self, partition: int, next_offset: int | None) -> None:
+        """Deliver a started partition once more, from ``next_offset``; with None nothing of it
+        until the next call, and nothing of it is fetched meanwhile.
+        """
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Return up to ``records_max`` records, waiting at most ``timeout_ms`` for the first.

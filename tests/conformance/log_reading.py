@@ -176,6 +176,28 @@ class ReadingContract:
         poll_until(lambda: len(member.records) >= 29, member)
         assert member.values(0) == [b"%d" % n for n in range(1, 30)]
 
+    def test_a_partition_that_is_held_delivers_nothing_and_the_others_go_on(
+        self, bench: Callable[..., Bench]
+    ) -> None:
+        """Until it is sought again, wherever that is; what is committed of it stays asked for."""
+        made = bench(2)
+        writer = made.writer()
+        offsets = append_all(writer, 0, [b"a", b"b", b"c"])
+        member = made.join("a")
+        poll_until(lambda: len(member.records) == 3 and len(member.starts) == 2, member)
+        member.log.seek(0, None)
+        append_all(writer, 0, [b"d"])
+        append_all(writer, 1, [b"x"])
+        poll_until(lambda: member.values(1) == [b"x"], member)
+        append_all(writer, 1, [b"y"])
+        poll_until(lambda: member.values(1) == [b"x", b"y"], member)
+        poll_for(QUIET_S, member)
+        held = member.values(0)
+        member.log.seek(0, offsets[1])
+        poll_until(lambda: len(member.values(0)) == 6, member)
+        assert held == [b"a", b"b", b"c"]
+        assert member.values(0)[3:] == [b"b", b"c", b"d"]
+
     def test_without_a_commit_everything_is_read_again(self, bench: Callable[..., Bench]) -> None:
         """At least once: what nobody committed is not gone."""
         made = bench(1)

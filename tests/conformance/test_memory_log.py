@@ -47,7 +47,7 @@ class OneAtATimeLog:
         with self._turn:
             return self._log.start(partition, stored_next_offset)
 
-    def seek(self, partition: int, next_offset: int) -> None:
+    def seek(self, partition: int, next_offset: int | None) -> None:
         """Take a turn."""
         with self._turn:
             self._log.seek(partition, next_offset)

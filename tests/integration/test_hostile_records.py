@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from actors.model.codec import LogRecord, decode_record
+from actors.model.codec import LogRecord, decode_record, encode_task
 from actors.model.errors import PoisonRecord
 from actors.model.events import Event, TreeRebuilt
+from actors.model.partition import partition_of
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from tests.fuzz.records import corpus, hostile_record
@@ -27,6 +28,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 RECORDS = 2_000
 PARTITIONS = 3
 GOOD = 50
+STRAY_GOOD = 20
 WAIT_S = 120.0
 SEED = 7
 
@@ -128,4 +130,64 @@ def test_p10_hostile_records_harm_nothing_on_real_servers(
     assert sorted(ran) == sorted(f"good-{number}" for number in range(GOOD))
     assert places.total() == poison
     assert set(places.values()) == {1}
+    assert not events.rebuilt
+
+
+def _strays(settings: Settings) -> int:
+    """Write misplaced records that are too large to be produced again; return how many."""
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.kafka.bootstrap_servers,
+            "compression.type": "lz4",
+            "message.max.bytes": 10_000_000,
+        }
+    )
+    at = datetime.now(UTC) + timedelta(seconds=1)
+    # Above the client's own limit, and far above it but small as its producer packs it.
+    sizes = [settings.client.record_bytes_max + 50_000, 3_000_000]
+    for number, size in enumerate(sizes):
+        task = Task(
+            ordering_id="astray",
+            scheduled_time=at,
+            uniqueness_key=f"astray-{number}",
+            data={"x": "y" * size},
+        )
+        own = partition_of("astray", PARTITIONS)
+        producer.produce(
+            settings.topic.name, partition=(own + 1) % PARTITIONS, value=encode_task(task)
+        )
+    assert producer.flush(WAIT_S) == 0
+    return len(sizes)
+
+
+def test_p10_a_stray_that_is_too_large_stops_no_node(
+    kafka_server: KafkaServer, cassandra_server: CassandraServer
+) -> None:
+    """It becomes a dead letter, whole or without its value; the good tasks run meanwhile."""
+    settings = own_settings(kafka_server, cassandra_server, "astray", partitions=PARTITIONS)
+    ran, enough, events = list[str](), threading.Event(), Events()
+
+    class Noting(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            """Note it."""
+            ran.append(task.uniqueness_key)
+            if len(ran) >= STRAY_GOOD:
+                enough.set()
+
+    wiring.migrate(settings)
+    strays = _strays(settings)
+    with Scheduler(settings, executor=Noting, telemetry=events) as scheduler:
+        for number in range(STRAY_GOOD):
+            task = Task(
+                ordering_id=f"good-{number}",
+                scheduled_time=datetime.now(UTC) + timedelta(seconds=1),
+                uniqueness_key=f"good-{number}",
+                data={},
+            )
+            scheduler.schedule_task(task).result(timeout=WAIT_S)
+        assert enough.wait(WAIT_S), f"{len(ran)} of {STRAY_GOOD} good tasks ran"
+        places = _places(settings, strays)
+
+    assert sorted(ran) == sorted(f"good-{number}" for number in range(STRAY_GOOD))
+    assert places.total() == strays and set(places.values()) == {1}
     assert not events.rebuilt

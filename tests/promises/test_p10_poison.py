@@ -1,9 +1,16 @@
 """P10: a record that cannot be read or stored goes to the dead letters, and the next is read."""
 
-import pytest
+import random
 
+import pytest
+import tenacity
+
+from actors.model.backoff import RetryPolicy
+from actors.model.codec import encode_task
 from actors.model.events import RecordPoisoned, TreeRebuilt
+from actors.model.partition import partition_of
 from actors.model.settings import ExecutionSettings, TreeSettings
+from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task
 from tests.promises.group import Group
@@ -124,3 +131,55 @@ def test_p10_a_task_in_the_far_future_is_no_poison() -> None:
     assert group.broker.dead_letters.end_offset == 0
     assert member.count(TreeRebuilt) == 0
     assert group.committed() == 1
+
+
+@pytest.mark.parametrize("kind", ["value", "header"])
+def test_p10_a_stray_that_its_partition_refuses_is_a_dead_letter(kind: str) -> None:
+    """Larger than the writer or the broker takes: another try would change nothing."""
+    group = Group(partitions=2)
+    member = group.join()
+    own = a_task(due_in_ms=1_000, ordering_id="a", data={"x": "y" * 1_200_000})
+    small = a_task(due_in_ms=1_000, ordering_id="a")
+    elsewhere = 1 - partition_of("a", 2)
+    value = encode_task(own if kind == "value" else small)
+    noise = random.Random(7).randbytes(1_200_000)
+    headers = [("big", noise)] if kind == "header" else []
+    group.broker.partitions[elsewhere].append(0, b"a", value, headers)
+    for number in range(20):
+        group.append(a_task(due_in_ms=1_000, ordering_id=f"id-{number}"))
+    group.advance(5_000)
+
+    [letter] = group.broker.dead_letters.read(0, 10)[0]
+    reason = dict(letter.headers)["hourhandReason"] or b""
+    assert len(group.journal.ran) == 20
+    assert b"refuses it" in reason
+    assert [group.committed(p) for p in (0, 1)] == [
+        each.end_offset for each in group.broker.partitions
+    ]
+    assert member.count(TreeRebuilt) == 0
+
+
+def test_p10_a_task_whose_last_letter_fails_waits_for_it_alone() -> None:
+    """Used up, and the dead letters are not there: its id waits, the tree lives."""
+    group = Group()
+    member = group.join()
+    group.journal.retry = RetryPolicy(
+        attempts_max=1, wait=tenacity.wait_fixed(1), on_exhausted="dead_letter"
+    )
+    group.log_faults.fails = lambda request: request.kind == "dead_letter"
+
+    def fail(task: Task, _attempt: int) -> None:
+        if task.ordering_id == "sick":
+            raise ValueError("always")
+
+    group.journal.says = fail
+    group.append(a_task(due_in_ms=1_000, ordering_id="sick"))
+    group.append(a_task(due_in_ms=9_000, ordering_id="well"))
+    group.advance(30_000)
+    letters = group.broker.dead_letters.end_offset
+    group.log_faults.heal()
+    group.advance(60_000)
+
+    assert [ran.ordering_id for ran in group.journal.ran] == ["sick", "well"]
+    assert (letters, group.broker.dead_letters.end_offset) == (0, 1)
+    assert member.count(TreeRebuilt) == 0

@@ -80,6 +80,7 @@ class EmbeddedLog:
         self._bell: Bell | None = None
         self._assigned: tuple[int, ...] = ()
         self._positions: dict[int, int] = {}
+        self._held: set[int] = set()
         self._ends: dict[int, int] = {}
         self._seen_version: int | None = None
         self._turn = 0
@@ -112,11 +113,16 @@ class EmbeddedLog:
         except FAILURES as error:
             raise self._file.failure(error) from error
         self._positions[partition] = position.next_offset
+        self._held.discard(partition)
         return position
 
-    def seek(self, partition: int, next_offset: int) -> None:
-        """Deliver a started partition once more, from ``next_offset``."""
-        self._positions[partition] = next_offset
+    def seek(self, partition: int, next_offset: int | None) -> None:
+        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        if next_offset is None:
+            self._held.add(partition)
+        else:
+            self._held.discard(partition)
+            self._positions[partition] = next_offset
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Return records, waiting for the first; an append of any process ends the wait."""
@@ -181,7 +187,11 @@ class EmbeddedLog:
         if version != self._seen_version:
             self._ends = read_ends(self._reader)
             self._seen_version = version
-        behind = [p for p, position in self._positions.items() if self._ends.get(p, 0) > position]
+        behind = [
+            p
+            for p, position in self._positions.items()
+            if self._ends.get(p, 0) > position and p not in self._held
+        ]
         if not behind:
             return Polled()
         # Each gets an equal share, and another one the first every time, so that no partition

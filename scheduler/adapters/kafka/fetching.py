@@ -85,6 +85,11 @@ class Fetching:
             self._consumer.seek(target)
             self._expected[partition] = _Expected(next_offset)
 
+    def hold(self, partition: int) -> None:
+        """Fetch and deliver nothing of this partition before it is begun again."""
+        self.forget((partition,))
+        self._consumer.pause([TopicPartition(self._topic, partition)])
+
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what is fetched of these partitions and what may still arrive of them."""
         gone = frozenset(partitions)

@@ -95,9 +95,12 @@ class KafkaLog:
         self._fetching.begin(partition, position.next_offset)
         return position
 
-    def seek(self, partition: int, next_offset: int) -> None:
-        """Deliver a started partition once more, from ``next_offset``."""
-        self._fetching.begin(partition, next_offset)
+    def seek(self, partition: int, next_offset: int | None) -> None:
+        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        if next_offset is None:
+            self._fetching.hold(partition)
+        else:
+            self._fetching.begin(partition, next_offset)
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Serve membership and return records; LogUnavailable on a fatal error only."""

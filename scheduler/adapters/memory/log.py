@@ -44,6 +44,7 @@ class MemoryLog:
         self._listener: AssignmentListener | None = None
         self._member: Membership | None = None
         self._positions: dict[int, int] = {}
+        self._held: set[int] = set()
         self._to_commit: dict[int, int] = {}
         self._commit_in_flight: tuple[Request[bool], float] | None = None
         self._commit_waiting = False
@@ -70,11 +71,16 @@ class MemoryLog:
         first, end = stored.first_offset, stored.end_offset
         position = max(max((each for each in known if each <= end), default=first), first)
         self._positions[partition] = self._to_commit[partition] = position
+        self._held.discard(partition)
         return StartPosition(position, end)
 
-    def seek(self, partition: int, next_offset: int) -> None:
-        """Deliver a started partition once more, from ``next_offset``."""
-        self._positions[partition] = next_offset
+    def seek(self, partition: int, next_offset: int | None) -> None:
+        """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
+        if next_offset is None:
+            self._held.add(partition)
+        else:
+            self._held.discard(partition)
+            self._positions[partition] = next_offset
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Serve membership and return what is there; never waits."""
@@ -207,6 +213,7 @@ class MemoryLog:
         for partition in partitions:
             self._positions.pop(partition, None)
             self._to_commit.pop(partition, None)
+            self._held.discard(partition)
 
     def _end_lease(self) -> None:
         """Only a commit that is sent from now on brings a lease."""
@@ -249,7 +256,9 @@ class MemoryLog:
         behind = [
             p
             for p, at in self._positions.items()
-            if partitions[p].end_offset > at and p not in self._broker.refused
+            if partitions[p].end_offset > at
+            and p not in self._held
+            and p not in self._broker.refused
         ]
         if not behind:
             return Polled()

@@ -14,6 +14,19 @@ from scheduler.metric_catalogue import CATALOGUE, Kind, Metric
 Labels = tuple[str, ...]
 OTHER = "other"
 
+OF_A_PARTITION = (
+    "waiting_tasks",
+    "executing_tasks",
+    "busy_ids",
+    "held_ids",
+    "watermark_timestamp_seconds",
+    "straggler_ids",
+    "watermark_held_ids",
+    "partition_held",
+    "oldest_overdue_seconds",
+)
+"""Gauges that end with the ownership of their partition."""
+
 
 class Count:
     """A number that is added to, or set where it is a gauge's."""

@@ -14,21 +14,14 @@ from actors.model import events, observed
 from actors.model.events import Event
 from actors.ports.clock import Clock
 from scheduler.adapters.observing.bucket_counting import bucket_handlers
-from scheduler.adapters.observing.cells import BoundedLabels, Meters
+from scheduler.adapters.observing.cells import OF_A_PARTITION, BoundedLabels, Meters
 from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
-from scheduler.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX, TIMER_TAGS_MAX
-
-_OF_A_PARTITION = (
-    "waiting_tasks",
-    "executing_tasks",
-    "busy_ids",
-    "held_ids",
-    "watermark_timestamp_seconds",
-    "straggler_ids",
-    "watermark_held_ids",
-    "oldest_overdue_seconds",
+from scheduler.metric_catalogue import (
+    ATTEMPT_RESULTS,
+    ERROR_CLASSES_MAX,
+    TIMER_TAGS_MAX,
 )
-"""Gauges that end with the ownership of their partition."""
+
 _DEAD_LETTER = "dead_letter"
 
 
@@ -104,6 +97,8 @@ class CountingTelemetry:
             events.WatermarkAdvanced: self._on_watermark,
             events.WatermarkHeld: self._on_watermark_held,
             events.RecordPoisoned: self._on_poison,
+            observed.PartitionHeld: partial(self._on_hold, 1),
+            observed.PartitionReleased: partial(self._on_hold, 0),
             events.RelayRecordRefused: self._on_relay_refused,
             events.MessageRelayed: lambda e: meters.only("relayed_late_seconds").observe(e.late_ms),
             events.TimerPopped: lambda e: meters["timer_pop_late_seconds"][e.result].observe(
@@ -203,6 +198,11 @@ class CountingTelemetry:
     def _on_command(self, event: events.CommandDecided) -> None:
         self.meters["commands_total"][event.kind.value, event.outcome.value].value += 1
 
+    def _on_hold(
+        self, held: int, event: observed.PartitionHeld | observed.PartitionReleased
+    ) -> None:
+        self.meters["partition_held"][event.partition].value = held
+
     def _on_poison(self, event: events.RecordPoisoned) -> None:
         self.meters.only("poison_records_total").value += 1
         self.meters["dead_letters_total"]["poison"].value += 1
@@ -258,7 +258,7 @@ class CountingTelemetry:
     def _forget(self, partition: int) -> None:
         self.meters.only("owned_partitions").value -= 1
         self._given_ms.pop(partition, None)
-        for name in _OF_A_PARTITION:
+        for name in OF_A_PARTITION:
             self.meters[name].forget(partition)
 
     def _on_catch_up(self, event: events.CatchUpEnded) -> None:

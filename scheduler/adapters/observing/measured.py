@@ -94,7 +94,7 @@ class MeasuredLog:
         with self._timed("start"):
             return self._log.start(partition, stored_next_offset)
 
-    def seek(self, partition: int, next_offset: int) -> None:
+    def seek(self, partition: int, next_offset: int | None) -> None:
         """Deliver a partition once more."""
         with self._timed("seek"):
             self._log.seek(partition, next_offset)

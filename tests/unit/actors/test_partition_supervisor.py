@@ -5,11 +5,9 @@ from actors.messages import (
     LogCaughtUp,
     MeetSiblings,
     PartitionDrained,
-    PersistTasks,
     RevokePartitions,
     StartTasks,
     TasksDrained,
-    TasksPersisted,
     WatermarkMeasured,
 )
 from actors.model.events import CatchUpEnded
@@ -82,18 +80,6 @@ def test_p4_the_wait_for_the_logs_end_is_bounded_and_then_said() -> None:
 
     assert _starts(bench) == 1
     assert bench.harness.telemetry.of(CatchUpEnded) == [CatchUpEnded(PARTITION, 500, False)]
-
-
-def test_batches_pass_through_in_both_directions() -> None:
-    """The supervisor keeps none."""
-    bench = Bench()
-    share = PersistTasks(3, (), 1)
-
-    bench.tell(share)
-    bench.tell(TasksPersisted(3, PARTITION))
-
-    assert bench.child(PERSISTENCE).messages[-1] is share
-    assert bench.topic.take(TasksPersisted).batch == 3
 
 
 def test_a_revocation_drains_from_the_scheduler_on() -> None:

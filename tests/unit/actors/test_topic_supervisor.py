@@ -8,18 +8,14 @@ from actors.messages import (
     PartitionDrained,
     PartitionsRevoked,
     PersistRecords,
-    PersistTasks,
     RecordsPersisted,
     RevokePartitions,
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
-from actors.model.events import RecordMisplaced, RecordPoisoned
+from actors.model.holds import HeldPartitions, PartitionDelayed
 from actors.model.ownership import Assignment, Ownership, initial_watermark
 from actors.model.partition import partition_of
-from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.model.task import StoredTask
-from actors.ports.log import Position
 from actors.topic_supervisor import TopicSupervisor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import Harness, Probe, ProbeActor, ProbedChildren
@@ -36,8 +32,7 @@ class Bench:
     """A TopicSupervisor that owns some partitions."""
 
     def __init__(self, *owned: int) -> None:
-        settings = TreeSettings(execution=ExecutionSettings(row_bytes_max=1_024))
-        self.harness = Harness(settings, partition_count=PARTITIONS)
+        self.harness = Harness(partition_count=PARTITIONS)
         self.node = Probe()
         self.role = Supervisor(self.harness.effects, self.node)
         self.ref = self.harness.spawn(self.role, meets=False)
@@ -62,11 +57,16 @@ class Bench:
         """Send a batch."""
         self.tell(PersistRecords(batch, records, reached))
 
-    def share(self, partition: int) -> PersistTasks:
+    def share(self, partition: int) -> PersistRecords:
         """Return the newest share of a partition."""
         share = self.child[partition].messages[-1]
-        assert isinstance(share, PersistTasks)
+        assert isinstance(share, PersistRecords)
         return share
+
+    def delay(self, partition: int, *, held: bool = True) -> None:
+        """Have a partition say that it waits for something, or waits no more."""
+        child = self.child[partition].actor_ref
+        self.tell(PartitionDelayed(partition, held, child))
 
     def answers(self) -> list[RecordsPersisted]:
         """Take what the node was told of batches."""
@@ -84,8 +84,8 @@ def _record_of(partition: int, offset: int = 0, number: int = 0) -> LogRecord:
     return a_record(task=a_task(ordering_id=own[number]), partition=partition, offset=offset)
 
 
-def _offsets(share: PersistTasks) -> list[int]:
-    return [entry.offset for entry in share.entries if isinstance(entry, StoredTask)]
+def _offsets(share: PersistRecords) -> list[int]:
+    return [record.offset for record in share.records]
 
 
 def test_p9_a_batch_is_durable_when_every_partition_has_answered() -> None:
@@ -99,7 +99,7 @@ def test_p9_a_batch_is_durable_when_every_partition_has_answered() -> None:
     bench.tell(TasksPersisted(7, 0))
 
     assert [_offsets(share) for share in shares] == [[2], [5, 6]]
-    assert [share.next_offset for share in shares] == [3, 7]
+    assert [share.reached for share in shares] == [{0: 3}, {1: 7}]
     assert not early and bench.answers() == [RecordsPersisted(7)]
 
 
@@ -118,59 +118,57 @@ def test_a_partition_that_only_advanced_is_told_too() -> None:
 
     bench.persist(1, reached={0: 9})
 
-    assert bench.share(0) == PersistTasks(1, (), 9)
+    assert bench.share(0) == PersistRecords(1, (), {0: 9})
     assert not bench.answers()
 
 
-@pytest.mark.parametrize("value", [None, b"{", b"x" * 2_000])
-def test_p10_poison_goes_to_the_dead_letter_topic_before_the_batch_is_durable(
-    value: bytes | None,
-) -> None:
-    """Undecodable, or larger than a row can hold; the next record is read."""
-    bench = Bench(0)
-    good = _record_of(0, 1)
-    poison = LogRecord(0, 0, NOW_MS, b"k", value)
-
-    bench.persist(1, poison, good, reached={0: 2})
-    bench.tell(TasksPersisted(1, 0))
+def test_p7_a_batch_that_waits_for_a_held_partition_only_is_answered_without_it() -> None:
+    """The node goes on with the others; the share is told by itself once it is durable."""
+    bench = Bench(0, 1)
+    bench.persist(1, _record_of(0), _record_of(1), reached={0: 1, 1: 1})
+    bench.tell(TasksPersisted(1, 1))
     early = bench.answers()
-    letter, reason, future = bench.harness.writer.letters[0]
-    future.set_result(Position(0, 1))
-    bench.harness.run()
 
-    assert _offsets(bench.share(0)) == [1]
-    assert letter is poison and reason and not early
-    assert bench.answers() == [RecordsPersisted(1)]
-    assert [event.offset for event in bench.harness.telemetry.of(RecordPoisoned)] == [0]
-
-
-def test_a_dead_letter_topic_that_fails_fails_the_tree() -> None:
-    """The offset must not be committed, so the batch is delivered again."""
-    bench = Bench(0)
-    bench.persist(1, LogRecord(0, 0, NOW_MS, b"k", None), reached={0: 1})
-
-    bench.harness.writer.letters[0][2].set_exception(OSError("no topic"))
-
-    with pytest.raises(OSError, match="no topic"):
-        bench.harness.run()
-
-
-def test_p3_a_misplaced_record_is_produced_again_to_its_own_partition() -> None:
-    """It is never stored where it was found, and waited for."""
-    bench = Bench(0)
-    stray = _record_of(1)
-    found = LogRecord(0, 4, NOW_MS, stray.key, stray.value, stray.headers)
-
-    bench.persist(1, found, reached={0: 5})
+    bench.delay(0)
+    held = bench.node.take_all(HeldPartitions)
+    answers = bench.answers()
+    bench.persist(2, _record_of(1, 1), reached={1: 2})
+    bench.tell(TasksPersisted(2, 1))
+    others = bench.answers()
     bench.tell(TasksPersisted(1, 0))
-    early = bench.answers()
-    partition, value, future = bench.harness.writer.appended[0]
-    future.set_result(Position(1, 0))
-    bench.harness.run()
+    bench.delay(0, held=False)
 
-    assert (partition, value) == (1, stray.value) and bench.share(0).entries == ()
-    assert not early and bench.answers() == [RecordsPersisted(1)]
-    assert bench.harness.telemetry.of(RecordMisplaced)[0].own_partition == 1
+    assert not early
+    assert [each.partitions for each in held] == [{0}]
+    assert answers == [RecordsPersisted(1, frozenset({0}))]
+    assert others == [RecordsPersisted(2)]
+    assert bench.node.take_all(TasksPersisted) == [TasksPersisted(1, 0)]
+    assert bench.node.take(HeldPartitions).partitions == frozenset()
+    assert not bench.answers()
+
+
+def test_p7_a_batch_of_a_partition_that_is_held_already_is_not_waited_for() -> None:
+    """It was polled before the node heard of that."""
+    bench = Bench(0)
+    bench.delay(0)
+
+    bench.persist(1, _record_of(0), reached={0: 1})
+
+    assert bench.answers() == [RecordsPersisted(1, frozenset({0}))]
+
+
+def test_p15_a_held_partition_that_goes_is_held_no_more() -> None:
+    """What its subtree said late is not taken for a word of the one that follows."""
+    bench = Bench(0)
+    bench.delay(0)
+    before = bench.child[0].actor_ref
+    bench.tell(ForgetPartitions((0,)))
+    bench.assign(0)
+    bench.node.take_all(HeldPartitions)
+
+    bench.tell(PartitionDelayed(0, True, before))
+
+    assert not bench.node.has(HeldPartitions)
 
 
 def test_a_revocation_is_answered_when_all_its_partitions_have_drained() -> None:

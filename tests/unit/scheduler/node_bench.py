@@ -34,7 +34,8 @@ class FakeLog:
     def __init__(self) -> None:
         self.listener: AssignmentListener
         self.started: list[tuple[int, int | None]] = []
-        self.sought: list[tuple[int, int]] = []
+        self.sought: list[tuple[int, int | None]] = []
+        """Partition, and from where to deliver again; None where nothing is to be delivered."""
         self.polled: list[Polled] = []
         self.asked: list[int] = []
         """How many records each poll asked for."""
@@ -42,6 +43,7 @@ class FakeLog:
         self.lease_ms = float("inf")
         self.end_offset = 100
         self.start_error: Exception | None = None
+        self.seek_error: Exception | None = None
         self.refused: list[int] = []
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens elsewhere while a partition is begun."""
@@ -60,8 +62,10 @@ class FakeLog:
         self.meanwhile()
         return StartPosition(stored_next_offset or 0, self.end_offset)
 
-    def seek(self, partition: int, next_offset: int) -> None:
+    def seek(self, partition: int, next_offset: int | None) -> None:
         """Note from where to deliver again."""
+        if self.seek_error is not None:
+            raise self.seek_error
         self.sought.append((partition, next_offset))
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:

@@ -8,8 +8,14 @@ from actors.model.errors import (
     CallerError,
     HourhandError,
     InternalError,
+    LogUnavailable,
     OperatorError,
     OwnershipLost,
+    PoisonRecord,
+    StoreUnavailable,
+    TaskTooLarge,
+    TopicMissing,
+    may_pass,
 )
 
 
@@ -71,3 +77,12 @@ def test_every_error_survives_a_process_border() -> None:
         back = pickle.loads(pickle.dumps(raised))  # noqa: S301 - our own bytes
 
         assert (type(back), str(back)) == (error, str(raised))
+
+
+def test_what_may_pass_is_the_installations_fault() -> None:
+    """A refusal of what was asked, or a bug, is the same at every try."""
+    passing = [LogUnavailable("x"), StoreUnavailable("x"), TopicMissing("x")]
+    final = [TaskTooLarge("x"), PoisonRecord("x"), TypeError("x"), UnicodeError("x")]
+
+    assert all(may_pass(error) for error in passing)
+    assert not any(may_pass(error) for error in final)

@@ -1,0 +1,88 @@
+"""A request that is made again, after a pause, until it is answered or refused for good.
+
+It decides when: what may pass, and how long the pauses are, is said by whoever asks.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any
+
+from actors.kernel.context import ActorContext, Resume
+
+Pause = Callable[[BaseException, int], float | None]
+"""Given a failure and how many there were in a row: the pause in ms before another try, or None
+where that would change nothing."""
+Told = Callable[[BaseException | None], None]
+"""Hears of each failure that is followed by another try, and then, with None, that the request
+fails no more.  Any thread may call it."""
+
+
+def insist(
+    context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, told: Told
+) -> Future[Any]:
+    """Ask, and ask again as long as ``context`` lives; return the future of the last answer.
+
+    Who cancels that future ends the asking.  The request must change nothing when it is made
+    twice, as what failed may have had its effect.
+    """
+    asking = _Asking(context, request, pause, told)
+    asking.ask()
+    return asking.answer
+
+
+class _Asking:
+    """One request on its way, and the answer that its asker waits for."""
+
+    __slots__ = ("_context", "_failures", "_pause", "_request", "_told", "answer")
+
+    def __init__(
+        self, context: ActorContext, request: Callable[[], Future[Any]], pause: Pause, told: Told
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._pause = pause
+        self._told = told
+        self._failures = 0
+        self.answer: Future[Any] = Future()
+
+    def ask(self) -> None:
+        if self.answer.cancelled():
+            return
+        try:
+            future = self._request()
+        except Exception as error:  # noqa: BLE001 - a request that cannot be made has failed
+            self._fail(error)
+        else:
+            future.add_done_callback(self._take)
+
+    def _take(self, done: Future[Any]) -> None:
+        """Take an answer, on whatever thread it comes."""
+        try:
+            result = done.result()
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to the asker
+            self._fail(error)
+            return
+        if self._ends():
+            self.answer.set_result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        self._context.post(self._context, Resume(partial(self._consider, error)))
+
+    def _consider(self, error: BaseException) -> None:
+        pause_ms = self._pause(error, self._failures + 1)
+        if pause_ms is None:
+            if self._ends():
+                self.answer.set_exception(error)
+        elif not self.answer.cancelled():
+            self._failures += 1
+            self._told(error)
+            self._context.after(pause_ms, Resume(self.ask))
+
+    def _ends(self) -> bool:
+        """Whether somebody still waits for the answer."""
+        if not self.answer.set_running_or_notify_cancel():
+            return False
+        if self._failures:
+            self._told(None)
+        return True
