@@ -73,7 +73,7 @@ def own_kinds_of(settings: Settings, ports: ClientPorts, opened: Installation) -
         clock=ports.clock,
         telemetry=ports.telemetry,
         open_messages=lambda: observation.messages(wiring.open_messages(settings)),
-        open_caller=partial(open_caller, settings.timers, observation.headers),
+        open_caller=partial(open_caller, settings.timers, ports.clock, observation.headers),
     )
 
 

@@ -30,11 +30,13 @@ from scheduler.timers.calls import CALL, CallBack
 from scheduler.timers.executor import Caller, RunTimer
 
 
-def open_caller(settings: TimerSettings, trace: Callable[[], Mapping[str, str]] = dict) -> Caller:
+def open_caller(
+    settings: TimerSettings, clock: Clock, trace: Callable[[], Mapping[str, str]] = dict
+) -> Caller:
     """Open what makes callbacks; SettingsInvalid where this node has no HTTP client."""
     with required_by("a timer, which calls back over HTTP,"):
         from scheduler.timers.callbacks import HttpCaller
-    return HttpCaller(settings, trace)
+    return HttpCaller(settings, clock, trace)
 
 
 @dataclass
@@ -107,8 +109,8 @@ class _LaterCaller:
         self._make = make
         self._caller: Caller | None = None
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """Call with what was opened; callbacks are made from one event loop only."""
         if self._caller is None:
             self._caller = self._make()
-        await self._caller.call(uri, body, sequence_number)
+        await self._caller.call(uri, body, sequence_number, of)

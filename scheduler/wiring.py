@@ -146,6 +146,14 @@ def relay_log_settings(settings: Settings) -> Settings:
 
 
 @opens_drivers
+def topic_identity(settings: Settings, topic: str) -> str:
+    """Return what tells a topic from one of its name that was deleted; raises TopicMissing."""
+    from scheduler.adapters.kafka.topics import topic_identity
+
+    return topic_identity(settings, topic)
+
+
+@opens_drivers
 def create_relay_topics(settings: Settings) -> list[str]:
     """Create the relay's in-topic and out-topic where they are missing; return what was made."""
     from scheduler.adapters.kafka.topics import create_topics

@@ -18,7 +18,8 @@ from actors.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.doors.running import DoorRunning
 from scheduler.own_tasks import NoUserTasks
-from scheduler.relay.intake import SETTLE_S, IntakePorts, RelayIntake
+from scheduler.relay.intake import SETTLE_S, RelayIntake
+from scheduler.relay.ports import IntakePorts
 from scheduler.relay.sizes import refuse_small_records
 from scheduler.settings import Settings
 
@@ -74,6 +75,7 @@ class RelayRunning(DoorRunning):
             around.definitions,
             around.clock,
             around.telemetry,
+            topic_id=partial(wiring.topic_identity, self._settings, relay.in_topic),
             within=self.scheduler.observation.within,
             row_bytes_max=self._settings.tree.execution.row_bytes_max,
         )

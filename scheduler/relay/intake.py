@@ -8,31 +8,23 @@ reading one again changes nothing.  Decides nothing about ids: claims do.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from concurrent.futures import Future
+from typing import Any
 
 import msgspec
 
-from actors.model.backoff import RetryPolicy
-from actors.model.codec import Headers, LogRecord
+from actors.model.codec import LogRecord
 from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
 from actors.model.events import RelayRecordRefused
 from actors.model.key import TaskKey
-from actors.ports.clock import Clock
-from actors.ports.log import TaskLog
-from actors.ports.telemetry import Telemetry
-from scheduler.appending import TaskAppender
-from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import RelaySettings
-from scheduler.own_tasks import PATIENCE, unique_in_order
 from scheduler.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
 from scheduler.relay.delivery import Delivery, ordering_id_of
 from scheduler.relay.gathering import ClaimGatherer
 from scheduler.relay.headers import Action, Malformed, Request, request_of
+from scheduler.relay.ports import IntakePorts
 from scheduler.relay.progress import Progress, Read
 from scheduler.relay.sizes import beside, inline_data
-from scheduler.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -43,28 +35,6 @@ _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder().encode
 SETTLE_S = 5.0
 """Longest wait for what was read, when it is given up: what is not durable then is read again."""
-
-
-class IntakePorts(NamedTuple):
-    """What the intake works with; it closes none of it."""
-
-    log: TaskLog
-    put_aside: Callable[[LogRecord, str], "Future[Any]"]
-    """Appends a record to the dead-letter topic, with a reason."""
-    appender: TaskAppender
-    definitions: DefinitionBook
-    clock: Clock
-    telemetry: Telemetry
-    wait: "Callable[[Iterable[Future[Any]], float], object]" = wait
-    """Waits for all of these, so many seconds at most."""
-    unique: Callable[[int], str] = unique_in_order
-    """Names batches of claims: none twice, and in the order of the calls."""
-    within: Callable[[Headers], AbstractContextManager[object]] = nullcontext
-    """Has what is appended inside belong to the trace of a message with these headers."""
-    row_bytes_max: int = 8_388_608
-    """Longest message that the store can hold."""
-    patience: RetryPolicy = PATIENCE
-    """How long a partition rests before it is read again."""
 
 
 class RelayIntake:
@@ -91,13 +61,19 @@ class RelayIntake:
     def step(self, timeout_ms: int) -> int:
         """Do one round: begin, poll, append, commit; return how many records were read."""
         self._begin_assigned()
+        self._learn_topic()
         self._wake()
         under_way = sum(len(each.under_way) for each in self._partitions.values())
         room = max(0, self._settings.in_flight_max - under_way)
         polled = self._ports.log.poll(room, timeout_ms)
         read = {p: each for p, each in self._partitions.items() if each.rests_until_ms is None}
         for record in polled.records:
-            if (held := read.get(record.partition)) is not None:
+            if (held := read.get(record.partition)) is None:
+                continue
+            if record.offset < held.polled:
+                self._begin_anew(record.partition, read.pop(record.partition), record.offset)
+            else:
+                held.polled = record.offset + 1
                 held.under_way.append(self._take(record, held, self._settings.inline_bytes_max))
         for partition, reached in polled.reached.items():
             if partition in read:
@@ -151,6 +127,21 @@ class RelayIntake:
             self._waiting.remove(partition)
             self._partitions[partition] = Progress(start.next_offset)
 
+    def _learn_topic(self) -> None:
+        unknown = [each for each in self._partitions.values() if each.topic_id is None]
+        if unknown:
+            topic_id = self._ports.topic_id()
+            for held in unknown:
+                held.topic_id = topic_id
+
+    def _begin_anew(self, partition: int, held: Progress, offset: int) -> None:
+        """Read again, once it is known which topic this is: the one before had the offset too."""
+        where = f"{self._settings.in_topic}[{partition}]"
+        logger.warning("%s is at offset %d again: the topic was made anew", where, offset)
+        held.topic_id = None
+        held.go_back(offset)
+        self._ports.log.seek(partition, offset)
+
     def _settle(self) -> None:
         for partition, held in self._partitions.items():
             self._settle_one(partition, held, seek=True)
@@ -188,8 +179,7 @@ class RelayIntake:
             error,
             exc_info=None if isinstance(error, HourhandError) else error,
         )
-        held.under_way.clear()
-        held.next_offset = held.reached = offset
+        held.go_back(offset)
         if seek:
             held.rests_until_ms = self._ports.clock.monotonic_ms() + pause_ms
 
@@ -223,7 +213,7 @@ class RelayIntake:
         try:
             request = request_of(record, self._settings, self._allows)
             with self._ports.within(record.headers):
-                return self._schedule(record, request, held.stamp_ms, now_ms, inline_bytes_max)
+                return self._schedule(record, request, held, now_ms, inline_bytes_max)
         except (Malformed, TaskTooLarge) as error:
             return self._refuse(record, str(error))
 
@@ -256,12 +246,12 @@ class RelayIntake:
         self,
         record: LogRecord,
         request: Request,
-        stamp_ms: int,
+        held: Progress,
         now_ms: int,
         inline_bytes_max: int,
     ) -> Read:
         """Append what a record asks for; TaskTooLarge before anything of it was appended."""
-        place = place_of(record.partition, record.offset)
+        place, stamp_ms = held.place_of(record), held.stamp_ms
         due_ms = 0
         if request.action is not Action.CANCEL:
             # The same whenever the record is read, so that reading it again makes one task; but

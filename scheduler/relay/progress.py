@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from actors.model.codec import LogRecord
 from actors.model.key import TaskKey
+from scheduler.relay.standing import place_of
 
 
 class Read(NamedTuple):
@@ -30,9 +31,22 @@ class Progress:
         self.next_offset = next_offset
         """All before it is durable."""
         self.reached = next_offset
+        self.polled = 0
+        """All before it was read: a lower offset is of another topic of the same name."""
+        self.topic_id: str | None = None
+        """None while nobody knows which topic of the name it is."""
         self.stamp_ms = 0
         self.under_way: deque[Read] = deque()
         self.failures = 0
         """In a row, of the record at ``next_offset``."""
         self.rests_until_ms: float | None = None
         """When it is read again from there (monotonic); what is read meanwhile does not count."""
+
+    def place_of(self, record: LogRecord) -> str:
+        """Return what tells a record from every other, also of a topic that was here before."""
+        return place_of(record.partition, record.offset, self.topic_id or "")
+
+    def go_back(self, offset: int) -> None:
+        """Forget what was read from an offset on."""
+        self.under_way.clear()
+        self.next_offset = self.reached = self.polled = offset

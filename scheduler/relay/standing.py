@@ -28,7 +28,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     times_ms: tuple[int, ...]
     """When its delivery is due; the last one counts, the others it was moved from."""
     decided: dict[str, int]
-    """By partition of the in-topic: the last record of this id that was decided."""
+    """By source, a partition of the in-topic: the last record of this id that was decided."""
     idle: dict[str, int] = {}
     """The last record that was to cancel or move a message and found none: read again, it must
     leave a later one alone."""
@@ -154,12 +154,17 @@ class DecidedHere:
         return True
 
 
-def place_of(partition: int, offset: int) -> str:
-    """Return the text that tells a record of the in-topic from every other, in their order."""
-    return f"{partition:05d}-{offset:019d}"
+def place_of(partition: int, offset: int, topic_id: str = "") -> str:
+    """Return the text that tells a record of the in-topic from every other, in their order.
+
+    Offsets of a topic that was deleted and made again begin anew: with ``topic_id`` its records
+    are none of the old one's.
+    """
+    source = f"{topic_id}.{partition:05d}" if topic_id else f"{partition:05d}"
+    return f"{source}-{offset:019d}"
 
 
 def place_parts(place: str) -> tuple[str, int]:
-    """Return partition and offset of a place."""
+    """Return the source, which is a partition of a topic, and the offset of a place."""
     partition, _, offset = place.partition("-")
     return partition, int(offset)

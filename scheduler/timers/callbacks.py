@@ -12,15 +12,19 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import quote
 
 import h11
 import httpx
 
+from actors.ports.clock import Clock
 from scheduler.door_settings import TimerSettings
 from scheduler.timers.connections import AnswerTooLong, Connections, Endpoint
 from scheduler.timers.executor import CallbackFailed
 
 _ANYWHERE = "*"
+_SIGNED = "v2"
+"""What a signature covers: time, URL, whose callback it is, its number, its body."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -30,20 +34,24 @@ class HttpCaller:
     """Implements ``scheduler.timers.executor.Caller``; used from one event loop."""
 
     def __init__(
-        self, settings: TimerSettings, trace: Callable[[], Mapping[str, str]] = dict
+        self,
+        settings: TimerSettings,
+        clock: Clock,
+        trace: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._trace = trace
         targets = settings.callback_targets
         self._networks: list[Network] = [ip_network(each) for each in targets if "/" in each]
         self._hosts = {each.lower() for each in targets if "/" not in each}
         self._connections: Connections | None = None
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """POST a body within the time allowed; raises CallbackFailed unless answered with 200."""
         try:
             async with asyncio.timeout(self._settings.callback_timeout_ms / 1000):
-                status = await self._post(uri, body, sequence_number)
+                status = await self._post(uri, body, sequence_number, of)
         except TimeoutError:
             raise CallbackFailed(
                 f"no answer within {self._settings.callback_timeout_ms} ms"
@@ -60,7 +68,7 @@ class HttpCaller:
         if self._connections is not None:
             self._connections.close()
 
-    async def _post(self, uri: str, body: bytes, sequence_number: int) -> int:
+    async def _post(self, uri: str, body: bytes, sequence_number: int, of: str) -> int:
         url = _parsed(uri)
         address = await self._address_of(url)
         headers = {
@@ -68,7 +76,7 @@ class HttpCaller:
             "Content-Type": "application/octet-stream",
             "Content-Length": str(len(body)),
             "X-Sequence-Number": str(sequence_number),
-            **self._signature(body, sequence_number),
+            **self._signature(uri, body, sequence_number, of),
             **self._trace(),
         }
         request = h11.Request(method="POST", target=url.raw_path, headers=[*headers.items()])
@@ -91,13 +99,18 @@ class HttpCaller:
                 return str(address)
         raise CallbackFailed(f"{host} is not among timers.callback_targets")
 
-    def _signature(self, body: bytes, sequence_number: int) -> dict[str, str]:
+    def _signature(self, uri: str, body: bytes, sequence_number: int, of: str) -> dict[str, str]:
+        """Return the header that proves who calls back, whom, for what, and when.
+
+        What is signed begins with the version, so that no signature passes for one of another.
+        """
         key = self._settings.signing_key
         if key is None:
             return {}
-        signed = b"%d\n%b" % (sequence_number, body)
+        now_s, name = self._clock.now_ms() // 1000, quote(of)
+        signed = f"{_SIGNED}\n{now_s}\n{uri}\n{name}\n{sequence_number}\n".encode() + body
         digest = hmac.new(key.get_secret_value().encode(), signed, hashlib.sha256).hexdigest()
-        return {"X-Hourhand-Signature": f"sha256={digest}"}
+        return {"X-Hourhand-Signature": f"{_SIGNED},t={now_s},of={name},sha256={digest}"}
 
     def _opened(self) -> Connections:
         if self._connections is None:

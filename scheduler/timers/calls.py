@@ -54,7 +54,8 @@ class CallBack(OwnExecutor):
         except msgspec.ValidationError as error:
             return Drop(f"its data is no callback: {error}")
         try:
-            await self._caller.call(call.uri, call.opaque.encode(), call.number)
+            of = f"recurring/{task.ordering_id.removeprefix(call_ordering_id(''))}"
+            await self._caller.call(call.uri, call.opaque.encode(), call.number, of)
         except CallbackFailed as error:
             if not await self._tries.are_used_up(task, self.attempt):
                 self._note(task, "failed")

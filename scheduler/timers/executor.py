@@ -50,8 +50,11 @@ class _RowMissing(Exception):
 class Caller(Protocol):
     """Makes callbacks."""
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
-        """POST a body; raises CallbackFailed unless the answer is exactly 200."""
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """POST a body; raises CallbackFailed unless the answer is exactly 200.
+
+        ``of`` says whose callback it is: the path of its timer or recurring schedule.
+        """
 
 
 class TimerChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -221,7 +224,9 @@ class RunTimer(OwnExecutor):
             return Drop("the timer was changed since")
         rule, failure = state.rule, None
         try:
-            await self._caller.call(rule.uri, rule.opaque.encode(), pop.pop)
+            await self._caller.call(
+                rule.uri, rule.opaque.encode(), pop.pop, f"timers/{found.name.id}"
+            )
         except CallbackFailed as error:
             if not await self._tries.are_used_up(task, self.attempt):
                 self._note(state, pop, "failed")

@@ -13,6 +13,7 @@ class Callback(NamedTuple):
     body: bytes
     sequence_number: int
     at_ms: int
+    of: str
 
 
 class RecordingCaller:
@@ -24,9 +25,9 @@ class RecordingCaller:
         self.failures = 0
         """So many of the next callbacks fail."""
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """Keep a callback; raises CallbackFailed where it is to fail."""
-        self.made.append(Callback(uri, body, sequence_number, self._clock.now_ms()))
+        self.made.append(Callback(uri, body, sequence_number, self._clock.now_ms(), of))
         if self.failures:
             self.failures -= 1
             raise CallbackFailed("the test wants it to fail")

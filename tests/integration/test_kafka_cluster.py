@@ -44,10 +44,14 @@ def settings_of(cluster: KafkaServer, name: str) -> Settings:
     )
 
 
-def make_by_hand(cluster: KafkaServer, settings: Settings, replicas: int, in_sync_min: int) -> None:
+def make_by_hand(
+    cluster: KafkaServer, settings: Settings, replicas: int, in_sync_min: int, **more: str
+) -> None:
     """Make the topic as an operator would who has not read the promises."""
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     config = {"min.insync.replicas": str(in_sync_min), "retention.ms": "86400000"}
+    config |= {"message.timestamp.type": "LogAppendTime"}
+    config |= {name.replace("_", "."): value for name, value in more.items()}
     topic = NewTopic(settings.topic.name, 2, replicas, config=config)
     admin.create_topics([topic])[settings.topic.name].result(WAIT_S)
     create_topics(settings)
@@ -74,6 +78,17 @@ def test_one_replica_in_sync_is_warned_about(cluster: KafkaServer) -> None:
 
     assert "'too-eager' has min.insync.replicas 1" in warning
     assert "set it to 2" in warning
+
+
+def test_a_leader_that_may_lack_records_is_warned_about(cluster: KafkaServer) -> None:
+    """What all brokers acknowledged would be lost with the last one in sync."""
+    settings = settings_of(cluster, "unclean")
+    unclean = {"unclean_leader_election_enable": "true"}
+    make_by_hand(cluster, settings, replicas=3, in_sync_min=2, **unclean)
+
+    (warning,) = topic_warnings(settings)
+
+    assert "unclean.leader.election.enable" in warning
 
 
 def test_a_node_says_so_when_it_starts(

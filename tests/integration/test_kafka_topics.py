@@ -60,7 +60,7 @@ def test_a_topic_made_by_migrate_needs_no_warning(world: KafkaWorld) -> None:
 def test_a_topic_that_breaks_promises_is_warned_about(
     world: KafkaWorld, kafka_server: KafkaServer
 ) -> None:
-    """Kept for ever, and compacted."""
+    """Kept for ever, compacted, cut by size, and stamped by whoever writes."""
     kafka_tool(
         "org.apache.kafka.tools.TopicCommand",
         "--bootstrap-server",
@@ -74,11 +74,17 @@ def test_a_topic_that_breaks_promises_is_warned_about(
         "retention.ms=-1",
         "--config",
         "cleanup.policy=compact",
+        "--config",
+        "retention.bytes=1000000",
+        "--config",
+        "message.timestamp.type=CreateTime",
     )
     warnings = topic_warnings(world.settings("warned"))
-    assert len(warnings) == 2
+    assert len(warnings) == 4
     assert "compact" in warnings[0]
     assert "for ever" in warnings[1]
+    assert "keeps 1000000 bytes" in warnings[2]
+    assert "CreateTime" in warnings[3]
 
 
 def test_a_missing_topic_is_named_with_what_to_do(world: KafkaWorld) -> None:

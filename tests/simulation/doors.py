@@ -22,7 +22,8 @@ from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.own_kinds import OwnKinds
 from scheduler.own_tasks import OwnExecutor, RoutedFactory, Surroundings
-from scheduler.relay.intake import IntakePorts, RelayIntake
+from scheduler.relay.intake import RelayIntake
+from scheduler.relay.ports import IntakePorts
 from scheduler.settings import Settings
 from scheduler.timers.service import TimerService
 from tests.simulation.history import History

@@ -90,6 +90,7 @@ class NodeCaller:
         self._clock = clock
         self._targets = targets
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """Call back."""
+        del of
         await self._targets.take(self._node, self._clock, uri, body, sequence_number)

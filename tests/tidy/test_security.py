@@ -167,3 +167,17 @@ def test_every_exemption_from_a_security_rule_is_known() -> None:
     assert not everywhere
     assert by_file == ALLOWED_EXEMPTIONS
     assert marks == ALLOWED_MARKS
+
+
+def test_actions_of_ci_are_pinned_by_digest() -> None:
+    """A tag can be moved to other code; a commit cannot."""
+    used = [
+        (path.name, line.strip())
+        for path in sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(- )?uses:", line)
+    ]
+    pinned = re.compile(r"(- )?uses: [\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")
+
+    assert used
+    report(f"{name}: {line}" for name, line in used if not pinned.fullmatch(line))

@@ -4,7 +4,9 @@ An existing topic is never changed: its number of partitions is fixed for life, 
 operator configured is theirs.  What does not fit is told as a warning.
 """
 
+import hashlib
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -25,6 +27,7 @@ _HOUR_MS = 3_600_000
 _KNOWN_PAUSE_MS = 50
 _LETTER_HEADROOM_BYTES = 65_536
 """What a dead letter's additional headers may take."""
+_ID_CHARS = 8
 _BROKER_RECORD_BYTES_MAX = 1_048_588
 """Kafka's own default for ``max.message.bytes``."""
 
@@ -94,20 +97,28 @@ def topic_warnings(settings: Settings) -> list[str]:
         return [f"the configuration of topic {name!r} cannot be read, so it is unchecked: {error}"]
     replicas = min((len(each.replicas) for each in described.partitions), default=0)
     return [
-        *_durability_warnings(name, brokers, replicas, int(config["min.insync.replicas"])),
-        *_retention_warnings(
-            name,
-            config["cleanup.policy"],
-            int(config["retention.ms"]),
-            settings.tree.watermark.completion_retention_ms,
-        ),
+        *_durability_warnings(name, brokers, replicas, config),
+        *_retention_warnings(name, config, settings.tree.watermark.completion_retention_ms),
     ]
 
 
-def _durability_warnings(name: str, brokers: int, replicas: int, in_sync_min: int) -> list[str]:
+def topic_identity(settings: Settings, topic: str) -> str:
+    """Return what tells a topic from one of its name that was deleted; empty where brokers do not.
+
+    Brokers name topics since version 2.8.  Raises TopicMissing, LogUnavailable.
+    """
+    last_error = LastError()
+    described = describe_topic(settings, topic, admin_client(settings, last_error), last_error)
+    told = getattr(described, "topic_id", None)
+    return "" if told is None else hashlib.sha256(str(told).encode()).hexdigest()[:_ID_CHARS]
+
+
+def _durability_warnings(
+    name: str, brokers: int, replicas: int, config: Mapping[str, Any]
+) -> list[str]:
     if brokers < 2:
         return []
-    warnings = []
+    warnings, in_sync_min = [], int(config["min.insync.replicas"])
     if replicas < 2:
         warnings.append(
             f"topic {name!r} has one replica on a cluster of {brokers} brokers: accepted tasks"
@@ -118,12 +129,16 @@ def _durability_warnings(name: str, brokers: int, replicas: int, in_sync_min: in
             f"topic {name!r} has min.insync.replicas {in_sync_min}: a task is accepted while"
             " only one broker holds it (P1); set it to 2"
         )
+    if config.get("unclean.leader.election.enable") == "true":
+        warnings.append(
+            f"topic {name!r} has unclean.leader.election.enable true: a broker that lacks accepted"
+            " tasks may come to lead, and they are lost (P1); set it to false"
+        )
     return warnings
 
 
-def _retention_warnings(
-    name: str, policy: str, retention_ms: int, completions_ms: int
-) -> list[str]:
+def _retention_warnings(name: str, config: Mapping[str, Any], completions_ms: int) -> list[str]:
+    policy, retention_ms = config["cleanup.policy"], int(config["retention.ms"])
     warnings = []
     if "compact" in policy:
         warnings.append(
@@ -136,6 +151,16 @@ def _retention_warnings(
             f"topic {name!r} keeps records {kept}, completions are kept for {completions_ms} ms:"
             " a log read from its beginning would run old tasks again (P5); lower retention.ms"
             " or raise tree.watermark.completion_retention_ms"
+        )
+    if int(config.get("retention.bytes") or -1) >= 0:
+        warnings.append(
+            f"topic {name!r} keeps {config['retention.bytes']} bytes of each partition: what is"
+            " above is removed, read or not (P1, P8); set retention.bytes to -1"
+        )
+    if config.get("message.timestamp.type") == "CreateTime":
+        warnings.append(
+            f"topic {name!r} has message.timestamp.type CreateTime: a client's wrong clock makes"
+            " records expire unread, or outlive their completions (P5, P8); set it to LogAppendTime"
         )
     return warnings
 

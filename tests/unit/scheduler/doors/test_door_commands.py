@@ -16,7 +16,8 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.relay.intake import IntakePorts, RelayIntake
+from scheduler.relay.intake import RelayIntake
+from scheduler.relay.ports import IntakePorts
 from scheduler.timers.service import TimerService
 from scheduler.timers.timer import TimerRule
 from tests.unit.scheduler.doors.commands import answer, invoke, settings_of

@@ -3,12 +3,13 @@
 The in-topic is a memory broker of its own; intake, node and tree are the real ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 from actors.model.codec import Headers, LogRecord
+from actors.model.errors import LogUnavailable
 from actors.model.instant import format_instant
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -20,7 +21,8 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.appending import TaskAppender
 from scheduler.definition_book import DefinitionBook
 from scheduler.door_settings import RelaySettings
-from scheduler.relay.intake import IntakePorts, RelayIntake
+from scheduler.relay.intake import RelayIntake
+from scheduler.relay.ports import IntakePorts
 from scheduler.testing import Execution, VirtualScheduler
 
 OUT = "hourhand-relay-out"
@@ -56,6 +58,8 @@ class RelayBench:
         self.put_aside: Callable[[LogRecord, str], Future[Any]] = MemoryWriter(
             self.in_topic
         ).dead_letter
+        self.topic_id = "first"
+        self._unknown: Iterator[None] = iter(())
         self.intake = self._open_intake()
 
     def _open_intake(self) -> RelayIntake:
@@ -71,6 +75,7 @@ class RelayBench:
             ),
             clock=self.clock,
             telemetry=self.scheduler.telemetry,
+            topic_id=self._which_topic,
             wait=lambda futures, seconds: self.waits.append((len(list(futures)), seconds)),
             row_bytes_max=self._row_bytes_max,
         )
@@ -80,6 +85,21 @@ class RelayBench:
         """Lose the reading side: what it had not committed is read again by another one."""
         self.log.vanish()
         self.intake = self._open_intake()
+
+    def unknown_for(self, times: int) -> "Iterator[None]":
+        """Have nobody know so many times which topic it is."""
+        self._unknown = iter([None] * times)
+        return self._unknown
+
+    def _which_topic(self) -> str:
+        for _ in self._unknown:
+            raise LogUnavailable("the test wants nobody to know")
+        return self.topic_id
+
+    def make_anew(self) -> None:
+        """Delete the in-topic, with its groups' offsets, and make it again."""
+        self.topic_id = "second"
+        self.in_topic = MemoryBroker(len(self.in_topic.partitions), self.clock)
 
     def put(
         self,

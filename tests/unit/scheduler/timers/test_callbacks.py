@@ -5,13 +5,17 @@ import hashlib
 import hmac
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from actors.kernel.simulated import VirtualClock
 from scheduler.door_settings import TimerSettings
 from scheduler.timers.callbacks import HttpCaller
 from scheduler.timers.executor import CallbackFailed
+from tests.builders import NOW_MS
 
+OF = "recurring/né,xt"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -51,7 +55,7 @@ def run(
         endpoint = Endpoint(answer)
         server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0)
         endpoint.port = server.sockets[0].getsockname()[1]
-        caller = HttpCaller(TimerSettings(**settings))
+        caller = HttpCaller(TimerSettings(**settings), VirtualClock(NOW_MS))
         try:
             await ask(caller, endpoint)
         finally:
@@ -64,7 +68,7 @@ def run(
 
 async def call(caller: HttpCaller, endpoint: Endpoint, host: str = "127.0.0.1") -> None:
     """Call the endpoint back."""
-    await caller.call(f"http://{host}:{endpoint.port}/pop?a=b", b"\x00opaque", 7)
+    await caller.call(f"http://{host}:{endpoint.port}/pop?a=b", b"\x00opaque", 7, OF)
 
 
 def test_a_callback_is_a_post_with_the_opaque_body_and_its_number() -> None:
@@ -110,12 +114,16 @@ def test_an_answer_may_end_as_http_allows(answer: bytes) -> None:
 
 
 def test_callbacks_are_signed_with_a_key() -> None:
-    """Over the number and the body."""
+    """Over version, time, URL, timer, number and body: none of them can be another's."""
     endpoint = run(OK, call, signing_key="secret")
 
     ((head, _),) = endpoint.requests
-    wanted = hmac.new(b"secret", b"7\n\x00opaque", hashlib.sha256).hexdigest()
-    assert f"X-Hourhand-Signature: sha256={wanted}".lower() in [line.lower() for line in head]
+    url = f"http://127.0.0.1:{endpoint.port}/pop?a=b"
+    now_s = NOW_MS // 1000
+    signed = f"v2\n{now_s}\n{url}\n{quote(OF)}\n7\n".encode() + b"\x00opaque"
+    wanted = hmac.new(b"secret", signed, hashlib.sha256).hexdigest()
+    header = f"X-Hourhand-Signature: v2,t={now_s},of=recurring/n%C3%A9%2Cxt,sha256={wanted}"
+    assert header.lower() in [line.lower() for line in head]
 
 
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 400, 404, 500, 503])
@@ -199,6 +207,6 @@ def test_a_uri_that_leads_nowhere_is_a_failure(uri: str) -> None:
 
     async def ask(caller: HttpCaller, _endpoint: Endpoint) -> None:
         with pytest.raises(CallbackFailed):
-            await caller.call(uri, b"", 1)
+            await caller.call(uri, b"", 1, OF)
 
     run(OK, ask)

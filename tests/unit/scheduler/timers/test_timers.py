@@ -125,9 +125,9 @@ class ChangingCaller:
         self._change = change
         self.path = ""
 
-    async def call(self, uri: str, body: bytes, sequence_number: int) -> None:
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """Note the callback, and change the timer at its second pop."""
-        await self._bench.scheduler.callbacks.call(uri, body, sequence_number)
+        await self._bench.scheduler.callbacks.call(uri, body, sequence_number, of)
         if sequence_number == 2:
             timer_id = self.path.removeprefix("/timers/").partition("-")[0]
             rule = None
