@@ -161,7 +161,7 @@ class KafkaPendingWriter(KafkaWriter):
         """Whether the producer can reach a partition, asking the broker about new ones."""
         timeout_s = self._settings.kafka.connect_timeout_ms / 1000
         try:
-            found = self._driver.list_topics(self._topic, timeout_s)
+            found = self._producer.driver.list_topics(self._topic, timeout_s)
         except KafkaException as error:
             raise self.failure(error.args[0], self._topic) from error
         return partition in found.topics[self._topic].partitions

@@ -2,10 +2,13 @@
 
 Decides which thread that is: whoever appends steadily or waits for its own records serves all
 of them, else a thread of this module.  Left to another thread, each acknowledgement costs a
-change of threads, and the rate of a busy producer is a fraction.
+change of threads, and the rate of a busy producer is a fraction.  Decides too what follows where
+the driver gives a producer up for good: see ``ServedProducer``.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,34 +30,63 @@ _FULL_QUEUE_WAIT_S = 0.01
 _PAUSE_S = 0.003
 """Between two looks of the polling thread: not longer than a record lingers anyway."""
 _APPENDS_PER_SERVE = 50
+_LASTED_S = 30.0
+"""A producer that worked for so long is replaced at once; others after a pause that grows."""
+_REOPEN_PAUSE_S_MIN = 0.1
+_REOPEN_PAUSE_S_MAX = 10.0
+_PURGE_S = 5.0
+"""Longest wait for the reports of what was taken out of a driver's queues, which are there."""
+
+logger = logging.getLogger(__name__)
 
 
 class ServedProducer:
-    """Produces from any thread; delivery callbacks never run in two threads at a time."""
+    """Produces from any thread; delivery callbacks never run in two threads at a time.
+
+    An idempotent producer may fail for good: of a partition whose leader lost the end of its log,
+    for example, the driver cannot know any more what was stored.  It takes no record then, for
+    any topic.  Such a driver is replaced; what it had not reported fails, which says nothing
+    about where it is stored.
+    """
 
     def __init__(
         self,
-        driver: Producer,
+        open_driver: Callable[[], Producer],
         failure: Callable[[KafkaError, str], HourhandError],
         room_timeout_s: float,
     ) -> None:
         """``failure`` translates an error about a topic; ``room_timeout_s`` bounds the wait
         for room in the driver's queue.
         """
-        self._driver: Any = driver
-        self._produce = self._driver.produce
+        self._open_driver = open_driver
         self._failure = failure
         self._room_timeout_s = room_timeout_s
         self._appended = 0
         self._waiting = 0
         self._closed = False
-        # A record is taken or refused, with nothing in between: none comes after the last flush.
+        # A record is taken or refused, with nothing in between: none comes after the last flush,
+        # and none gets into a driver that is replaced.
         self._taking = threading.Lock()
         # Held while callbacks run, which may append and serve themselves, hence reentrant.
         self._serving = threading.RLock()
         self._stopped = threading.Event()
+        self._given_up: Any = None
+        """The driver that failed for good, while it is not replaced."""
+        self._pause_s = 0.0
+        self._reopens_s = 0.0
+        self._use(open_driver())
         self._poller = threading.Thread(target=self._poll, name="hourhand-producer", daemon=True)
         self._poller.start()
+
+    @property
+    def driver(self) -> Any:
+        """The driver at the moment; another one after the next failure for good."""
+        return self._driver
+
+    def _use(self, driver: Any) -> None:
+        self._driver = driver
+        self._produce = driver.produce
+        self._opened_s = time.monotonic()
 
     def produce(
         self,
@@ -84,10 +116,17 @@ class ServedProducer:
                         self._produce(topic, value, key, partition, delivered)
                     break
                 except BufferError:
-                    pass
+                    fatal = None
                 except KafkaException as error:
-                    raise self._failure(error.args[0], topic) from error
-            waited_s = self._wait_for_room(waited_s)
+                    if not _is_fatal(error.args[0]):
+                        raise self._failure(error.args[0], topic) from error
+                    fatal, failed = error, self._driver
+            if fatal is None:
+                waited_s = self._wait_for_room(waited_s)
+            else:
+                self._replace(failed, fatal.args[0])
+                if self._driver is failed:
+                    raise self._failure(fatal.args[0], topic) from fatal
         self._appended += 1
         if not self._appended % _APPENDS_PER_SERVE:
             self.serve(0.0)
@@ -103,8 +142,11 @@ class ServedProducer:
     def serve(self, wait_s: float) -> None:
         """Serve what is there, or wait for the first; another thread that does so is enough."""
         if self._serving.acquire(timeout=wait_s):
+            driver = self._driver
             try:
-                self._driver.poll(wait_s)
+                driver.poll(wait_s)
+            except KafkaException as error:
+                self._replace(driver, error.args[0])
             finally:
                 self._serving.release()
 
@@ -123,8 +165,12 @@ class ServedProducer:
         """Wait for acknowledgements; return how many are still to come."""
         if not self._serving.acquire(timeout=timeout_s):
             return len(self._driver)
+        driver = self._driver
         try:
-            return int(self._driver.flush(timeout_s))
+            return int(driver.flush(timeout_s))
+        except KafkaException as error:
+            self._replace(driver, error.args[0])
+            return len(self._driver)
         finally:
             self._serving.release()
 
@@ -147,4 +193,72 @@ class ServedProducer:
             steady = self._appended - seen > _APPENDS_PER_SERVE
             seen = self._appended
             if not steady and not self._waiting:
-                self.serve(_POLL_S)
+                try:
+                    self.serve(_POLL_S)
+                except BaseException:
+                    # Futures shield this thread from their callbacks; whatever it is, without
+                    # this thread nobody would hear of a record again.
+                    logger.exception("serving reports failed and goes on; please report this")
+
+    # After a failure for good.
+
+    def _replace(self, failed: Any, why: KafkaError) -> None:
+        """Fail what a driver that failed for good had under way, and open another one.
+
+        Whoever of the threads meets the failure first does it.  Where the driver did not work
+        for long it stays for a while, and refuses what it is given.
+        """
+        with self._serving:
+            with self._taking:
+                if self._driver is not failed:
+                    return
+                found = self._given_up is not failed
+                if found:
+                    self._give_up(failed, why)
+                if not self._closed and time.monotonic() >= self._reopens_s:
+                    self._reopen()
+            # The new driver takes what the callbacks append now.
+            if found:
+                _fail_outstanding(failed)
+
+    def _give_up(self, failed: Any, why: KafkaError) -> None:
+        now_s = time.monotonic()
+        lasted = now_s - self._opened_s >= _LASTED_S or not self._reopens_s
+        grown_s = max(2 * self._pause_s, _REOPEN_PAUSE_S_MIN)
+        self._pause_s = 0.0 if lasted else min(grown_s, _REOPEN_PAUSE_S_MAX)
+        self._reopens_s = now_s + self._pause_s
+        self._given_up = failed
+        logger.warning(
+            "the Kafka driver gave up a producer: %s; what it had not acknowledged fails, and"
+            " another one is opened in %.1f s",
+            why.str(),
+            self._pause_s,
+        )
+
+    def _reopen(self) -> None:
+        try:
+            self._use(self._open_driver())
+        except Exception:
+            # Of a machine without room for a thread, perhaps; the next record tries again.
+            self._reopens_s = time.monotonic() + _REOPEN_PAUSE_S_MAX
+            logger.exception("no new Kafka producer could be opened; tried again")
+        else:
+            self._given_up = None
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL
+
+
+def _fail_outstanding(driver: Any) -> None:
+    """Have the reports made of all that a driver was given."""
+    driver.purge()
+    for _ in range(2):
+        try:
+            left = driver.flush(_PURGE_S)
+        except KafkaException:
+            # It tells its failure once, in place of what it was asked for.
+            continue
+        if left:
+            logger.error("%d records were never reported by a given up producer", left)
+        return

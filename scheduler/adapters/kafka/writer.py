@@ -29,6 +29,16 @@ from scheduler.settings import Settings
 logger = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S = 10.0
+_GIVEN_UP = frozenset(
+    {
+        KafkaError._FATAL,
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        # A report has its code alone: the driver's idempotent producer gives up with these.
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
 _DRIVER_RECORD_BYTES_MAX = 110_000_000
 """Sizes are judged by ``client.record_bytes_max`` and the broker; the driver's own limit
 must let a dead letter pass that another producer was allowed to write."""
@@ -46,9 +56,8 @@ class KafkaWriter:
         self._topic = settings.topic.name
         self._last_error = LastError()
         self._partition_count: int | None = None
-        self._driver: Any = opened(Producer, self._properties())
         room_timeout_s = settings.kafka.delivery_timeout_ms / 1000
-        self._producer = ServedProducer(self._driver, self.failure, room_timeout_s)
+        self._producer = ServedProducer(self._open_driver, self.failure, room_timeout_s)
 
     def partition_count(self) -> int:
         """Return the topic's number of partitions, asked for once."""
@@ -142,12 +151,16 @@ class KafkaWriter:
 
     def failure(self, error: KafkaError, topic: str) -> HourhandError:
         """Return the error to fail a record of ``topic`` with."""
-        if error.code() in {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}:
+        if error.fatal() or error.code() in _GIVEN_UP:
             return LogUnavailable(
-                "the log was closed before Kafka acknowledged the record, which may be stored"
-                " or not; schedule it again, the same key runs once"
+                "the producer was closed, or given up by the driver, before Kafka acknowledged the"
+                " record, which may be stored or not; schedule it again, the same key runs once"
+                f" ({error.name()}: {error.str()})"
             )
         return translated(error, self._settings, self._last_error, f"appending to {topic!r}", topic)
+
+    def _open_driver(self) -> Producer:
+        return opened(Producer, self._properties())
 
     def _properties(self) -> dict[str, Any]:
         kafka = self._settings.kafka

@@ -87,7 +87,7 @@ class World:
 
     def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
         self.driver = driver
-        self.producer = ServedProducer(driver, failure, room_timeout_s)  # type: ignore[arg-type]
+        self.producer = ServedProducer(lambda: driver, failure, room_timeout_s)  # type: ignore[arg-type,return-value]
 
     def group(self) -> KafkaGroup:
         return KafkaGroup(self.producer, "tasks", refuse_large, failure)

@@ -1,0 +1,108 @@
+"""A producer that the driver gave up for good, on the driver's mock broker: it is replaced."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+
+import pytest
+
+from actors.model.codec import LogRecord
+from actors.model.errors import LogUnavailable
+from actors.ports.log import Position
+from scheduler.adapters.kafka.messages import KafkaMessages
+from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.settings import KafkaSettings, Settings
+from tests.servers.mock_broker import MockBroker
+
+ANSWER_S = 20.0
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    """A broker that answers as the test says."""
+    with MockBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def writer(broker: MockBroker) -> Iterator[KafkaMessages]:
+    """A writer of every kind: tasks, dead letters, messages, groups."""
+    kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    writer = KafkaMessages(Settings(log="kafka", kafka=kafka))
+    yield writer
+    writer.close()
+
+
+def append(writer: KafkaWriter) -> "Future[Position]":
+    """Append a record that any broker would take."""
+    return writer.append(0, b"id", b"{}")
+
+
+def test_p1_after_a_fatal_error_records_are_accepted_again(
+    broker: MockBroker, writer: KafkaMessages
+) -> None:
+    """What was under way fails, and the error does not say that it was not stored."""
+    append(writer).result(ANSWER_S)
+    broker.lose_tail()
+
+    failure = append(writer).exception(ANSWER_S)
+
+    assert isinstance(failure, LogUnavailable)
+    assert "may be stored or not; schedule it again" in str(failure)
+    append(writer).result(ANSWER_S)
+
+
+def test_after_a_fatal_error_letters_messages_and_groups_are_accepted_again(
+    broker: MockBroker, writer: KafkaMessages
+) -> None:
+    """They share one rule, as they share one producer."""
+    broker.lose_tail()
+    letter = LogRecord(0, 7, 0, b"key", b"value", ())
+    writer.dead_letter(letter, "poison").exception(ANSWER_S)
+
+    writer.dead_letter(letter, "poison").result(ANSWER_S)
+    writer.produce("target", b"key", b"value", ()).result(ANSWER_S)
+    group = writer.begin_group()
+    group.append("id", b"{}")
+
+    assert group.settle() == {}
+
+
+def test_a_fatal_error_fails_every_record_that_was_under_way(
+    broker: MockBroker, writer: KafkaMessages
+) -> None:
+    """A future that nobody resolves would be waited for for ever."""
+    append(writer).result(ANSWER_S)
+    broker.lose_tail()
+
+    futures = [append(writer) for _ in range(2_000)]
+
+    assert not wait(futures, ANSWER_S).not_done
+    assert any(future.exception() for future in futures)
+
+
+def test_a_group_that_meets_a_fatal_error_is_told_of_it(
+    broker: MockBroker, writer: KafkaMessages
+) -> None:
+    """It waits for reports, which the given up driver still makes."""
+    append(writer).result(ANSWER_S)
+    broker.lose_tail()
+    group = writer.begin_group()
+    group.append("id", b"{}")
+
+    failures = group.settle()
+
+    assert [type(error) for error in failures.values()] == [LogUnavailable]
+
+
+def test_a_broker_that_refuses_every_producer_is_not_stormed(
+    broker: MockBroker, writer: KafkaMessages, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Producers that last no time are opened with growing pauses, which fail records at once."""
+    broker.lose_tail(requests=1_000)
+    enough = 300
+
+    failures = [append(writer).exception(ANSWER_S) for _ in range(enough)]
+
+    assert all(isinstance(failure, LogUnavailable) for failure in failures)
+    given_up = [record for record in caplog.records if "gave up" in record.message]
+    assert len(given_up) < enough / 10
