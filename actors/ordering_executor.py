@@ -37,8 +37,8 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.attempts import Attempt
-from actors.model.backoff import attribute_complaint
 from actors.model.commands import Holding, Withdrawal
+from actors.model.executor_attributes import attribute_complaint
 from actors.model.key import TaskKey, first_key_at
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
@@ -300,7 +300,7 @@ class OrderingExecutor(Actor):
             executor = _constructed(self._effects, self._ordering_id)
             # Setting an attribute may be user code too.
             executor.bind_role(*role)
-        except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
+        except BaseException:  # noqa: BLE001 - user code may raise anything
             executor = _BrokenExecutor(partial(_constructed, self._effects, self._ordering_id))
             executor.bind_role(*role)
         return executor

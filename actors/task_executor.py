@@ -61,12 +61,14 @@ from actors.model.backoff import RetryPolicy
 from actors.model.codec import letter_of
 from actors.model.commands import Holding, Withdrawal
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed
+from actors.model.executor_attributes import Unreadable, policy_of, timeout_ms_of
 from actors.model.known_completions import KnownCompletions
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask, Task
 from actors.ports.effects import Effects
+from actors.ports.runner import Executable
 
 
 class _Phase(Enum):
@@ -236,7 +238,7 @@ class TaskExecutor(Actor):
             self.__start(task)
             return
         wait_ms = attempts.next_attempt_ms - self.__context.clock.now_ms()
-        if attempts.used >= self.__policy().attempts_max:
+        if attempts.used >= policy_of(self).attempts_max:
             self.__give_up(None)
         elif wait_ms > 0:
             self.__wait(wait_ms)
@@ -249,6 +251,12 @@ class TaskExecutor(Actor):
         self.__timer = self.__context.after(delay_ms, _WaitOver())
 
     def __start(self, task: StoredTask) -> None:
+        executable: Executable = self
+        timeout_ms = self.__effects.settings.execution.timeout_ms
+        try:
+            timeout_ms = timeout_ms_of(self, timeout_ms)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            executable = Unreadable(error)
         suspect = task.attempts.suspect
         self.__attempt = attempt = Attempt(
             task=task,
@@ -256,23 +264,11 @@ class TaskExecutor(Actor):
             epoch=self.__ownership.epoch,
             number=task.attempts.last + 1,
             suspect=suspect,
-            timeout_ms=self.__timeout_ms(),
+            timeout_ms=timeout_ms,
             record_start=self.__record_start if suspect or task.overdue_when_loaded else None,
         )
         self.__phase = _Phase.RUNNING
-        self.__effects.runner.start(attempt, self, self.__ref.tell)
-
-    # User code may put anything into its attributes, also after they were checked.
-
-    def __timeout_ms(self) -> int | None:
-        timeout: object = getattr(self, "timeout", None)
-        if not isinstance(timeout, timedelta):
-            return self.__effects.settings.execution.timeout_ms
-        return max(1, round(timeout.total_seconds() * 1000))
-
-    def __policy(self) -> RetryPolicy:
-        retry: object = getattr(self, "retry", None)
-        return retry if isinstance(retry, RetryPolicy) else RetryPolicy()
+        self.__effects.runner.start(attempt, executable, self.__ref.tell)
 
     def __record_start(self, attempt: Attempt) -> "Future[None]":
         """Make the start durable; called on the worker, which waits for the future."""
@@ -322,7 +318,7 @@ class TaskExecutor(Actor):
 
     def __fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
-        used, retry = ended.attempt.task.attempts.used + 1, self.__policy()
+        used, retry = ended.attempt.task.attempts.used + 1, policy_of(self)
         exhausted = used >= retry.attempts_max
         again = not exhausted and not self.__final
         # A key in doubt may be closed already: recorded first, then read again.
@@ -345,7 +341,7 @@ class TaskExecutor(Actor):
     def __give_up(self, record: AttemptRecord | None) -> None:
         """All attempts are used up."""
         task, partition = self.__open_task, self.__ownership.partition
-        on_exhausted = self.__policy().on_exhausted
+        on_exhausted = policy_of(self).on_exhausted
         self.__effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":

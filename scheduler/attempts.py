@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.display import message_of, shown, storable_text
+from actors.model.display import class_name_of, message_of, shown, storable_text
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
 REASON_CHARS_MAX = 1_000
-ERROR_CLASS_CHARS_MAX = 200
 
 
 class RunningAttempt:
@@ -224,7 +223,7 @@ def ended_badly(
         ending,
         started_ms,
         finished_ms,
-        error_class=storable_text(type(error).__qualname__[:ERROR_CLASS_CHARS_MAX]),
+        error_class=class_name_of(error),
         error_message=message_of(error, ERROR_MESSAGE_CHARS_MAX),
         error_stack=_stack_of(error),
     )
@@ -237,6 +236,13 @@ def _stack_of(error: BaseException) -> str:
     except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
         stack = "its trace cannot be shown"
     return storable_text(stack[-ERROR_STACK_CHARS_MAX:])
+
+
+def broken_off(running: RunningAttempt, error: BaseException, now_ms: int) -> AttemptEnded:
+    """Return the end of an attempt that failed in code of ours, so that nobody waits for ever."""
+    if running.started_monotonic_ms is None:
+        return not_started(running.attempt, now_ms)
+    return ended_badly(running.attempt, error, now_ms, now_ms)
 
 
 def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from actors.model.events import Event
 from actors.ports.telemetry import Telemetry
+from scheduler.user_code import is_interrupt
 
 
 class CompositeTelemetry:
@@ -28,8 +29,14 @@ class CompositeTelemetry:
         for take in self._takers[event.__class__]:
             try:
                 take(event)
-            except Exception:
-                logging.getLogger("hourhand").debug("a telemetry raised", exc_info=True)
+            except BaseException as error:  # noqa: BLE001 - as for finding it
+                _note(error)
+
+
+def _note(error: BaseException) -> None:
+    if is_interrupt(error):
+        raise error
+    logging.getLogger("hourhand").debug("a telemetry raised", exc_info=error)
 
 
 class _Takers(dict[type, tuple[Callable[[Event], None], ...]]):
@@ -45,5 +52,9 @@ class _Takers(dict[type, tuple[Callable[[Event], None], ...]]):
 
 
 def _taker(part: Telemetry, kind: type[Event]) -> Callable[[Event], None] | None:
-    select = getattr(part, "taker", None)
-    return part.emit if select is None else select(kind)
+    try:
+        select = getattr(part, "taker", None)
+        return part.emit if select is None else select(kind)
+    except BaseException as error:  # noqa: BLE001 - a telemetry may be anybody's
+        _note(error)
+        return None

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from actors.model.backoff import attribute_complaint
 from actors.model.errors import InvalidExecutor
+from actors.model.executor_attributes import attribute_complaint
 from actors.task_executor import TaskExecutor
 
 ExecutorFactory = Callable[[], TaskExecutor]

@@ -6,11 +6,17 @@ again and again: half of the time that an append takes.  Decides nothing of its 
 is not the plain case is the standard library's.
 """
 
+import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, TypeVar
+
+from scheduler.user_code import is_interrupt
+
+logger = logging.getLogger("concurrent.futures")
+"""The standard library's, which tells of the same."""
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -95,10 +101,19 @@ class LightFuture(Future[T]):
             self._invoke_callbacks()
 
     def _invoke_callbacks(self) -> None:
-        super()._invoke_callbacks()  # type: ignore[misc]
+        interrupt = None
+        for callback in self._done_callbacks:
+            try:
+                callback(self)
+            except BaseException as error:
+                # Of anybody's code, on a thread that resolves the futures of others as well.
+                logger.exception("exception calling callback; the others are called")
+                interrupt = error if is_interrupt(error) else interrupt
         # A callback that holds this future, directly or not, would leave both to the cyclic
         # collector, for which the process stands still.
         self._done_callbacks = ()
+        if interrupt is not None:
+            raise interrupt
 
 
 def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
@@ -108,7 +123,7 @@ def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
     def settle(done: Future[Given]) -> None:
         try:
             answered = answer(done.result())
-        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
             following.set_exception(error)
         else:
             following.set_result(answered)

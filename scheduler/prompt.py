@@ -6,7 +6,6 @@ for each other, and would block a bounded number of slots for good: they take no
 way an attempt goes; gate, registry and outcomes are those of the ordinary runner.
 """
 
-import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -21,8 +20,6 @@ from actors.ports.telemetry import Telemetry
 from scheduler.attempts import RunningAttempt, ended_badly, ended_well, not_started
 from scheduler.own_tasks import HandOver, OwnExecutor
 from scheduler.runner import WorkerRunner
-
-logger = logging.getLogger("hourhand.runner")
 
 _PATIENCE = 10
 """So many times as long as any other may what waits for another task run before its queue is left
@@ -97,8 +94,8 @@ class NodeRunner(WorkerRunner):
         while (item := self._prompt.get()) is not None:
             try:
                 self._hand_over(*item)
-            except Exception:
-                logger.exception("handing over failed outside of it; please report this")
+            except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+                self._registry.end(item[0], self._broken_off(item[0], error))
 
     def _hand_over(self, running: RunningAttempt, hand_over: HandOver) -> None:
         attempt = running.attempt
@@ -118,7 +115,7 @@ class NodeRunner(WorkerRunner):
 
         try:
             handed_over = hand_over()
-        except Exception as error:  # noqa: BLE001 - a driver may raise anything
+        except BaseException as error:  # noqa: BLE001 - a driver may raise anything
             ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
             self._registry.end(running, ended)
         else:

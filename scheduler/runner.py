@@ -10,10 +10,9 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from functools import lru_cache
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.errors import HourhandError
@@ -22,14 +21,17 @@ from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
+from scheduler.async_loop import LoopThread
 from scheduler.attempts import (
     RegisteredAttempts,
     RunningAttempt,
+    broken_off,
     ended_badly,
     ended_well,
     not_started,
 )
 from scheduler.current_attempt import tell_attempt
+from scheduler.user_code import runs_async
 
 START_DEADLINE_S = 30.0
 """How long a worker waits for a start to become durable before it gives the slot back."""
@@ -55,14 +57,14 @@ class WorkerRunner(RegisteredAttempts):
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
-        self._loop = _LoopThread(settings.async_attempts_max)
+        self._loop = LoopThread(settings.async_attempts_max)
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Run the attempt as soon as a worker is free."""
         running = self._registry.add(attempt, executor, listener)
         if attempt.suspect:
             self._suspect_lane.submit(running)
-        elif _is_async(type(executor)):
+        elif runs_async(executor):
             self._loop.submit(lambda: self._run_async(running))
         else:
             self._workers.submit(running)
@@ -88,10 +90,20 @@ class WorkerRunner(RegisteredAttempts):
     # On a worker thread.
 
     def _run(self, running: RunningAttempt) -> None:
+        try:
+            ended = self._attempt(running)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            ended = self._broken_off(running, error)
+        self._registry.end(running, ended)
+
+    def _broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
+        logger.error("an attempt failed outside user code; please report this", exc_info=error)
+        return broken_off(running, error, self._clock.now_ms())
+
+    def _attempt(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt
         if not self._make_start_durable(running) or not self._may_begin(running):
-            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
-            return
+            return not_started(attempt, self._clock.now_ms())
         started_ms = self._begin(running)
         watch = self._watch(running)
         awaits = False
@@ -111,7 +123,7 @@ class WorkerRunner(RegisteredAttempts):
             ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
         if watch is not None:
             watch()
-        self._registry.end(running, ended)
+        return ended
 
     def _make_start_durable(self, running: RunningAttempt) -> bool:
         """Write the start of an overdue task just before it runs, never while it waits."""
@@ -152,17 +164,25 @@ class WorkerRunner(RegisteredAttempts):
     # On the event loop.
 
     async def _run_async(self, running: RunningAttempt) -> None:
+        try:
+            ended = await self._attempt_async(running)
+        except GeneratorExit as error:
+            # Raised by a task that user code awaits, it closes each frame up to the loop's own.
+            ended = broken_off(running, error, self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - as for a worker
+            ended = self._broken_off(running, error)
+        self._registry.end(running, ended)
+
+    async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt
         if not await self._await_durable_start(running) or not self._may_begin(running):
-            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
-            return
+            return not_started(attempt, self._clock.now_ms())
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         if task is not None:
             self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
         started_ms = self._begin(running)
-        ended = await self._execute_async(running, started_ms)
-        self._registry.end(running, ended)
+        return await self._execute_async(running, started_ms)
 
     async def _await_durable_start(self, running: RunningAttempt) -> bool:
         """As ``_make_start_durable``, without a thread: all that are overdue wait together."""
@@ -192,12 +212,6 @@ class WorkerRunner(RegisteredAttempts):
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
             return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
-
-
-@lru_cache(maxsize=256)
-def _is_async(executor: type[Executable]) -> bool:
-    """Whether ``execute`` is a coroutine function; asked anew it would cost more than a task."""
-    return inspect.iscoroutinefunction(executor.execute)
 
 
 class _Workers:
@@ -236,88 +250,8 @@ class _Workers:
         while (running := self._waiting.get()) is not None:
             try:
                 self._run(running)
-            except Exception:
+            except BaseException:
                 logger.exception("a worker failed outside user code; please report this")
             if len(self._threads) < self._threads_max:
                 with self._lock:
                     self._outstanding -= 1
-
-
-class _LoopThread:
-    """One event loop on a thread of its own, begun when it is first needed."""
-
-    def __init__(self, attempts_max: int) -> None:
-        self._attempts_max = attempts_max
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots: asyncio.Semaphore
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run a coroutine when one of the slots is free."""
-        loop = self._running_loop()
-        loop.call_soon_threadsafe(self._spawn, job)
-
-    def begin(self, awaitable: Awaitable[object], timeout_ms: int | None) -> "Future[object]":
-        """Run an awaitable on the loop, for a thread that waits for the future."""
-
-        async def limited() -> object:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await awaitable
-
-        return asyncio.run_coroutine_threadsafe(limited(), self._running_loop())
-
-    def call_later(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
-        """Call something on the loop after a delay; return what calls that off."""
-        loop = self._running_loop()
-        handles: list[asyncio.TimerHandle] = []
-
-        def begin() -> None:
-            handles.append(loop.call_later(delay_ms / 1000, call))
-
-        def cancel() -> None:
-            # Looked up on the loop: the timer may not be set yet when this is called.
-            loop.call_soon_threadsafe(lambda: handles[0].cancel())  # noqa: PLW0108
-
-        loop.call_soon_threadsafe(begin)
-        return cancel
-
-    def close(self) -> None:
-        loop = self._loop
-        if loop is not None:
-            loop.call_soon_threadsafe(self._end)
-
-    def _end(self) -> None:
-        loop = asyncio.get_running_loop()
-        for task in self._tasks:
-            task.cancel()
-        # One more round lets the cancelled tasks report their ends.
-        loop.call_soon(lambda: loop.call_soon(loop.stop))
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = loop = asyncio.new_event_loop()
-                self._slots = asyncio.Semaphore(self._attempts_max)
-                threading.Thread(
-                    target=_serve, args=(loop,), name="hourhand-async", daemon=True
-                ).start()
-            return self._loop
-
-    def _spawn(self, job: Callable[[], Awaitable[None]]) -> None:
-        async def in_slot() -> None:
-            async with self._slots:
-                await job()
-
-        task = asyncio.get_running_loop().create_task(in_slot())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop on the calling thread until it is stopped, and leave nothing of it open."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()

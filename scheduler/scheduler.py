@@ -169,7 +169,7 @@ class Scheduler(SchedulerClient):
         if not self._thread.is_alive() and not self._stopped.is_set():
             # Never started: nothing runs, but the group was joined and ports are open.
             self._stop_requested.set()
-            self._run()
+            self._thread.start()
         with self.stopped_by_signals():
             return self._stopped.wait(timeout)
 
@@ -218,11 +218,13 @@ class Scheduler(SchedulerClient):
             while not drained.done():
                 self._round(POLL_MS)
             self._node.close()
-        except Exception:
+        except BaseException:
             logger.exception("the node did not stop cleanly; its successors lose nothing by it")
         finally:
-            self._let_go()
-            self._stopped.set()
+            try:
+                self._let_go()
+            finally:
+                self._stopped.set()
 
     def _let_beside_stop(self) -> None:
         """Stop what is served beside this node; whatever that takes, the node goes on polling."""
@@ -266,7 +268,7 @@ class Scheduler(SchedulerClient):
         except HourhandError as error:
             logger.warning("a round failed and is tried again: %s", error)
             self._stop_requested.wait(FAILED_ROUND_PAUSE_S)
-        except Exception:
+        except BaseException:
             # A polling thread that dies in silence is the worst failure such a system has:
             # the group would go on believing in this member until its poll interval ends.
             logger.exception("a round failed and is tried again; please report this")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from actors.kernel.ref import Ref
@@ -200,7 +200,7 @@ class ActorContext(Ref):
             # and the actor would wait for ever.
             try:
                 message = message_of(done.result())
-            except (Exception, CancelledError) as error:  # noqa: BLE001
+            except BaseException as error:  # noqa: BLE001
                 message = failed(error)
             self.post(self, message)
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any
 
 
@@ -25,7 +25,7 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
         # Only when all have ended: a retry must not overlap what is still under way.
         try:
             results = tuple(future.result() for future in held)
-        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             gathered.set_exception(error)
         else:
             gathered.set_result(results)

@@ -4,7 +4,7 @@ It decides when: what may pass, and how long the pauses are, is said by whoever 
 """
 
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,7 @@ class _Asking:
         """Take an answer, on whatever thread it comes."""
         try:
             result = done.result()
-        except (Exception, CancelledError) as error:  # noqa: BLE001 - it belongs to the asker
+        except BaseException as error:  # noqa: BLE001 - it belongs to the asker
             self._fail(error)
             return
         if self._ends():

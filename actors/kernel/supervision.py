@@ -24,7 +24,12 @@ def deliver(context: ActorContext, message: object, on_failure: FailureListener)
             context.receive(context.actor, message)
     except Exception as error:
         logger.exception("%s failed on %s", context.path, type(message).__name__)
-        root = root_of(context)
+        fail_tree(root_of(context), error, on_failure)
+
+
+def fail_tree(root: ActorContext, error: BaseException, on_failure: FailureListener) -> None:
+    """Stop a tree, and tell its owner, unless that asked for its end or was told before."""
+    if root.alive:
         stop_tree(root)
         if not root.condemned:
             on_failure(error)
@@ -41,7 +46,9 @@ def _obey(context: ActorContext, signal: Signal) -> None:
         case Resume():
             signal.run()
         case Failure(error=error):
-            raise error
+            if isinstance(error, Exception):
+                raise error
+            raise RuntimeError(f"{type(error).__name__} came in place of an answer") from error
         case _:
             raise AssertionError(f"{signal!r} is no signal")
 
@@ -66,7 +73,7 @@ def stop_tree(context: ActorContext) -> None:
         context.parent.children.pop(context, None)
     try:
         type(context.actor).on_stop(context.actor)
-    except Exception:
+    except BaseException:
         # A tree that is going away must go away; what one actor could not let go of is
         # reported and dies with the node at the latest.
         logger.exception("%s failed to stop", context.path)

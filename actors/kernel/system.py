@@ -4,6 +4,7 @@ The only module in ``actors`` that starts a thread.  One dispatcher means no loc
 handover between actors; blocking work never happens here, it comes back as a message.
 """
 
+import logging
 import queue
 import random
 import threading
@@ -11,9 +12,11 @@ import threading
 from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
 from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener, deliver
+from actors.kernel.supervision import FailureListener, deliver, fail_tree
 from actors.kernel.timers import Timers
 from actors.ports.clock import Clock
+
+logger = logging.getLogger("hourhand.kernel")
 
 MESSAGES_BETWEEN_TIMERS = 64
 """A flood of messages may delay a due timer by this many."""
@@ -30,6 +33,7 @@ class ThreadedSystem:
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
         self._timers = Timers()
+        self._roots: list[ActorContext] = []
         self.rounds = 0
         """Grows with every round of work; odd while one is under way.  Read by whoever asks
         whether the dispatcher hangs."""
@@ -40,6 +44,7 @@ class ThreadedSystem:
         """Start a tree; its root begins on the dispatcher."""
         context = ActorContext(self, actor)
         bind_actor(actor, context)
+        self._roots = [*(root for root in self._roots if root.alive), context]
         self.post(context, Start())
         return context
 
@@ -72,6 +77,31 @@ class ThreadedSystem:
         self._thread.join(timeout_ms / 1000)
 
     def _run(self) -> None:
+        """Dispatch until the system is closed, whatever escapes from a message.
+
+        Without this thread no future of the node would be resolved again, in silence.
+        """
+        while True:
+            try:
+                self._dispatch()
+            except BaseException as error:
+                self._fail_all(error)
+                logger.critical(
+                    "the dispatcher failed outside of an actor; its trees are rebuilt: please"
+                    " report this",
+                    exc_info=True,
+                )
+            else:
+                return
+
+    def _fail_all(self, error: BaseException) -> None:
+        for root in self._roots:
+            try:
+                fail_tree(root, error, self._on_failure)
+            except BaseException:
+                logger.exception("the failure of %s could not be told", root.path)
+
+    def _dispatch(self) -> None:
         get_nowait, on_failure = self._queue.get_nowait, self._on_failure
         while True:
             try:

@@ -9,7 +9,6 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Literal, get_args
 
 import tenacity
@@ -98,7 +97,7 @@ class RetryPolicy:
         """Return the wait before the next attempt, after that many failed ones."""
         state = tenacity.RetryCallState(_RETRYING, None, (), {})
         state.attempt_number = failed_attempts
-        return max(0, round(self.wait(state) * 1000))
+        return max(0, round(float(self.wait(state)) * 1000))
 
     def next_attempt_ms(self, ended_ms: int, failed_attempts: int, after_ms: int | None) -> int:
         """Return when the next attempt may start: ``after_ms`` from the end where given."""
@@ -106,7 +105,7 @@ class RetryPolicy:
         if delay_ms is None:
             try:
                 delay_ms = self.delay_ms(failed_attempts)
-            except Exception:
+            except BaseException:
                 # A wait strategy is user code; raising here would take the tree down with it.
                 logger.exception("the wait strategy failed; the default one is used instead")
                 delay_ms = RetryPolicy().delay_ms(failed_attempts)
@@ -114,13 +113,3 @@ class RetryPolicy:
 
 
 _RETRYING = tenacity.Retrying()
-
-
-def attribute_complaint(executor: object) -> str | None:
-    """Return what is wrong with ``retry`` or ``timeout`` of an executor or a class of them."""
-    retry, timeout = getattr(executor, "retry", None), getattr(executor, "timeout", None)
-    if not isinstance(retry, RetryPolicy):
-        return f"retry is {shown(retry)}, a RetryPolicy is needed"
-    if timeout is None or (isinstance(timeout, timedelta) and timeout > timedelta(0)):
-        return None
-    return f"timeout is {shown(timeout)}, a timedelta above zero or None is needed"

@@ -14,7 +14,15 @@ def shown(value: object) -> str:
     try:
         return storable_text(reprlib.repr(value)[:CHARS_MAX])
     except Exception:  # noqa: BLE001 - showing a value is code of whoever made it
-        return f"a {type(value).__name__} that cannot be shown"
+        return f"a {class_name_of(value)} that cannot be shown"
+
+
+def class_name_of(value: object) -> str:
+    """Return the name of a value's class, cut: a metaclass may have its own idea of it."""
+    try:
+        return storable_text(type(value).__qualname__[:CHARS_MAX])
+    except BaseException:  # noqa: BLE001 - as above
+        return "class without a name"
 
 
 def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:

@@ -26,13 +26,12 @@ LONG_FILES: dict[str, int] = {
     "actors/ordering_executor.py": 400,
     "actors/task_persistence.py": 400,
     "scheduler/node.py": 385,
-    "scheduler/runner.py": 323,
     "scheduler/testing.py": 343,
     "tests/conformance/schedule_suite.py": 350,
 }
 """Files above the limit, with their number of lines; never above the hard one."""
 LONGEST_FILES: dict[str, int] = {
-    "actors/task_executor.py": 471,
+    "actors/task_executor.py": 467,
 }
 """Files above the hard limit, each to be split by whoever next adds to it.  TaskExecutor is a
 role and the public base class."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from actors.model.errors import HourhandError
 from scheduler.adapters.embedded.connection import BUSY_MS, FAILURES, File, open_connection
+from scheduler.light_future import LightFuture
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]
@@ -36,7 +37,9 @@ class _Request:
     in_steps: bool
     answer: Any = None
     """What the last of several steps resolves to."""
-    future: "Future[Any]" = field(default_factory=Future)
+    # Running from the start: a caller that cancels could not take back what is on its way to the
+    # disk.  Shielded from its callbacks, as one thread resolves those of everybody.
+    future: "Future[Any]" = field(default_factory=LightFuture[Any])
 
 
 class Database:
@@ -108,9 +111,6 @@ class Database:
                 self._idle.get().close()
 
     def _enqueue(self, request: _Request) -> "Future[Any]":
-        # Running from the start: a caller that cancels could not take back what is on its
-        # way to the disk.
-        request.future.set_running_or_notify_cancel()
         with self._condition:
             if not self._closed:
                 self._queue.append(request)

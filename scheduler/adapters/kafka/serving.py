@@ -167,7 +167,7 @@ class ServedProducer:
             return len(self._driver)
         driver = self._driver
         try:
-            return int(driver.flush(timeout_s))
+            return _report_all(driver, timeout_s)
         except KafkaException as error:
             self._replace(driver, error.args[0])
             return len(self._driver)
@@ -250,12 +250,24 @@ def _is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL
 
 
+def _report_all(driver: Any, timeout_s: float) -> int:
+    """Serve until everything is reported, but not longer; return how many reports are to come.
+
+    The driver's own ``flush`` loses reports: it goes on with them after its failure for good, which
+    Python's driver keeps as an exception under way.
+    """
+    ends_s = time.monotonic() + timeout_s
+    while (left := len(driver)) and (wait_s := ends_s - time.monotonic()) > 0:
+        driver.poll(min(wait_s, _POLL_S))
+    return left
+
+
 def _fail_outstanding(driver: Any) -> None:
     """Have the reports made of all that a driver was given."""
     driver.purge()
     for _ in range(2):
         try:
-            left = driver.flush(_PURGE_S)
+            left = _report_all(driver, _PURGE_S)
         except KafkaException:
             # It tells its failure once, in place of what it was asked for.
             continue

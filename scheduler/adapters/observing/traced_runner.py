@@ -18,6 +18,7 @@ from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
 from actors.model.trace import carried_context
 from actors.ports.runner import AttemptListener, Executable, Runner
+from scheduler.user_code import runs_async
 
 BeginSpan = Callable[[bytes, Mapping[str, Any]], Span]
 NoteEnd = Callable[[TaskKey, bytes], None]
@@ -41,7 +42,7 @@ class TracedRunner:
         """Run the attempt as soon as a worker is free."""
         context = carried_context(attempt.task.data)
         if context is not None:
-            wrapper = _Async if inspect.iscoroutinefunction(type(executor).execute) else _Blocking
+            wrapper = _Async if runs_async(executor) else _Blocking
             call = _Call(attempt, context, self._begin, self._note_end)
             executor = wrapper(executor, call)
         self._runner.start(attempt, executor, listener)

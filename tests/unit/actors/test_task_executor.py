@@ -13,7 +13,6 @@ from actors.messages import (
     TaskPostponed,
 )
 from actors.model.attempts import AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
 from actors.model.commands import Holding, Withdrawal
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState
@@ -26,7 +25,6 @@ from tests.unit.actors.task_executor_bench import (
     WAIT_MS,
     Awkward,
     Bench,
-    Job,
     holding_of,
 )
 from tests.unit.probes import EPOCH
@@ -142,23 +140,6 @@ def test_a_wait_without_end_is_kept_within_the_years_a_row_can_hold() -> None:
 
     next_ms = bench.record_attempt().record.next_attempt_ms
     assert next_ms is not None and NOW_MS < next_ms <= 253_402_300_799_999
-
-
-def test_a_wait_strategy_that_raises_does_not_take_the_tree_down() -> None:
-    """It is user code: the task is tried again as the default policy says."""
-    role = Job()
-
-    def broken(_state: object) -> float:
-        raise ZeroDivisionError
-
-    role.retry = RetryPolicy(3, broken)  # type: ignore[arg-type]
-    bench = Bench(role)
-
-    bench.begin()
-    bench.end(Ending.FAILED)
-
-    next_ms = bench.record_attempt().record.next_attempt_ms
-    assert next_ms is not None and next_ms > NOW_MS
 
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.RETRY, Ending.TIMED_OUT])

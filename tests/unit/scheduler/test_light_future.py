@@ -224,3 +224,44 @@ def test_a_callback_that_holds_its_future_leaves_nothing_to_the_collector(prepar
         resolve_one()
 
     assert found["LightFuture"] == 0
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, RuntimeError])
+def test_a_callback_that_raises_ends_neither_its_thread_nor_the_other_callbacks(
+    prepare: Prepare, error: type[BaseException]
+) -> None:
+    """A thread that resolves futures goes on with those of others, whatever user code does."""
+    future, called, went_on = LightFuture[int](), list[int](), threading.Event()
+    prepare(future)
+
+    def fail(_done: Future[int]) -> None:
+        raise error("from a callback")
+
+    future.add_done_callback(fail)
+    future.add_done_callback(partial(_note, called, 1))
+
+    def resolve() -> None:
+        future.set_result(7)
+        went_on.set()
+
+    thread = threading.Thread(target=resolve)
+    thread.start()
+    thread.join(WAIT_S)
+
+    assert went_on.is_set() and called == [1]
+
+
+def test_an_interrupt_in_the_main_thread_comes_through_when_all_were_called() -> None:
+    """It is the user's, whose call the main thread is in."""
+    future, called = LightFuture[int](), list[int]()
+
+    def interrupt(_done: Future[int]) -> None:
+        raise KeyboardInterrupt
+
+    future.add_done_callback(interrupt)
+    future.add_done_callback(partial(_note, called, 1))
+
+    with pytest.raises(KeyboardInterrupt):
+        future.set_result(7)
+    assert called == [1] and future.result() == 7

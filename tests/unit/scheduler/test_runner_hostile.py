@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import pytest
+from msgspec.structs import replace
 
-from actors.model.attempts import Ending
+from actors.model.attempts import Attempt, Ending
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.runner import Executable
@@ -158,3 +160,55 @@ def test_the_text_of_an_unreadable_error_is_said_to_be(bench: Bench) -> None:
     bench.run(_Raising(_Unreadable()))
 
     assert bench.ended().error_message == "its message cannot be shown"
+
+
+class _Secretive(type):
+    """A metaclass that does not tell the name of its classes."""
+
+    def __getattribute__(cls, name: str) -> object:
+        return _refuse(cls) if name == "__qualname__" else type.__getattribute__(cls, name)
+
+
+class _Nameless(Exception, metaclass=_Secretive):
+    """An error of no name."""
+
+
+def test_an_error_of_a_class_without_a_name_is_a_failed_attempt(bench: Bench) -> None:
+    """A metaclass may be anybody's code too."""
+
+    def fail() -> None:
+        raise _Nameless
+
+    bench.run(Blocking(fail))
+
+    assert bench.ended().error_class == "class without a name"
+
+
+def test_a_start_that_nobody_can_make_durable_is_tried_again(bench: Bench) -> None:
+    """Whatever it fails with: an attempt without an end would hold its ordering id for ever."""
+
+    def fail(_attempt: Attempt) -> "Future[None]":
+        failed = Future[None]()
+        failed.set_exception(SystemExit("no"))
+        return failed
+
+    for make in (Blocking, Quick):
+        bench.run(make(), replace(an_attempt(task=task_of("id")), record_start=fail))
+        assert bench.ended().ending is Ending.NOT_STARTED
+
+    _expect_all_workers(bench, Blocking)
+
+
+def test_what_user_code_lets_loose_on_the_loop_leaves_it_running(bench: Bench) -> None:
+    """Its runner lets these out of the loop, and anybody may stop it."""
+
+    class Loose(Quick):
+        async def execute(self, task: Task) -> Outcome | None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(_refuse, None)
+            loop.stop()
+            return await super().execute(task)
+
+    for number in range(3):
+        bench.run(Loose(), an_attempt(task=task_of(f"id-{number}")))
+        assert bench.ended().ending is Ending.DROPPED

@@ -53,3 +53,14 @@ def test_futures_are_freed_without_the_collector() -> None:
         gather_some()
 
     assert found["Future"] == 0
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_failure_that_is_no_exception_is_told_as_well(error: type[BaseException]) -> None:
+    """Who waits for it would wait for ever."""
+    failing = Future[int]()
+    gathered = gather([failing])
+
+    failing.set_exception(error("no"))
+
+    assert isinstance(gathered.exception(0), error)

@@ -238,3 +238,15 @@ def test_a_child_handles_its_first_message_before_its_parent_goes_on() -> None:
 
     assert at_once == ["started", "first"]
     assert told == ["started", "first", "second"]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_future_that_fails_with_no_exception_fails_the_tree(error: type[BaseException]) -> None:
+    """It is told as an Exception: what only ends a process must not end the dispatcher."""
+    tree, future = Tree(), Future[object]()
+    tree.a.pipe(future, lambda answer: answer)
+
+    future.set_exception(error("no"))
+    tree.run()
+
+    assert [type(failure.__cause__) for failure in tree.failures] == [error]

@@ -9,6 +9,7 @@ import pytest
 from actors.kernel.actor import Actor
 from actors.kernel.system import ThreadedSystem
 from scheduler.adapters.clock import SystemClock
+from tests.waiting import until
 
 TIMEOUT_S = 30
 
@@ -149,3 +150,49 @@ def test_close_handles_what_was_told_before_and_ends_the_thread() -> None:
 
     assert bench.hear() == "last"
     assert "test-dispatcher" not in {thread.name for thread in threading.enumerate()}
+
+
+class Fatal(Actor):
+    """Raises what no actor should let out."""
+
+    def on_receive(self, message: object) -> None:
+        raise SystemExit(message)
+
+
+def test_a_dispatcher_outlives_what_escapes_from_a_message(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its trees are lost, and their owner hears of it; whatever is spawned next works."""
+    bench.system.spawn_root(Fatal()).tell("out")
+
+    assert isinstance(bench.failures.get(timeout=TIMEOUT_S), SystemExit)
+    assert bench.echo.stopped.wait(TIMEOUT_S)
+    assert isinstance(bench.failures.get(timeout=TIMEOUT_S), SystemExit)
+
+    bench.echo = Echo()
+    bench.system.spawn_root(bench.echo).tell("again")
+    assert bench.hear() == "again"
+    assert "please report this" in caplog.text
+
+
+def test_an_owner_that_fails_to_hear_of_a_failure_ends_no_dispatcher(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Not even with what only ends a process."""
+    heard = threading.Event()
+
+    def refuse(_error: BaseException) -> None:
+        heard.set()
+        raise SystemExit("not now")
+
+    system = ThreadedSystem(SystemClock(), refuse, "test")
+    echo = Echo()
+    system.spawn_root(echo).tell("boom")
+    assert heard.wait(TIMEOUT_S)
+    until(lambda: "please report this" in caplog.text)
+
+    echo = Echo()
+    system.spawn_root(echo).tell("again")
+
+    assert echo.told.get(timeout=TIMEOUT_S)[0] == "again"
+    system.close()

@@ -106,3 +106,19 @@ def test_a_broker_that_refuses_every_producer_is_not_stormed(
     assert all(isinstance(failure, LogUnavailable) for failure in failures)
     given_up = [record for record in caplog.records if "gave up" in record.message]
     assert len(given_up) < enough / 10
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_callback_that_raises_leaves_the_polling_thread_alone(
+    writer: KafkaMessages, error: type[BaseException]
+) -> None:
+    """It reports the records of everybody."""
+
+    def fail(_done: "Future[Position]") -> None:
+        raise error("from a callback")
+
+    first = append(writer)
+    first.add_done_callback(fail)
+    first.result(ANSWER_S)
+
+    append(writer).result(ANSWER_S)

@@ -87,7 +87,8 @@ class World:
 
     def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
         self.driver = driver
-        self.producer = ServedProducer(lambda: driver, failure, room_timeout_s)  # type: ignore[arg-type,return-value]
+        made: Any = driver
+        self.producer = ServedProducer(lambda: made, failure, room_timeout_s)
 
     def group(self) -> KafkaGroup:
         return KafkaGroup(self.producer, "tasks", refuse_large, failure)

@@ -1,0 +1,115 @@
+"""What an executor's attributes say: what raises there costs one attempt, and never the tree."""
+
+from datetime import timedelta
+
+import pytest
+
+from actors.model.attempts import Ending
+from actors.model.backoff import RetryPolicy
+from actors.model.task import Task
+from tests.builders import NOW_MS, a_task
+from tests.unit.actors.task_executor_bench import Bench, Job
+
+ERRORS = pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit]
+)
+
+
+class Moody(Job):
+    """Raises when an attribute is read, while it is told to."""
+
+    def __init__(self) -> None:
+        self.mood: type[BaseException] | None = None
+
+    @property
+    def timeout(self) -> timedelta | None:  # type: ignore[override]
+        """Ten minutes, in a good mood."""
+        if self.mood is not None:
+            raise self.mood("timeout")
+        return timedelta(minutes=10)
+
+    @property
+    def retry(self) -> RetryPolicy:  # type: ignore[override]
+        """A policy, in a good mood."""
+        if self.mood is not None:
+            raise self.mood("retry")
+        return RetryPolicy(attempts_max=1)
+
+
+class OwnPolicy(RetryPolicy):
+    """A policy of a user's own."""
+
+    def delay_ms(self, failed_attempts: int) -> int:
+        """A minute for each that failed."""
+        return 60_000 * failed_attempts
+
+
+def run(bench: Bench, task: Task) -> None:
+    """Run what the runner was given, as its worker would."""
+    executor = bench.runner.started[-1].executor
+    assert executor is not None
+    executor.execute(task)
+
+
+@ERRORS
+def test_a_timeout_that_raises_fails_its_attempt_and_no_more(error: type[BaseException]) -> None:
+    """The attempt goes through the runner all the same; the next one may read it."""
+    role = Moody()
+    bench = Bench(role)
+    role.mood = error
+
+    bench.begin()
+
+    with pytest.raises(error, match="timeout"):
+        run(bench, a_task())
+    bench.end(Ending.FAILED)
+    role.mood = None
+    assert bench.record_attempt().record.next_attempt_ms is not None
+    assert not bench.harness.failures
+
+
+@ERRORS
+def test_a_retry_that_raises_leaves_the_default_policy(error: type[BaseException]) -> None:
+    """So that an attempt which failed is tried again, rather than given up at once."""
+    role = Moody()
+    bench = Bench(role)
+
+    bench.begin()
+    role.mood = error
+    bench.end(Ending.FAILED)
+
+    next_ms = bench.record_attempt().record.next_attempt_ms
+    assert next_ms is not None and next_ms > NOW_MS
+    assert not bench.harness.failures
+
+
+def test_a_policy_of_a_subclass_is_asked_for_its_wait() -> None:
+    """Whatever it overrides is kept, but read where it may raise."""
+    role = Job()
+    role.retry = OwnPolicy()
+    bench = Bench(role)
+
+    bench.begin()
+    bench.end(Ending.FAILED)
+
+    assert bench.record_attempt().record.next_attempt_ms == NOW_MS + 60_000
+
+
+@ERRORS
+def test_a_wait_strategy_that_raises_does_not_take_the_tree_down(
+    error: type[BaseException],
+) -> None:
+    """It is user code: the task is tried again as the default policy says."""
+    role = Job()
+
+    def broken(_state: object) -> float:
+        raise error
+
+    role.retry = RetryPolicy(3, broken)  # type: ignore[arg-type]
+    bench = Bench(role)
+
+    bench.begin()
+    bench.end(Ending.FAILED)
+
+    next_ms = bench.record_attempt().record.next_attempt_ms
+    assert next_ms is not None and next_ms > NOW_MS
