@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted
 from actors.model.attempts import Ending
+from actors.model.backoff import OnExhausted
 from actors.model.commands import Holding
-from actors.model.events import AttemptFinished
+from actors.model.events import AttemptFinished, AttemptRefused, RetriesExhausted, TaskClosed
+from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.actors.task_executor_bench import TASK, Bench, Job, holding_of
-from tests.unit.probes import EPOCH
+from tests.unit.probes import EPOCH, PARTITION
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,43 @@ def test_a_key_that_is_closed_without_an_attempt_was_finished_now() -> None:
     bench.answer_check()
 
     assert bench.record_completion().completion.finished_ms == NOW_MS + 5_000
+
+
+def test_a_closed_key_is_told_of_once_it_is_durable() -> None:
+    """With its result."""
+    bench = Bench()
+    bench.begin()
+    bench.end(Ending.DROPPED)
+    early = bench.harness.telemetry.of(TaskClosed)
+
+    bench.record_completion()
+
+    assert not early
+    assert bench.harness.telemetry.of(TaskClosed) == [
+        TaskClosed(PARTITION, TASK.key, CompletionResult.DROPPED)
+    ]
+
+
+@pytest.mark.parametrize("on_exhausted", ["skip", "dead_letter", "block"])
+def test_used_up_attempts_are_told_of(on_exhausted: OnExhausted) -> None:
+    """With what follows; once."""
+    bench = Bench(attempts_max=1, on_exhausted=on_exhausted)
+    bench.begin()
+    bench.end(Ending.FAILED)
+    if on_exhausted == "block":
+        bench.record_attempt()
+
+    assert bench.harness.telemetry.of(RetriesExhausted) == [
+        RetriesExhausted(PARTITION, TASK.key, on_exhausted)
+    ]
+
+
+def test_a_refused_attempt_is_told_of_and_has_no_end() -> None:
+    """No user code ran."""
+    bench = Bench()
+    bench.begin()
+
+    bench.end(Ending.NOT_STARTED)
+
+    assert bench.harness.telemetry.of(AttemptRefused) == [AttemptRefused(PARTITION, TASK.key)]
+    assert not bench.harness.telemetry.of(AttemptFinished)

@@ -6,7 +6,7 @@ import pytest
 
 from actors.messages import AssignPartitions, RevokePartitions
 from actors.model.errors import LogUnavailable
-from actors.model.events import PartitionLost, TreeRebuilt
+from actors.model.events import PartitionAssigned, PartitionLost, TreeRebuilt
 from tests.builders import NOW_MS, an_attempt
 from tests.unit.scheduler.node_bench import COMMIT_MS, LEASE_MS, PAUSE_MS, PERSIST_MS, Bench
 
@@ -151,3 +151,12 @@ def test_the_same_chance_makes_the_same_pauses() -> None:
         told.append([event.pause_ms for event in bench.harness.telemetry.of(TreeRebuilt)])
 
     assert told[0] == told[1]
+
+
+def test_a_partition_that_is_worked_on_is_told_of() -> None:
+    """With its owner epoch, where reading begins, and the end of the log found then."""
+    bench = Bench()
+
+    bench.assign(2)
+
+    assert bench.harness.telemetry.of(PartitionAssigned) == [PartitionAssigned(2, 1, 0, 100)]
