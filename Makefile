@@ -154,7 +154,7 @@ sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SE
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 .PHONY: sim-mutants
-sim-mutants: venv ## Break the code on purpose, one line at a time, and see the simulation notice
+sim-mutants: venv ## Break the code on purpose, one line at a time, and see who notices
 	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
 
 .PHONY: mutation-sweep

@@ -1,6 +1,7 @@
 """Hunts mutants from the command line: ``python -m tests.simulation.mutants``.
 
-It decides which mutants are hunted, in how many processes, and how the result is told.
+It decides which mutants are hunted, by the simulation or by tests, in how many processes, and how
+the result is told.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.simulation.mutants.hunt import Catch, HuntFailed, Plan, hunt, plans
+from tests.simulation.mutants.judge import false_alarm, judge
 from tests.simulation.mutants.mutant import Mutant, MutantNotApplied, load_mutants
 from tests.simulation.mutants.trees import Trees
 
@@ -36,7 +38,7 @@ class Result:
 
     @property
     def is_caught(self) -> bool:
-        """Whether the simulation saw the fault, and nothing but the fault."""
+        """Whether its judge saw the fault, and nothing but the fault."""
         return self.catch is not None and not self.error
 
 
@@ -77,14 +79,19 @@ def hunt_all(mutants: Sequence[Mutant], folder: Path, seeds: int, workers: int) 
 
 
 def hunt_one(trees: Trees, mutant: Mutant, seeds: int) -> Result:
-    """Hunt one mutant; the run that catches it must keep every promise without the fault."""
-    runs = plans(trees.scenarios(), seeds, mutant.scenario)
+    """Hunt one mutant; what catches it must find nothing without the fault."""
     try:
         with trees.mutated(mutant) as tree:
-            catch = hunt(tree, runs)
+            if mutant.tests:
+                catch = judge(tree, mutant.tests)
+            else:
+                catch = hunt(tree, plans(trees.scenarios(), seeds, mutant.scenario))
         if catch is None:
             return Result(mutant)
-        alarm = hunt(trees.original, [Plan(catch.scenario, catch.seed)])
+        if mutant.tests:
+            alarm = false_alarm(trees.original, mutant.tests)
+        else:
+            alarm = hunt(trees.original, [Plan(catch.scenario, catch.seed)])
     except (MutantNotApplied, HuntFailed) as error:
         return Result(mutant, error=str(error))
     if alarm is not None:
@@ -100,14 +107,15 @@ def _line(result: Result) -> str:
 
 
 def _table(results: Sequence[Result]) -> Table:
-    table = Table("mutant", "attacks", "caught by", "scenario", "seed", "runs")
+    table = Table("mutant", "attacks", "caught by", "scenario or test", "seed", "runs")
     for result in results:
         catch, attacks = result.catch, " ".join(result.mutant.promises)
         if catch is None or result.error:
             table.add_row(result.mutant.name, attacks, result.error or "NOTHING: it lives")
         else:
             names = ", ".join(catch.invariants)
-            where = (catch.scenario, str(catch.seed), str(catch.runs))
+            seed = "" if result.mutant.tests else str(catch.seed)
+            where = (catch.scenario, seed, str(catch.runs))
             table.add_row(result.mutant.name, attacks, names, *where)
     return table
 

@@ -30,10 +30,12 @@ class Catch:
     """The first run that broke a promise."""
 
     scenario: str
+    """Or the file of the test that failed."""
     seed: int
     runs: int
     """Runs made, this one included."""
     invariants: tuple[str, ...]
+    """Or the name of the test that failed."""
     complaint: str
     """The first sentence."""
 

@@ -1,7 +1,8 @@
 """A mutant: a small fault that is put into the engine's source text on purpose.
 
-It says what is replaced, by what, and which promise that breaks.  The quoted text must stand
-in its file exactly once: a mutant that no longer fits is an error, never a silent pass.
+It says what is replaced, by what, which promise that breaks, and who has to notice.  The quoted
+text must stand in its file exactly once: a mutant that no longer fits is an error, never a
+silent pass.
 """
 
 import tomllib
@@ -49,6 +50,8 @@ class Mutant(_Part):
     promises: tuple[str, ...] = Field(min_length=1)
     scenario: str = ""
     """Takes every other seed, where one scenario provokes the fault more than the others."""
+    tests: tuple[str, ...] = ()
+    """Judges in place of the simulation, where that replaces what is broken: test files."""
     quick: bool = False
     """Caught within few short runs, so it is hunted in every test run too."""
     edit: tuple[Edit, ...] = Field(min_length=1)

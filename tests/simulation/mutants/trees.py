@@ -13,7 +13,9 @@ from tempfile import TemporaryDirectory
 from tests.simulation.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[3]
-_PARTS = ("actors", "scheduler", "tests/simulation")
+_PARTS = ("actors", "scheduler", "schema", "tests")
+_SETTINGS = "pyproject.toml"
+"""How tests are run."""
 
 
 class Trees:
@@ -25,7 +27,7 @@ class Trees:
         for part in _PARTS:
             # With compiled files: they are valid as long as the times of the sources are kept.
             shutil.copytree(root / part, self.original / part)
-        shutil.copy2(root / "tests" / "__init__.py", self.original / "tests" / "__init__.py")
+        shutil.copy2(root / _SETTINGS, self.original / _SETTINGS)
 
     def scenarios(self) -> list[str]:
         """Return the names of the snapshot's scenarios, in order."""

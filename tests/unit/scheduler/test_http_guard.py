@@ -114,6 +114,8 @@ OPEN_DOORS: dict[str, Callable[[dict[str, str]], httpx.Response]] = {
         ({"Origin": "http://localhost.evil.example"}, 403),
         ({"Origin": "http://localhost:8080"}, 403),
         ({"Host": "evil.example"}, 421),
+        ({"Host": "localhost.evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
         ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, 200),
         ({"Sec-Fetch-Site": "none"}, 200),

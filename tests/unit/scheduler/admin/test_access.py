@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 from fastapi import FastAPI
@@ -72,12 +73,19 @@ def test_names_of_its_own_are_served(host: str) -> None:
     assert world.http.get("/status", headers={"Host": host}).status_code == 200
 
 
+async def _pieces() -> AsyncIterator[bytes]:
+    """Send a body whose size nobody says before."""
+    for _ in range(2):
+        yield b"x" * 600
+
+
 def test_sizes_are_limited() -> None:
     """Whatever a client says the size is."""
     world = World(request_bytes_max=1_000)
     kind = {"Content-Type": "application/json"}
 
     assert world.http.post("/pauses", content=b"x" * 1_001, headers=kind).status_code == 413
+    assert world.http.post("/pauses", content=_pieces(), headers=kind).status_code == 413
     lying = {**kind, "Content-Length": "-1"}
     assert world.http.post("/pauses", content=b"x" * 2_000, headers=lying).status_code == 413
     assert world.http.get("/task", params={"key": "x" * 61_000}).status_code == 400
