@@ -24,7 +24,7 @@ from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
-from scheduler import wiring
+from scheduler import forking, wiring
 from scheduler.admission import (
     Admission,
     checked_key,
@@ -42,7 +42,7 @@ from scheduler.definition_book import DefinitionBook
 from scheduler.later import LaterRequests
 from scheduler.receipt import Receipt, ReceiptFuture
 from scheduler.relay.delivery import Message
-from scheduler.settings import ClientSettings, Settings
+from scheduler.settings import Settings
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
 
@@ -82,7 +82,8 @@ class SchedulerClient(LaterRequests[Receipt]):
     Opening asks the log once for its number of partitions and raises LogUnavailable or
     TopicMissing where it cannot tell.  The futures it returns fail with a CallerError where
     the request can never be accepted, with LogUnavailable where the log did not acknowledge
-    it in time (it may still have it), and with NodeStopped after ``close``.
+    it in time (it may still have it), with NodeStopped after ``close``, and with UsedAfterFork
+    in a process that was forked after the client was opened.
     """
 
     _calms_collector = False
@@ -91,40 +92,33 @@ class SchedulerClient(LaterRequests[Receipt]):
         ports = ports or _open_ports(settings)
         self._settings = settings
         self._calms_collector = settings.calm_collector
-        self._begin(
-            writer=ports.writer,
-            open_stores=ports.open_stores,
-            clock=ports.clock,
-            telemetry=ports.telemetry,
-            limits=settings.client,
-        )
-
-    def _begin(
-        self,
-        *,
-        writer: LogWriter,
-        open_stores: Callable[[], Stores],
-        clock: Clock,
-        telemetry: Telemetry,
-        limits: ClientSettings,
-    ) -> None:
         # Before anybody's first task waits for it, and threads would build it at the same time.
         Task.model_rebuild()
-        self._writer = writer
-        self._open_stores = open_stores
-        self._clock = clock
-        self._telemetry = telemetry
-        self._limits = limits
-        self._admission = Admission(clock, limits)
+        self._writer = ports.writer
+        self._open_stores = ports.open_stores
+        self._clock = ports.clock
+        self._telemetry = ports.telemetry
+        self._limits = settings.client
+        self._admission = Admission(ports.clock, settings.client)
         self._stores: Stores | None = None
-        self._closed = False
+        self._closed = self._forked = False
         # Opening and closing only: the path of a task takes no lock of the client's own.
         self._lifecycle = Lock()
         try:
-            self._partition_count = writer.partition_count()
+            self._partition_count = ports.writer.partition_count()
         except BaseException:
-            writer.close()
+            ports.writer.close()
             raise
+        forking.bind(self)
+
+    def after_fork(self) -> None:
+        """Refuse everything from now on, in a child that has a copy of this client.
+
+        ``close`` does nothing then, and nothing is freed: all is the parent's.
+        """
+        self._lifecycle = Lock()
+        self._forked = self._forked or not self._closed
+        self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -234,6 +228,8 @@ class SchedulerClient(LaterRequests[Receipt]):
             return self._stores
 
     def _refuse_when_closed(self) -> None:
+        if self._forked:
+            raise forking.refusal("this client")
         if self._closed:
             raise NodeStopped("this client is closed; open another one to go on")
 

@@ -4,13 +4,18 @@ Decides what can never run a task, and says so before anything is opened.
 """
 
 import importlib
+import inspect
+import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from actors.model.errors import InvalidExecutor
 from actors.model.executor_attributes import attribute_complaint
 from actors.task_executor import TaskExecutor
+
+logger = logging.getLogger("hourhand.node")
 
 ExecutorFactory = Callable[[], TaskExecutor]
 
@@ -42,22 +47,91 @@ def load_executor(path: str) -> ExecutorFactory:
     return checked_factory(repr(path), found)
 
 
+def tried_factory(name: str, found: object) -> ExecutorFactory:
+    """Return what makes executors, as ``checked_factory``; a function is called once as well.
+
+    Only its product tells whether that can run a task.  A node calls it for each busy ordering
+    id anyway, so one call more does nothing new; a class is never made, as it can be looked at.
+    What a function raises may pass by itself, and is each attempt's own failure until then.
+    """
+    factory = checked_factory(name, found)
+    if not isinstance(_made_by(factory), type):
+        try:
+            made: object = factory()
+            complaint = attribute_complaint(made)
+        except Exception:
+            logger.warning(
+                "%s raised when it was tried; attempts try it again", name, exc_info=True
+            )
+            return factory
+        if not isinstance(made, TaskExecutor):
+            kind = type(made).__name__
+            raise InvalidExecutor(f"{name} returned a {kind}: expected a TaskExecutor")
+        if complaint:
+            raise InvalidExecutor(f"{name} returned a {type(made).__name__}: {complaint}")
+        _refuse_execute(name, type(made))
+    return factory
+
+
 def checked_factory(name: str, found: object) -> ExecutorFactory:
     """Return what makes executors; raises InvalidExecutor for what is seen never to do so."""
-    if isinstance(found, type):
-        if not issubclass(found, TaskExecutor):
+    made = _made_by(found)
+    if isinstance(made, type):
+        if not issubclass(made, TaskExecutor):
             raise InvalidExecutor(
                 f"{name} is a class but no TaskExecutor: write"
-                f" class {found.__name__}(TaskExecutor) and define execute(self, task)"
+                f" class {made.__name__}(TaskExecutor) and define execute(self, task)"
             )
-        if unwritten := sorted(getattr(found, "__abstractmethods__", ())):
+        if unwritten := sorted(getattr(made, "__abstractmethods__", ())):
             raise InvalidExecutor(f"{name} does not define {', '.join(unwritten)}")
-        if complaint := attribute_complaint(found):
-            raise InvalidExecutor(f"{name}: {found.__name__}.{complaint}")
-        return found
+        if complaint := attribute_complaint(made):
+            raise InvalidExecutor(f"{name}: {made.__name__}.{complaint}")
+        _refuse_execute(name, made)
     if not callable(found):
         raise InvalidExecutor(
             f"{name} is a {type(found).__name__}: expected a TaskExecutor class or a"
             " function without arguments that returns one"
         )
+    if complaint := _call_complaint(found):
+        raise InvalidExecutor(
+            f"{name} cannot be called without arguments ({complaint}), as Hourhand does for each"
+            " busy ordering id: give them defaults, or name a function that passes them"
+        )
+    factory: ExecutorFactory = found
+    return factory
+
+
+def _made_by(found: object) -> object:
+    """Return the class or function behind arguments that are bound already."""
+    while isinstance(found, partial):
+        found = found.func
     return found
+
+
+def _refuse_execute(name: str, executor: type) -> None:
+    """Raise InvalidExecutor where ``execute`` can never take a task."""
+    execute = inspect.getattr_static(executor, "execute", None)
+    where = f"{name}: {executor.__name__}.execute"
+    bound = isinstance(execute, staticmethod | classmethod)
+    if not (bound or inspect.isfunction(execute)):
+        # Whatever else stands there decides for itself what it takes.
+        return
+    called = getattr(executor, "execute", None)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        raise InvalidExecutor(f"{where} yields: it runs a task once, and returns its outcome")
+    if complaint := _call_complaint(called, *([None] if bound else [None, None])):
+        raise InvalidExecutor(f"{where} cannot take one task ({complaint}): define (self, task)")
+
+
+def _call_complaint(called: object, *arguments: object) -> str | None:
+    """Return why something cannot be called with so many arguments; None where nothing says so."""
+    try:
+        # What a decorator wraps may take other arguments than the decorator itself.
+        signature = inspect.signature(called, follow_wrapped=False)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    return None

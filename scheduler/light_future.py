@@ -13,6 +13,7 @@ from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, TypeVar
 
+from scheduler import forking
 from scheduler.user_code import is_interrupt
 
 logger = logging.getLogger("concurrent.futures")
@@ -24,6 +25,10 @@ Given = TypeVar("Given")
 _plain = RLock()
 """Held for a few instructions while a future without a condition changes: one for all of them
 is cheaper than one for each.  A signal's handler may come in between, hence a reentrant one."""
+
+
+# A thread of the parent may have held it.
+forking.in_child(_plain._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class LightFuture(Future[T]):
@@ -41,6 +46,8 @@ class LightFuture(Future[T]):
     _waiters: list[Any] = []  # noqa: RUF012 - replaced before anybody adds to it
     _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
     _made: Condition | None = None
+    _process: int | None = None
+    """Of what a user waits for: the process that it was made in, see ``forking``."""
 
     def __init__(self) -> None:
         """Instead of the base class's, which makes everything at once."""
@@ -48,21 +55,52 @@ class LightFuture(Future[T]):
     @property
     def _condition(self) -> Condition:  # type: ignore[override]
         with _plain:
+            if self._process not in {None, forking.process.generation}:
+                self._leave_behind()
             if self._made is None:
                 self._waiters = []
                 self._done_callbacks = [*self._done_callbacks]
                 self._made = Condition()
             return self._made
 
+    def note_process(self) -> None:
+        """Let it fail in a process that is forked while it is under way."""
+        self._process = forking.process.generation
+
     def done(self) -> bool:
         """Whether it is resolved."""
         # Nobody can cancel what is running from the start.
+        if self._state == RUNNING and self._process not in {None, forking.process.generation}:
+            # Asking for it ends what was left behind.
+            _ = self._condition
         return self._state == FINISHED
+
+    def _leave_behind(self) -> None:
+        """Fail what was under way when this process was forked: its threads are not here.
+
+        Its callbacks are the parent's, which calls them with what became of the record there.
+        """
+        self._process = None
+        if self._state == RUNNING:
+            failure: BaseException = forking.refusal("the client that this future is of")
+            self._exception = failure
+            self._state = FINISHED
+            self._done_callbacks = ()
+        # A thread that is not here may have held its lock.
+        self._made = None
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn`` when resolved, at once where it is already."""
         with _plain:
-            if plain := self._made is None and self._state == RUNNING:
+            if (
+                plain := self._made is None
+                and self._state == RUNNING
+                and self._process
+                in {
+                    None,
+                    forking.process.generation,
+                }
+            ):
                 self._done_callbacks = (*self._done_callbacks, fn)
         if not plain:
             super().add_done_callback(fn)
@@ -119,6 +157,7 @@ class LightFuture(Future[T]):
 def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
     """Return a future of what ``answer`` makes of another's result."""
     following = LightFuture[T]()
+    following.note_process()
 
     def settle(done: Future[Given]) -> None:
         try:

@@ -32,6 +32,7 @@ class ReceiptFuture(LightFuture[Receipt]):
         self._clock = clock
         self._telemetry = telemetry
         self._started_ms = clock.monotonic_ms()
+        self.note_process()
 
     def follow(self, appended: "Future[Position]", key: TaskKey) -> None:
         """Resolve when the record does."""

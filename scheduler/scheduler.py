@@ -15,15 +15,16 @@ from typing import Self
 
 from actors.kernel.supervision import FailureListener
 from actors.kernel.system import ThreadedSystem
-from actors.model.errors import HourhandError, NodeStopped
+from actors.model.errors import AlreadyStarted, HourhandError, NodeStopped
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 from actors.ports.telemetry import Telemetry
+from scheduler import forking
 from scheduler.client import ClientPorts, SchedulerClient
 from scheduler.collector import calm_collector
 from scheduler.composite_telemetry import CompositeTelemetry
-from scheduler.executor_path import checked_factory
+from scheduler.executor_path import tried_factory
 from scheduler.health import Dispatching, NodeProbes
 from scheduler.installing import open_installation, own_kinds_of
 from scheduler.lease import Lease
@@ -61,7 +62,7 @@ class Scheduler(SchedulerClient):
         executor: Callable[[], Executable],
         telemetry: Telemetry | None = None,
     ) -> None:
-        executor = checked_factory("executor", executor)
+        executor = tried_factory("executor", executor)
         self._opened = opened = open_installation(settings, telemetry)
         clock, stores, log = opened.clock, opened.stores, opened.log
         self._oversight = Oversight(settings, stores, clock)
@@ -121,12 +122,12 @@ class Scheduler(SchedulerClient):
     @property
     def is_ready(self) -> bool:
         """Whether this node works on every partition assigned to it, and has one."""
-        return self._node.is_ready and not self._stopped.is_set()
+        return not self._stopped.is_set() and self._node.is_ready
 
     @property
     def partitions(self) -> tuple[int, ...]:
         """The partitions this node holds, in order."""
-        return self._node.partitions
+        return () if self._forked else self._node.partitions
 
     @property
     def surroundings(self) -> Surroundings:
@@ -143,7 +144,14 @@ class Scheduler(SchedulerClient):
         self._stop_beside = stop
 
     def start(self) -> None:
-        """Begin to poll; NodeStopped where this scheduler was stopped before."""
+        """Begin to poll, once; NodeStopped where this scheduler was stopped before."""
+        if self._forked:
+            raise forking.refusal("this scheduler")
+        if self._thread.ident is not None and not self._stop_requested.is_set():
+            raise AlreadyStarted(
+                "this scheduler was started already, which entering its with block does as well:"
+                " start it once"
+            )
         if self._stop_requested.is_set():
             raise NodeStopped("this scheduler was stopped; make another one to go on")
         if self._calms_collector:
@@ -155,6 +163,13 @@ class Scheduler(SchedulerClient):
             raise
         self._thread.start()
         self._oversight.start()
+
+    def after_fork(self) -> None:
+        """Be a node that has stopped, in a child that has a copy of this one."""
+        super().after_fork()
+        self._stop_requested, self._stopped = threading.Event(), threading.Event()
+        self._stop_requested.set()
+        self._stopped.set()
 
     def stop(self) -> None:
         """Ask for a graceful stop; returns at once, ``wait`` waits for it."""

@@ -38,6 +38,7 @@ from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.client import ClientPorts, Receipt, SchedulerClient
+from scheduler.executor_path import tried_factory
 from scheduler.own_kinds import OwnKinds
 from scheduler.settings import Settings
 from scheduler.timers.recording import RecordingCaller
@@ -107,7 +108,7 @@ class VirtualScheduler:
         """What timers called back."""
         self._counted_events = 0
         self._open: int | None = None
-        self._executor = executor
+        self._executor = tried_factory("executor", executor)
         self._partitions = partitions
         self._client = SchedulerClient(
             self.settings,
@@ -148,8 +149,7 @@ class VirtualScheduler:
     def advance(self, delta: timedelta | None = None, **units: float) -> list[Execution]:
         """Let time pass (``timedelta`` or its keywords), and return what ran meanwhile."""
         delta_ms = (delta or timedelta(**units)) / timedelta(milliseconds=1)
-        begun = len(self.executions)
-        end_ms = self.clock.monotonic_ms() + delta_ms
+        begun, end_ms = len(self.executions), self.clock.monotonic_ms() + delta_ms
         while True:
             self._work()
             next_ms = self._next_moment_ms()

@@ -9,7 +9,8 @@
     │   ├── TaskInThePast             older than the grace window
     │   ├── InvalidKey                text that is no task key
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
-    │   └── InvalidExecutor           no TaskExecutor at the path given
+    │   ├── InvalidExecutor           nothing that could run a task at the path given
+    │   └── AlreadyStarted            started a second time
     ├── OperatorError                 the installation is not as it must be
     │   ├── SettingsInvalid           a setting out of its range, or unknown
     │   ├── LogUnavailable            the broker does not answer
@@ -22,6 +23,7 @@
     │   ├── NodeUnhealthy             a node that cannot do its work, asked for its health
     │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
     │   ├── NodeStopped               the node or client was closed meanwhile
+    │   ├── UsedAfterFork             opened before the process was forked
     │   └── SparkFailed               a job of the pipeline that Spark could not run
     └── InternalError                 a bug, or state only a rebuild can mend
         ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
@@ -77,9 +79,15 @@ class InvalidInput(CallerError, ValueError):
 
 
 class InvalidExecutor(CallerError, ValueError):
-    """The executor path cannot be imported, or names no ``TaskExecutor``."""
+    """The executor path cannot be imported, or names nothing that could run a task."""
 
     code = "invalid-executor"
+
+
+class AlreadyStarted(CallerError, RuntimeError):
+    """A scheduler was started a second time."""
+
+    code = "already-started"
 
 
 class OperatorError(HourhandError):
@@ -152,6 +160,12 @@ class NodeStopped(OperatorError):
     """The node or client was closed before the request could be answered."""
 
     code = "node-stopped"
+
+
+class UsedAfterFork(OperatorError):
+    """A client, node or file was opened before this process was forked: open it afterwards."""
+
+    code = "used-after-fork"
 
 
 class SparkFailed(OperatorError):

@@ -11,8 +11,10 @@ import sqlite3
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from actors.model.errors import FolderDamaged, OperatorError, SchemaMissing
+from actors.model.errors import FolderDamaged, OperatorError, SchemaMissing, UsedAfterFork
+from scheduler import forking
 from scheduler.adapters.embedded.schema import Schema
 from scheduler.adapters.embedded.seal import Damage
 
@@ -37,6 +39,33 @@ _CAUSES = {
 _SPACE_MATTERS = ("SQLITE_FULL", "SQLITE_IOERR")
 # An offset that is given out twice: the number it was counted from went back.
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT_PRIMARYKEY")
+
+
+_left_to_parent: set[tuple[int, int]] = set()
+"""Device and inode of files that were open when this process was forked."""
+
+
+class _Connection(sqlite3.Connection):
+    """Does nothing in a forked child, where SQLite must not even close it."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        self._process = forking.process.generation
+        found = path.stat()
+        self._file = found.st_dev, found.st_ino
+        self._closed = False
+        forking.bind(self)
+
+    def after_fork(self) -> None:
+        """Remember the file: SQLite does, and believes that it holds the parent's locks."""
+        if not self._closed:
+            _left_to_parent.add(self._file)
+
+    def close(self) -> None:
+        """Close it in its own process only."""
+        if self._process == forking.process.generation:
+            self._closed = True
+            super().close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +134,13 @@ def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connectio
         _make_folder(file.path.parent)
         _refuse_emptied(file)
         _make_private(file.path)
+        _refuse_inherited(file)
         connection = sqlite3.connect(
-            file.path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
+            file.path,
+            timeout=BUSY_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Connection,
         )
     except (sqlite3.Error, OSError) as error:
         raise file.failure(error) from error
@@ -149,6 +183,22 @@ def _refuse_emptied(file: File) -> None:
     held_bytes = ahead.stat().st_size if ahead.exists() else 0
     if held_bytes and not is_there(file):
         raise file.damaged(f"it is missing or empty, but {ahead.name} is not")
+
+
+def _refuse_inherited(file: File) -> None:
+    """Raise where the parent had the file open when this process was forked.
+
+    SQLite takes the parent's locks for this process's own then.  The parent would not see that
+    the file is in use here, and remove the write-ahead file with what was acknowledged in it.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = file.path.stat()
+        if (found.st_dev, found.st_ino) in _left_to_parent:
+            raise UsedAfterFork(
+                f"{file.path} was open when this process, {os.getpid()}, was forked, so SQLite"
+                " cannot use it here without losing records: close every client and node of that"
+                f" folder before the fork, and {forking.ADVICE}"
+            )
 
 
 def is_there(file: File) -> bool:

@@ -1,0 +1,74 @@
+"""What a forked process may do with objects of its parent: nothing, and leave them alone.
+
+Threads do not survive a fork, and connections are the parent's: a record appended here would
+never be acknowledged, and even closing or freeing a connection here would spoil the parent's.
+Decides when a process is another one; never what an object refuses then.
+"""
+
+import ctypes
+import os
+import weakref
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.model.errors import UsedAfterFork
+
+
+class _Process:
+    """What tells this process from those that it was forked from."""
+
+    generation = 0
+    """Grows by one in each child, so that an object knows whether it is of this process."""
+
+
+process = _Process()
+
+ADVICE = (
+    "open one client in each process, after the fork: in gunicorn's post_fork, uWSGI's @postfork,"
+    " Celery's worker_process_init, or the function that multiprocessing calls"
+)
+
+
+class LeftBehind(Protocol):
+    """What is told in the child that it was left behind."""
+
+    def after_fork(self) -> None:
+        """Refuse everything from now on, without a lock that another thread may have held."""
+
+
+_of_process: "weakref.WeakSet[LeftBehind]" = weakref.WeakSet()
+_renewed: list[Callable[[], None]] = []
+
+
+def bind(resource: LeftBehind) -> None:
+    """Have an object told where this process turns out to be a child that has a copy of it."""
+    _of_process.add(resource)
+
+
+def in_child(renew: Callable[[], None]) -> None:
+    """Call a function in each child, first of all: for a lock that a thread may have held."""
+    _renewed.append(renew)
+
+
+def refusal(what: str) -> UsedAfterFork:
+    """Return the error of something that was opened before the fork."""
+    return UsedAfterFork(
+        f"{what} was opened before this process, {os.getpid()}, was forked, and its threads and"
+        f" connections stayed behind; {ADVICE}"
+    )
+
+
+def _enter_child() -> None:
+    process.generation += 1
+    for renew in _renewed:
+        renew()
+    for resource in tuple(_of_process):
+        # Never freed: that would close the parent's connections, or wait for threads that are not
+        # here.  Nothing less keeps an object past the end of the interpreter.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
+        resource.after_fork()
+    _of_process.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
