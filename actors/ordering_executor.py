@@ -315,13 +315,13 @@ class OrderingExecutor(Actor):
     # An earlier tree, commands, and letting go.
 
     def _adopt(self, attempt: Attempt) -> None:
-        """Wait for an old attempt; where the owner is another now, its key runs again."""
+        """Wait for an old attempt; where another owner came in between, its key runs again."""
         self._received += 1
         assert self._busy_since_ms is None, "an old attempt is adopted before any task"
         key = attempt.task.key
         self._catching_up = True
         self._busy_since_ms = key.scheduled_ms
-        if attempt.epoch == self._ownership.epoch:
+        if self._ownership.continues(attempt.epoch):
             self._current = key
         self._tell_executor(AdoptAttempt(attempt))
         self._report(released=-1)

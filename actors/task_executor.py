@@ -286,14 +286,14 @@ class TaskExecutor(Actor):
             runner.settle(ended.attempt)
             self.__attempt = None
             telemetry.emit(AttemptRefused(partition, key))
-            foreign = ended.attempt.epoch != self.__ownership.epoch
+            foreign = not self.__ownership.continues(ended.attempt.epoch)
             if self.__draining or self.__final or foreign:
                 self.__finish()
             else:
                 self.__wait_for_permission()
             return
         telemetry.emit(finished_event(ended))
-        if ended.attempt.epoch != self.__ownership.epoch:
+        if not self.__ownership.continues(ended.attempt.epoch):
             # Another owner may have run the key meanwhile, so this outcome proves nothing.
             runner.settle(ended.attempt)
             self.__finish()

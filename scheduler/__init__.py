@@ -9,22 +9,22 @@
     with Scheduler(Settings(), executor=SendInvoice) as scheduler:
         future = scheduler.schedule_task(Task(...))
 
-Importing this package loads no driver.  What reads settings and opens connections is loaded
-when it is first named: a module that only defines tasks and executors, and one that is imported
-to be looked at, need none of it.
+Importing this package loads nothing: each name is loaded when it is first used.  A module that
+only defines tasks and executors needs no driver and no settings, and a command can take
+interrupts before anything that takes time.
 """
 
 import importlib
-import typing
 
-from actors.model.backoff import RetryPolicy
-from actors.model.errors import HourhandError
-from actors.model.key import TaskKey
-from actors.model.outcome import Done, Drop, Retry
-from actors.model.task import Task
-from actors.task_executor import TaskExecutor
-
-if typing.TYPE_CHECKING:
+TYPE_CHECKING = False
+"""Type checkers take it for true; ``typing`` has the same, and takes time to load."""
+if TYPE_CHECKING:
+    from actors.model.backoff import RetryPolicy
+    from actors.model.errors import HourhandError
+    from actors.model.key import TaskKey
+    from actors.model.outcome import Done, Drop, Retry
+    from actors.model.task import Task
+    from actors.task_executor import TaskExecutor
     from scheduler.client import SchedulerClient
     from scheduler.receipt import Receipt
     from scheduler.scheduler import Scheduler
@@ -46,14 +46,22 @@ __all__ = [
 ]
 
 _LOADED_WHEN_NAMED = {
+    "Done": "actors.model.outcome",
+    "Drop": "actors.model.outcome",
+    "HourhandError": "actors.model.errors",
     "Receipt": "scheduler.receipt",
+    "Retry": "actors.model.outcome",
+    "RetryPolicy": "actors.model.backoff",
     "Scheduler": "scheduler.scheduler",
     "SchedulerClient": "scheduler.client",
     "Settings": "scheduler.settings",
+    "Task": "actors.model.task",
+    "TaskExecutor": "actors.task_executor",
+    "TaskKey": "actors.model.key",
 }
 
 # Hidden from type checkers, to which it would mean that any name can be imported.
-if not typing.TYPE_CHECKING:
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Load what was named for the first time; then it is an attribute like any other."""

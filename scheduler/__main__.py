@@ -1,5 +1,5 @@
 """``python -m scheduler``: the same as the ``hourhand`` command."""
 
-from scheduler.doors.cli import main
+from scheduler.doors.entry import main
 
 main()

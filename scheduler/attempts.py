@@ -17,6 +17,8 @@ from actors.ports.runner import AttemptListener, Executable
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
 REASON_CHARS_MAX = 1_000
+_CANCELLED = frozenset({Ending.FAILED, Ending.TIMED_OUT})
+"""How code ends that was cancelled from outside: an ending that says nothing of the task."""
 
 
 class RunningAttempt:
@@ -90,8 +92,8 @@ class AttemptRegistry:
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener``; at once where it ended already.
 
-        An abandoned attempt that ended a moment ago is forgotten already: it counts as not
-        started, which is all that its outcome is worth.
+        One that was settled a moment ago is forgotten: it counts as not started, and whoever
+        adopts it asks the store what became of its key.
         """
         with self._lock:
             running = self.find(attempt)
@@ -129,11 +131,13 @@ class AttemptRegistry:
             cancel()
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
-        """Tell the listener; without one, nobody will ever settle it, so forget it."""
+        """Tell the listener; without one, keep it for whoever adopts it, if it began at all."""
         with self._lock:
+            if running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
+                ended = not_started(ended.attempt, ended.finished_ms)
             running.ended = ended
             listener = running.listener
-            if listener is None:
+            if listener is None and ended.ending is Ending.NOT_STARTED:
                 self._remove(running.attempt)
         if listener is not None:
             listener(ended)
@@ -150,7 +154,7 @@ class AttemptRegistry:
             for running in affected:
                 running.abandoned = True
                 running.listener = None
-                if running.ended is not None:
+                if running.ended is not None and running.ended.ending is Ending.NOT_STARTED:
                     self._remove(running.attempt)
         return [r for r in affected if r.started_monotonic_ms is not None and r.ended is None]
 
@@ -167,9 +171,13 @@ class RegisteredAttempts:
     def __init__(self) -> None:
         self._registry = AttemptRegistry()
 
-    def unsettled(self, partition: int) -> Sequence[Attempt]:
+    def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""
-        return [running.attempt for running in self._registry.of_partition(partition)]
+        return [
+            running.attempt
+            for running in self._registry.of_partition(partition)
+            if given_up or not running.abandoned or running.ended is None
+        ]
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""

@@ -58,6 +58,8 @@ class Holding:
     """One partition of this node."""
 
     partition: int
+    owned: dict[int, Ownership] = field(default_factory=dict)
+    """What this process held last of each partition, whether or not it still does."""
     stage: Stage = Stage.WAITING
     ownership: Ownership | None = None
     claiming: "Future[Claim] | None" = None
@@ -116,7 +118,8 @@ class Holding:
         self.failures = 0
         resumed = self.ownership is not None
         if self.ownership is None:
-            self.ownership = Ownership(self.partition, claim.epoch)
+            self.ownership = Ownership(self.partition, claim.epoch, self.owned.get(self.partition))
+            self.owned[self.partition] = self.ownership
             self.claim_after_ms = None
         assert self.next_offset is not None, "reading has begun"
         self.shares.clear()

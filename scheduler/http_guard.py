@@ -13,6 +13,7 @@ import hmac
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +27,8 @@ TOKEN_CHARS_MIN = 16
 STRANGERS_MAX = 1_000
 """Addresses whose requests are counted; of more, those that asked least lately are forgotten."""
 JSON = "application/json"
+_HOSTS_MAX = 100
+"""Hosts whose names are remembered: clients ask for the same few."""
 _READING = frozenset({"GET", "HEAD"})
 _OWN_SITE = (b"same-origin", b"none")
 _OF_A_SITE = 64
@@ -47,6 +50,7 @@ class Asker(NamedTuple):
     may_act: bool = False
 
 
+_FROM_LOOPBACK = Asker("loopback", may_act=True)
 _TOO_MANY = Refusal(429, "too-many-requests", "too many requests; try again in a second")
 _UNKNOWN_HOST = Refusal(
     421, "unknown-host", "without tokens only localhost is served: name tokens, or host_names"
@@ -139,7 +143,7 @@ class HttpGuard:
             host = _host_of(headers.get(b"host", b""))
             if host not in LOOPBACK and host not in self._door.host_names:
                 return _UNKNOWN_HOST
-            return Asker("loopback", may_act=True)
+            return _FROM_LOOPBACK
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         writer = name_of(authorization, self._door.write_tokens)
         who = name_of(authorization, self._readers) if writer is None else writer
@@ -171,6 +175,7 @@ def _is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:
     return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")
 
 
+@lru_cache(maxsize=_HOSTS_MAX)
 def _host_of(host: bytes) -> str:
     """Return the name in a ``Host`` header, without a port; empty where there is none."""
     try:

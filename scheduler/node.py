@@ -29,7 +29,7 @@ from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
 from actors.model.holds import HeldPartitions
-from actors.model.ownership import Claim
+from actors.model.ownership import Claim, Ownership
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
@@ -75,6 +75,7 @@ class Node:
         # Guards all below: the polling thread and the dispatcher both enter.
         self._lock = threading.RLock()
         self._holdings: dict[int, Holding] = {}
+        self._owned: dict[int, Ownership] = {}
         self._final_offsets: dict[int, int] = {}
         """Of partitions this node let go of by itself while it stops."""
         self._revocations: list[Revocation] = []
@@ -220,8 +221,7 @@ class Node:
     def assigned(self, partitions: Sequence[int]) -> None:
         """Hold these partitions; they are claimed in the next round."""
         with self._lock:
-            for partition in partitions:
-                self._holdings[partition] = Holding(partition)
+            self._holdings.update({each: Holding(each, self._owned) for each in partitions})
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
         """Start nothing more of these, drain them, and resolve to their durable offsets."""
@@ -251,7 +251,7 @@ class Node:
         if revocation.told:
             return
         runner, now_ms = self._effects.runner, self._clock.monotonic_ms()
-        orphaned = any(runner.unsettled(partition) for partition in revocation.treeless)
+        orphaned = any(runner.unsettled(each, given_up=False) for each in revocation.treeless)
         late = now_ms >= revocation.ends_ms
         if late or not (orphaned or revocation.has_tree):
             self._revocations.remove(revocation)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.reruns import pytest_terminal_summary  # noqa: F401 - a hook
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.running import running

@@ -143,12 +143,21 @@ class Ownership:
     rebuilt tree's writes still beat those its predecessor left in flight.
     """
 
-    __slots__ = ("_counter", "epoch", "partition")
+    __slots__ = ("_counter", "epoch", "first_epoch", "partition")
 
-    def __init__(self, partition: int, epoch: int) -> None:
+    def __init__(self, partition: int, epoch: int, before: "Ownership | None" = None) -> None:
+        """``before`` is what this process held of the partition last, if anything."""
         self.partition = partition
         self.epoch = epoch
         self._counter = itertools.count(1)
+        # A claim raises the epoch by one, so with none left out nobody else can have come between.
+        unbroken = before is not None and before.epoch + 1 == epoch
+        self.first_epoch: int = before.first_epoch if before is not None and unbroken else epoch
+        """Since this one, of its own, the process has had the partition without a break."""
+
+    def continues(self, epoch: int) -> bool:
+        """Whether nobody but this process owned the partition since that epoch of its own."""
+        return self.first_epoch <= epoch <= self.epoch
 
     def next_write_time(self) -> int:
         """Return a write time above all that this and every older owner ever used."""

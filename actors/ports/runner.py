@@ -49,8 +49,12 @@ class Runner(Protocol):
         One that ended does not run, however long its outcome takes to become durable.
         """
 
-    def unsettled(self, partition: int) -> Sequence[Attempt]:
-        """Return the attempts of a partition that run or whose outcome is not settled."""
+    def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
+        """Return the attempts of a partition that run or whose outcome is not settled.
+
+        Those that were abandoned and have ended, of which nobody may ever ask, only where they are
+        asked for as ``given_up``.
+        """
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
@@ -61,6 +65,7 @@ class Runner(Protocol):
     def abandon(self, partitions: Collection[int]) -> None:
         """Give up what still runs of these partitions.
 
-        Async attempts are cancelled; blocking ones are reported and run on.  Nobody is told
-        how they end unless somebody adopts them.
+        Async attempts are cancelled, and do not count as started where they fail of it;
+        blocking ones are reported and run on.  Nobody is told how they end unless somebody adopts
+        them, also after they have ended.
         """

@@ -47,9 +47,15 @@ def admin(
         with required_by("`hourhand admin`"):
             from scheduler.doors.admin_running import AdminRunning
         stopped = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
-        with AdminRunning(settings) as running:
-            say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
-            stopped.wait()
+        before = {
+            number: signal.signal(number, lambda *_: stopped.set())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            with AdminRunning(settings) as running:
+                say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
+                stopped.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
         say("the admin API has stopped")

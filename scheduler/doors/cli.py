@@ -74,8 +74,3 @@ app.command()(node_commands.migrate)
 app.command()(node_commands.demo)
 app.command("settings")(reading_commands.show_settings)
 app.command()(reading_commands.version)
-
-
-def main() -> None:
-    """Run the command line; the entry point of the distribution."""
-    app()

@@ -5,7 +5,6 @@ Uses what every user has: the client, the command line's ``run``, one folder.
 """
 
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
 from scheduler.doors.demo_plan import DUE_SPREAD_MS, Plan, make_plan
 from scheduler.doors.demo_records import FOLDER_VARIABLE, RecordReader
 from scheduler.doors.demo_screen import LATE_MS, Progress, Screen
+from scheduler.doors.interrupts import interruptible, interrupts_held
 from scheduler.settings import ClientSettings, EmbeddedSettings, Settings, TopicSettings
 
 TASKS_DEFAULT = 3_000
@@ -59,20 +59,11 @@ def run_demo(
     if not TASKS_MIN <= tasks <= TASKS_MAX:
         raise InvalidTask(f"{tasks} tasks asked for: the demo takes {TASKS_MIN} to {TASKS_MAX}")
     console = console or Console()
-    # A shell may have started this program with SIGINT ignored; both clean up.
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        with _work_folder(folder) as (path, keep):
-            holds = _Demo(path, tasks, console).run()
-            if not holds and folder is None:
-                keep()
-                console.print(f"Everything is still in {path}", highlight=False)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with interruptible(), _work_folder(folder) as (path, keep):
+        holds = _Demo(path, tasks, console).run()
+        if not holds and folder is None:
+            keep()
+            console.print(f"Everything is still in {path}", highlight=False)
     return 0 if holds else 1
 
 
@@ -85,12 +76,15 @@ def _work_folder(folder: Path | None) -> Iterator[tuple[Path, "_Keep"]]:
             raise InvalidTask(f"{folder} is not empty: the demo takes a folder of its own")
         yield folder.resolve(), keep
         return
-    path = Path(tempfile.mkdtemp(prefix="hourhand-demo-"))
+    path: Path | None = None
     try:
+        with interrupts_held():
+            path = Path(tempfile.mkdtemp(prefix="hourhand-demo-"))
         yield path, keep
     finally:
-        if not keep.kept:
-            shutil.rmtree(path, ignore_errors=True)
+        if path is not None and not keep.kept:
+            with interrupts_held():
+                shutil.rmtree(path, ignore_errors=True)
 
 
 class _Keep:
@@ -143,9 +137,10 @@ class _Demo:
                 self._start_node()
                 self._watch_to_the_end()
         finally:
-            for node in self._nodes:
-                if node.is_running:
-                    node.stop()
+            with interrupts_held():
+                for node in self._nodes:
+                    if node.is_running:
+                        node.stop()
         self._reader.read()
         return self._judge(plan)
 
@@ -158,8 +153,9 @@ class _Demo:
             }
         )
         log = self._folder / f"node-{len(self._nodes) + 1}.log"
-        node = NodeProcess(executor, environment, log)
-        self._nodes.append(node)
+        with interrupts_held():
+            node = NodeProcess(executor, environment, log)
+            self._nodes.append(node)
         self._node_state = f"[yellow]starting[/], pid {node.pid}"
         give_up_ms = self._clock.monotonic_ms() + _READY_MS
         while not node.says_ready:

@@ -13,9 +13,9 @@ import typer
 from actors.model.errors import SettingsInvalid
 from scheduler import log_lines, wiring
 from scheduler.door_settings import ObserveSettings
+from scheduler.doors.interrupts import EXIT_INTERRUPTED
 from scheduler.doors.rendering import OutputFormat, as_json
 from scheduler.doors.session import (
-    EXIT_INTERRUPTED,
     ConfigOption,
     DebugOption,
     OutputOption,

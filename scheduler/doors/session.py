@@ -24,7 +24,6 @@ from scheduler.settings import Settings
 EXIT_BUG = 1
 EXIT_CALLER = 2
 EXIT_OPERATOR = 3
-EXIT_INTERRUPTED = 130
 
 ConfigOption = Annotated[
     Path | None,

@@ -206,14 +206,15 @@ def p15_revoked_is_silent(run: Run) -> Complaints:
 
 
 def p16_a_rebuilt_tree_changes_nothing(run: Run) -> Complaints:
-    """What ended well under an owner epoch does not start again under it, whatever became of
-    the tree.
+    """What ended well on a node does not start again there, whatever became of the tree, and
+    however often the partition was given up, as long as nobody else owned it meanwhile.
     """
     yield from _strange_attempts(run)
     forgotten = [(key, r.at_ms) for r in run.history.of(CompletionsRemoved) for key in r.keys]
     ended_well: dict[tuple[str, int, TaskKey], float] = {}
     for start in run.started:
-        place = (start.node, start.epoch, start.key)
+        since = run.continued_since(start.node, start.partition, start.epoch)
+        place = (start.node, since, start.key)
         ended_ms = ended_well.get(place)
         if (
             ended_ms is not None
@@ -228,9 +229,10 @@ def p16_a_rebuilt_tree_changes_nothing(run: Run) -> Complaints:
 
 
 def _strange_attempts(run: Run) -> Complaints:
-    """Old attempts hold their ordering id on their node, and their outcome is their epoch's."""
+    """Old attempts hold their ordering id on their node, and an outcome is its owner's: of the
+    epoch it began under, or of later ones of the same node with nobody in between.
+    """
     starts = {start.id: start for start in run.started}
-    epochs = {(start.key, start.epoch) for start in run.started}
     for start in run.started:
         for other in start.beside:
             if starts[other.id].node == start.node:
@@ -238,7 +240,7 @@ def _strange_attempts(run: Run) -> Complaints:
     for key, completions in run.completed.items():
         for each in completions:
             epoch = epoch_of(each.write_time)
-            if each.result == CompletionResult.SUCCESS and (key, epoch) not in epochs:
+            if each.result == CompletionResult.SUCCESS and not run.was_attempted(key, epoch):
                 yield f"{key} was closed under epoch {epoch} by an attempt of another one"
 
 

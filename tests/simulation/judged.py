@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from actors.model.events import PartitionAssigned
 from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.settings import TreeSettings
@@ -63,6 +64,9 @@ class Run:
         self.started = list(self.history.of(Started))
         self.ended = {entry.id: entry for entry in self.history.of(Ended)}
         self.completed = defaultdict(list)
+        self._began: dict[TaskKey, list[Started]] = defaultdict(list)
+        for start in self.started:
+            self._began[start.key].append(start)
         for entry in self.history.of(Completed):
             self.completed[entry.key].append(entry)
 
@@ -74,6 +78,29 @@ class Run:
     def noted(self) -> Iterator[Noted]:
         """Yield what nodes reported."""
         return self.history.of(Noted)
+
+    @cached_property
+    def _owned(self) -> set[tuple[str, int, int]]:
+        """Which node worked on which partition under which epoch."""
+        return {
+            (each.node, each.event.partition, each.event.epoch)
+            for each in self.noted()
+            if isinstance(each.event, PartitionAssigned)
+        }
+
+    def continued_since(self, node: str, partition: int, epoch: int) -> int:
+        """Return the first epoch since which a node had a partition with nobody in between."""
+        while (node, partition, epoch - 1) in self._owned:
+            epoch -= 1
+        return epoch
+
+    def was_attempted(self, key: TaskKey, epoch: int) -> bool:
+        """Whether an attempt began under this epoch, or one that the same owner had before it."""
+        return any(
+            start.epoch == epoch
+            or self.continued_since(start.node, start.partition, epoch) <= start.epoch < epoch
+            for start in self._began[key]
+        )
 
     def reopened_between(self, key: TaskKey, first_ms: float, last_ms: float) -> bool:
         """Whether an operator's retry reopened a key in this time."""

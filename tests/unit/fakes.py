@@ -119,7 +119,7 @@ class FakeRunner:
         found = [each for each in self.slow if each.partition == partition]
         return found if self.slow_ms >= at_least_ms else []
 
-    def unsettled(self, partition: int) -> Sequence[Attempt]:
+    def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return what an earlier tree left."""
         return [attempt for attempt in self.left if attempt.partition == partition]
 

@@ -1,5 +1,6 @@
 """Attempts: one at a time per ordering id, each end told once, none lost, and what it means."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from scheduler.attempts import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
     AttemptRegistry,
+    RegisteredAttempts,
     ended_badly,
     ended_well,
     not_started,
@@ -79,8 +81,8 @@ def test_p16_an_end_is_told_to_whoever_adopted_the_attempt(ended_before: bool) -
     assert new == [ended] and len(old) == int(ended_before)
 
 
-def test_an_abandoned_attempt_is_forgotten_when_it_ends() -> None:
-    """Nobody will ever settle it."""
+def test_an_abandoned_attempt_that_never_began_is_forgotten_when_it_ends() -> None:
+    """Nobody will ever settle it, and its end says nothing."""
     registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
     running = registry.add(attempt, EXECUTOR, ends)
     running.started_monotonic_ms = 1.0
@@ -89,6 +91,38 @@ def test_an_abandoned_attempt_is_forgotten_when_it_ends() -> None:
     registry.end(running, not_started(attempt, NOW_MS))
 
     assert list(reported) == [running] and not ends and not registry.of_partition(0)
+
+
+def test_p16_the_end_of_an_abandoned_attempt_is_kept_for_whoever_adopts_it() -> None:
+    """Its partition may come back; whoever stops the node meanwhile has nothing to wait for."""
+    attempts, ends, attempt = RegisteredAttempts(), Ends(), an_attempt()
+    running = attempts._registry.add(attempt, EXECUTOR, Ends())
+    attempts._registry.abandon((0,))
+    ended = ended_well(attempt, None, NOW_MS, NOW_MS)
+    attempts._registry.end(running, ended)
+
+    assert (attempts.unsettled(0), attempts.unsettled(0, given_up=False)) == ([attempt], [])
+    attempts.adopt(attempt, ends)
+    attempts.settle(attempt)
+    assert (ends, attempts.unsettled(0)) == ([ended], [])
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_p16_an_attempt_that_was_cancelled_with_its_partition_counts_if_it_ended_well(
+    *, fails: bool
+) -> None:
+    """That it failed says nothing of the task: it was cancelled."""
+    registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
+    running = registry.add(attempt, EXECUTOR, Ends())
+    registry.let_cancel(running, lambda: None)
+    registry.abandon((0,))
+    registry.adopt(attempt, ends)
+    ended = ended_well(attempt, None, NOW_MS, NOW_MS)
+    if fails:
+        ended = ended_badly(attempt, asyncio.CancelledError(), NOW_MS, NOW_MS)
+    registry.end(running, ended)
+
+    assert [each.ending for each in ends] == [Ending.NOT_STARTED if fails else Ending.DONE]
 
 
 def test_only_what_runs_is_reported_as_abandoned() -> None:

@@ -72,3 +72,14 @@ def test_partitions_advance_one_after_the_other() -> None:
     assert min(first) > 0
     assert max(first) == 5_000
     assert first_advance_ms(16, 5_000) == first[0]
+
+
+def test_p16_an_ownership_continues_what_the_same_process_held_just_before() -> None:
+    """Claims raise the epoch by one: one that is left out was another owner's."""
+    first = Ownership(3, 4)
+    second = Ownership(3, 5, first)
+    third = Ownership(3, 6, second)
+    later = Ownership(3, 8, third)
+
+    assert [third.continues(epoch) for epoch in (3, 4, 5, 6, 7)] == [False, True, True, True, False]
+    assert [later.continues(epoch) for epoch in (6, 7, 8)] == [False, False, True]
