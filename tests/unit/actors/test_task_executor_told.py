@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted
+from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted, TaskPostponed
 from actors.model.attempts import Ending
 from actors.model.backoff import OnExhausted
 from actors.model.commands import Holding
@@ -120,3 +120,13 @@ def test_a_refused_attempt_is_told_of_and_has_no_end() -> None:
 
     assert bench.harness.telemetry.of(AttemptRefused) == [AttemptRefused(PARTITION, TASK.key)]
     assert not bench.harness.telemetry.of(AttemptFinished)
+
+
+def test_p7_a_retry_that_waits_is_told_to_the_parent_by_its_key() -> None:
+    """Which lets what stands behind it go back to the store."""
+    bench = Bench()
+    bench.begin()
+
+    bench.fail_once()
+
+    assert bench.parent.take(TaskPostponed).key == TASK.key
