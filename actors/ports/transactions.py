@@ -39,7 +39,8 @@ class PartitionTransactions(Protocol):
     """The transactions of one partition's owner, used from one thread.
 
     Their id follows the partition.  After ``begin`` no transaction of an owner before can take
-    effect any more, and none is under way.  Raises LogUnavailable where an effect is unknown;
+    effect any more, none is under way, and no request of before ends one of later.  Raises
+    LogUnavailable where an effect is unknown, or where a request may still be on its way;
     ``begin`` then settles it.
     """
 
@@ -127,6 +128,12 @@ class PendingWriter(Protocol):
 
 class BucketStorage(Protocol):
     """Everything that storage with Kafka alone works with; whoever opens a part closes it."""
+
+    def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
+        """Return until when (UTC) a target takes no message of a key; None where it may.
+
+        Usable from any thread; LogUnavailable.
+        """
 
     def pending_log(self) -> HeldLog:
         """Open the pending topic, with markers."""

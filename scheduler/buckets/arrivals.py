@@ -17,10 +17,11 @@ from actors.model.events import RelayRecordRefused
 from actors.ports.telemetry import Telemetry
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout
+from scheduler.buckets.letters import Letters
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import Slip, pending
 from scheduler.buckets.step_timing import INTAKE_GATHER_MS
-from scheduler.buckets.waiting import Plan, Rules, letter
+from scheduler.buckets.waiting import Plan, Rules
 from scheduler.door_settings import RelaySettings
 from scheduler.relay.headers import Action, Malformed, Request, request_of
 from scheduler.relay.standing import place_of
@@ -60,7 +61,9 @@ class Arrivals:
         self._reached = 0
         self._read: deque[_Read] = deque()
         self._size_bytes = 0
-        self._refused: dict[int, str] = {}
+        self._letters = Letters(intake.rules.dead_letter_topic)
+        self._told: set[int] = set()
+        """Offsets of what is not relayed, each told of once."""
         self._first_due_ms = math.inf
         """Of what is held; kept, as it is asked for more often than anything comes or goes."""
 
@@ -141,9 +144,9 @@ class Arrivals:
     def put_back(self, plan: Plan) -> None:
         """A plan certainly took no effect; what it was about is still held."""
 
-    def refuse(self, offset: int, reason: str) -> None:
-        """Put a record aside with its next plan: its target can never take it."""
-        self._refused[offset] = reason
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        self._letters.refuse(offset, refused, reason)
 
     def _read_of(self, record: LogRecord) -> _Read:
         request: Request | Malformed
@@ -171,7 +174,7 @@ class Arrivals:
         if isinstance(request, Malformed):
             return self._put_aside(record, str(request))
         due_ms = self._when(request)
-        reason = self._refused.get(record.offset) or self._too_far(due_ms - now_ms)
+        reason = self._letters.reason(record.offset) or self._too_far(due_ms - now_ms)
         if reason is not None:
             return self._put_aside(record, reason)
         message = request.message
@@ -191,19 +194,18 @@ class Arrivals:
 
     def _put_aside(self, record: LogRecord, reason: str) -> Outgoing | None:
         relay = self._intake.relay
-        logger.error(
-            "%s[%d] offset %d is not relayed: %s",
-            relay.in_topic,
-            record.partition,
-            record.offset,
-            reason,
-        )
-        self._intake.telemetry.emit(RelayRecordRefused(record.partition, record.offset, reason))
+        if record.offset not in self._told:
+            self._told.add(record.offset)
+            where = f"{relay.in_topic}[{record.partition}] offset {record.offset}"
+            logger.error("%s is not relayed: %s", where, reason)
+            told = RelayRecordRefused(record.partition, record.offset, reason)
+            self._intake.telemetry.emit(told)
         if relay.malformed == "drop":
             return None
-        return letter(self._intake.rules, relay.in_topic, record, record.headers, reason)
+        return self._letters.letter(relay.in_topic, record, record.headers, reason)
 
     def _forget_first(self) -> None:
         read = self._read.popleft()
         self._size_bytes -= read.size_bytes
-        self._refused.pop(read.record.offset, None)
+        self._letters.forget(read.record.offset)
+        self._told.discard(read.record.offset)

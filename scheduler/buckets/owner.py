@@ -1,7 +1,8 @@
 """The thread that owns one partition: begins it, steps when something is ripe, ends when told.
 
-Decides what to do after a failure, which is to begin anew, after a longer pause where another
-owner began.  It never reads the log: records are handed to it.
+Decides what to do after a failure, which is to begin anew: after pauses that grow while nothing
+gets done, and a long one where another owner began.  It never reads the log: records are handed
+to it.
 """
 
 import logging
@@ -125,20 +126,20 @@ class Owner:
         return max(0.0, self._clock.now_ms() - next_ms) if next_ms else 0.0
 
     def _run(self) -> None:
-        pause_s = _PAUSE_S
+        pause_s, mark = _PAUSE_S, self._scanner.planner.mark
         try:
             while not self._stopping:
+                shortest_s = 0.0
                 try:
                     self._scanner.begin(self._begun)
                     self.has_begun = True
                     self._tell_begun()
                     self._tell_begun = _tell_nobody
-                    pause_s = _PAUSE_S
                     self._work()
                 except Fenced:
                     # Told to end a moment later, as a rule; if not, nobody else is the owner.
                     logger.warning("%s: another owner began", self._name)
-                    pause_s = _FENCED_PAUSE_S
+                    shortest_s = _FENCED_PAUSE_S
                 except CancelledError:
                     return
                 except (HourhandError, FutureTimeoutError) as error:
@@ -146,7 +147,9 @@ class Owner:
                 except Exception:
                     logger.exception("%s begins anew; please report", self._name)
                 self.has_begun = False
-                self._pause(pause_s)
+                if mark != (mark := self._scanner.planner.mark):
+                    pause_s = _PAUSE_S
+                self._pause(max(pause_s, shortest_s))
                 pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
         finally:
             self._end()

@@ -111,7 +111,7 @@ class BucketRelay(StartedOnEntry):
                 signal.signal(each, handler)
 
     def _open(self, *, intake: bool) -> None:
-        storage = open_buckets(self._settings, self._clock)
+        storage = self._storage = open_buckets(self._settings, self._clock)
         self._admin = storage.admin()
         self._closing.callback(self._admin.close)
         self._asking = Asking(self._admin.partition_count)
@@ -156,6 +156,7 @@ class BucketRelay(StartedOnEntry):
             buckets.batch_bytes_max,
             buckets.held_records_max,
             buckets.held_bytes_max,
+            self._storage.away_until_ms,
         )
 
     def _own_pending(self, log: HeldLog, partition: int) -> Owner:

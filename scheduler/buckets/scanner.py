@@ -1,7 +1,8 @@
 """The owner of one partition: it takes each planned step in one transaction.
 
 Decides what a failed transaction means: a record that can never be produced is put aside with the
-next one, an unknown outcome is settled by beginning anew.  Never decides what a step is.
+next one; an unknown outcome is settled by beginning anew, and so is what cannot be put aside.
+Never decides what a step is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +63,8 @@ class Planner(Protocol):
     def put_back(self, plan: Plan) -> None:
         """A plan took no effect."""
 
-    def refuse(self, offset: int, reason: str) -> None:
-        """Put a record aside."""
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside; LogUnavailable where its letter was refused as often as can be."""
 
 
 class Scanner:
@@ -114,8 +115,9 @@ class Scanner:
         except Refused as error:
             if error.number >= len(plan.offsets):
                 raise LogUnavailable(f"the marker was refused: {error.reason}") from error
-            self.planner.refuse(plan.offsets[error.number], error.reason)
             self.planner.put_back(plan)
+            number = error.number
+            self.planner.refuse(plan.offsets[number], plan.outgoing[number], error.reason)
             return True
         self.planner.settle(plan)
         told = TransactionCommitted(len(plan.outgoing), plan.moved, plan.put_aside)

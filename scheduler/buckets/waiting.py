@@ -12,9 +12,10 @@ from enum import Enum, auto
 
 import msgspec
 
-from actors.model.codec import Headers, LogRecord
+from actors.model.codec import LogRecord
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout, ripe_ms
+from scheduler.buckets.letters import Letters
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import NoSlip, Slip, pending, read_slip
 from scheduler.buckets.step_timing import MOVE_GATHER_MS
@@ -32,6 +33,8 @@ class Rules(msgspec.Struct, frozen=True):
     batch_bytes_max: int
     held_records_max: int
     held_bytes_max: int
+    away_until_ms: Callable[[str, bytes | None], int | None] = lambda _topic, _key: None
+    """Until when a topic takes no message of a key; None where it may."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -82,7 +85,7 @@ class Waiting:
         self._ripening: list[tuple[int, int, str, int]] = []
         """(when it needs its owner, when it is due, its origin, its offset), as a heap."""
         self._size_bytes = 0
-        self._refused: dict[int, str] = {}
+        self._letters = Letters(rules.dead_letter_topic)
 
     @property
     def mark(self) -> Mark:
@@ -169,9 +172,9 @@ class Waiting:
         for offset in plan.offsets:
             heapq.heappush(self._ripening, self._entry(self._held[offset]))
 
-    def refuse(self, offset: int, reason: str) -> None:
-        """Put a record aside with its next plan: its target can never take it."""
-        self._refused[offset] = reason
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        self._letters.refuse(offset, refused, reason)
 
     def _ripe(self, now_ms: int) -> list[_Held]:
         rules = self._rules
@@ -189,21 +192,26 @@ class Waiting:
         """Return what is produced for a record, and what that makes of its message."""
         slip, message = held.slip, held.message
         if slip is None or message is None:
-            why = self._refused.get(held.record.offset) or held.unread
-            return self._put_aside(held.record, held.record.headers, why), _Fate.PUT_ASIDE
-        reason = self._refused.get(held.record.offset) or self._rules.allows(slip.topic)
+            return self._letters.letter(
+                self._rules.pending_topic, held.record, held.record.headers, held.unread
+            ), _Fate.PUT_ASIDE
+        reason = self._letters.reason(held.record.offset) or self._rules.allows(slip.topic)
         if reason is not None:
             told = f"message for topic {slip.topic!r} not passed on: {reason}"
-            return self._put_aside(held.record, message.headers, told), _Fate.PUT_ASIDE
+            return self._letters.letter(
+                self._rules.pending_topic, held.record, message.headers, told
+            ), _Fate.PUT_ASIDE
         if slip.due_ms <= now_ms:
-            return (
-                Outgoing(slip.topic, None, message.key, message.value, message.headers),
-                _Fate.PASSED_ON,
-            )
+            away_ms = self._rules.away_until_ms(slip.topic, message.key)
+            if away_ms is None or away_ms <= now_ms:
+                return (
+                    Outgoing(slip.topic, None, message.key, message.value, message.headers),
+                    _Fate.PASSED_ON,
+                )
+            # Kept here, messages for a target that is away for long would fill the memory, and
+            # hold what is for others.
+            slip = msgspec.structs.replace(slip, due_ms=away_ms)
         return pending(self._rules.pending_topic, layout, slip, message, now_ms), _Fate.MOVED
-
-    def _put_aside(self, record: LogRecord, headers: Headers, reason: str) -> Outgoing:
-        return letter(self._rules, self._rules.pending_topic, record, headers, reason)
 
     def _first_left(self, planned: frozenset[int]) -> int:
         """Return the first offset that still waits once a plan has taken effect."""
@@ -224,18 +232,7 @@ class Waiting:
 
     def _forget(self, offset: int) -> None:
         self._size_bytes -= self._held.pop(offset).size_bytes
-        self._refused.pop(offset, None)
-
-
-def letter(rules: Rules, topic: str, record: LogRecord, headers: Headers, reason: str) -> Outgoing:
-    """Return a dead letter: the message, why, and where it stood."""
-    noted = (
-        ("hourhandReason", reason.encode("utf-8", "replace")),
-        ("hourhandTopic", topic.encode()),
-        ("hourhandPartition", b"%d" % record.partition),
-        ("hourhandOffset", b"%d" % record.offset),
-    )
-    return Outgoing(rules.dead_letter_topic, None, record.key, record.value, (*headers, *noted))
+        self._letters.forget(offset)
 
 
 def _read(record: LogRecord) -> _Held:

@@ -65,6 +65,20 @@ def test_messages_appear_at_their_deadline_byte_for_byte(world: RelayWorld) -> N
     assert world.first_letter() == b"no headers"
 
 
+def test_p17_a_header_that_json_makes_too_long_for_a_record_is_relayed(world: RelayWorld) -> None:
+    """170,000 control characters, a million bytes once escaped; the next one appears too."""
+    name = "\x01" * 170_000
+    with RelayRunning(world.settings):
+        due_ms = world.clock.now_ms() + 1_000
+        world.put(b"escaped", message_id="a", due_ms=due_ms, headers=[(name, b"v")])
+        world.put(b"behind", message_id="b", due_ms=due_ms, key=b"other")
+        world.flush()
+        arrivals = world.wait_for(2)
+
+    found = {each.value: each.headers for each in arrivals}
+    assert found == {b"escaped": [(name, b"v")], b"behind": []}
+
+
 def test_send_later_delivers_with_a_node_of_the_same_installation(world: RelayWorld) -> None:
     """From the library; messages of one key and time in the order of the calls."""
     topic = world.settings.relay.out_topic

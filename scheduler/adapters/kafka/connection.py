@@ -81,10 +81,12 @@ def admin_client(settings: Settings, last_error: LastError) -> AdminClient:
     return opened(AdminClient, shared_properties(settings, {}, last_error))
 
 
-def opened(kind: Callable[..., Client], properties: dict[str, Any]) -> Client:
+def opened(
+    kind: Callable[..., Client], properties: dict[str, Any], logger: Any = driver_logger
+) -> Client:
     """Construct a client of the driver; SettingsInvalid where it refuses its properties."""
     try:
-        return kind(properties, logger=driver_logger)
+        return kind(properties, logger=logger)
     except (KafkaException, TypeError, ValueError) as error:
         told = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise SettingsInvalid(

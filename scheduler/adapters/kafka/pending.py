@@ -71,6 +71,7 @@ class KafkaHeldLog(KafkaLog):
         """Open the transactions of an assigned partition."""
         return KafkaTransactions(
             self._settings,
+            self._clock,
             partition,
             self._marker_topic,
             lambda: self._membership,
@@ -174,6 +175,10 @@ class KafkaBuckets:
         self._settings = settings
         self._clock = clock
         self._targets = TargetTopics(settings, clock)
+
+    def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
+        """Return until when a target takes no message of a key."""
+        return self._targets.away_until_ms(topic, key)
 
     def pending_log(self) -> HeldLog:
         """Open the pending topic, with markers."""

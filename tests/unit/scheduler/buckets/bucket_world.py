@@ -9,7 +9,7 @@ import random
 from collections import Counter
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.codec import LogRecord
+from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.transactions import Fenced
 from scheduler.bucket_layout import Layout, first_layout
@@ -41,7 +41,16 @@ class Owner:
         self._next_read = 0
         # Small windows and batches find more, where lateness is no matter.
         batch_max, held_max = (7, 30) if world.hazards else (100, 1_000)
-        rules = Rules(PENDING, LETTERS, lambda topic: None, batch_max, 10_000, held_max, 10_000_000)
+        rules = Rules(
+            PENDING,
+            LETTERS,
+            lambda topic: None,
+            batch_max,
+            10_000,
+            held_max,
+            10_000_000,
+            lambda topic, _key: world.log.away_until_ms.get(topic),
+        )
         self.waiting = Waiting(rules)
         transactions = MemoryTransactions(world.log, partition, world.hazard)
         self._scanner = Scanner(self.waiting, transactions, world.clock, world.telemetry)
@@ -102,14 +111,22 @@ class BucketWorld:
             self._owners = [each for each in self._owners if each not in before]
         self._owners.append(Owner(self, partition))
 
-    def send(self, delay_ms: int, key: bytes | None = None, topic: str = TARGET) -> bytes:
+    def send(
+        self,
+        delay_ms: int,
+        key: bytes | None = None,
+        topic: str = TARGET,
+        headers: Headers = (),
+    ) -> bytes:
         """Let a message wait, placed by a layout that may be out of date."""
         number = len(self.sent)
         value = b"%06d" % number
         now_ms = self.clock.now_ms()
         slip = Slip(now_ms + delay_ms, 0, topic, value.decode())
         known = self.layout.within(self.rng.choice((BUCKETS, 1_000)))
-        self.log.append(pending(PENDING, known, slip, Message(topic, key, value), now_ms))
+        self.log.append(
+            pending(PENDING, known, slip, Message(topic, key, value, tuple(headers)), now_ms)
+        )
         self.sent[value] = slip.due_ms
         return value
 

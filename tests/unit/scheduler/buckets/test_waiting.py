@@ -3,7 +3,7 @@
 from actors.model.codec import LogRecord
 from scheduler.bucket_layout import first_layout
 from scheduler.buckets.mark import Mark
-from scheduler.buckets.slip import SLIP_HEADER, Slip, pending
+from scheduler.buckets.slip import SLIP_HEADER, Slip, pending, read_slip
 from scheduler.buckets.waiting import Rules, Waiting
 from scheduler.relay.delivery import Message
 
@@ -12,14 +12,15 @@ START_MS = 1_000_000
 
 
 def _rules(**more: int) -> Rules:
-    limits = {"batch_records_max": 100, "batch_bytes_max": 10**6, **more}
     return Rules(
         "pending",
         "letters",
         lambda topic: "it is forbidden" if topic == "forbidden" else None,
-        held_records_max=limits.pop("held_records_max", 1_000),
-        held_bytes_max=limits.pop("held_bytes_max", 10**6),
-        **limits,
+        batch_records_max=more.get("batch_records_max", 100),
+        batch_bytes_max=more.get("batch_bytes_max", 10**6),
+        held_records_max=more.get("held_records_max", 1_000),
+        held_bytes_max=more.get("held_bytes_max", 10**6),
+        away_until_ms=lambda topic, _key: START_MS + 5_000 if topic == "away" else None,
     )
 
 
@@ -104,6 +105,21 @@ def test_what_is_no_message_is_put_aside() -> None:
     assert b"cannot be read" in (headers[1]["hourhandReason"] or b"")
     assert b"forbidden" in (headers[2]["hourhandReason"] or b"")
     assert SLIP_HEADER not in headers[2]
+
+
+def test_p7_what_is_bound_for_a_target_that_is_away_waits_in_the_log_and_nothing_else() -> None:
+    """Moved as if it were due when the target is tried again, so it takes no room in memory."""
+    waiting = _waiting(_record(0, 0, "away"), _record(1, 0))
+
+    plan = waiting.plan(START_MS, LAYOUT)
+
+    assert plan is not None
+    (moved, passed_on) = plan.outgoing
+    assert (passed_on.topic, passed_on.value) == ("target", b"1")
+    assert (moved.topic, plan.moved, plan.put_aside) == ("pending", 1, 0)
+    slip, message = read_slip(LogRecord(0, 0, 0, moved.key, moved.value, tuple(moved.headers)))
+    assert (slip.due_ms, slip.topic) == (START_MS + 5_000, "away")
+    assert (message.value, message.headers) == (b"0", (("mine", b"1"),))
 
 
 def test_a_new_owner_skips_what_is_marked() -> None:

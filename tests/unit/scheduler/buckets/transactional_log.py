@@ -14,6 +14,7 @@ from actors.ports.transactions import Fenced, Outgoing, Refused
 
 PENDING = "pending"
 MARKERS = "markers"
+AWAY_MS = 2_000
 
 
 class Crash(Exception):
@@ -57,6 +58,12 @@ class MemoryLog:
         self.partitions: dict[tuple[str, int], list[Entry]] = defaultdict(list)
         self.committed: dict[int, int] = {}
         self.refusing: set[str] = set()
+        self.record_bytes_max: dict[str, int] = {}
+        """By topic; a larger record is refused."""
+        self.away: set[str] = set()
+        """Topics that take nothing, so that a transaction waits for them in vain."""
+        self.away_until_ms: dict[str, int] = {}
+        """When those that were waited for are tried again."""
         self.epochs: dict[int, int] = defaultdict(int)
         self.open: dict[int, Transaction] = {}
 
@@ -150,6 +157,12 @@ class MemoryTransactions:
             self._check()
             if each.topic in self._log.refusing:
                 raise Refused(number, f"topic {each.topic!r} does not exist")
+            size_bytes = len(each.value or b"") + sum(len(v or b"") for _, v in each.headers)
+            if size_bytes > self._log.record_bytes_max.get(each.topic, size_bytes):
+                raise Refused(number, f"too large for {each.topic!r}")
+            if each.topic in self._log.away:
+                self._log.away_until_ms[each.topic] = self._log.now_ms() + AWAY_MS
+                raise unknown(f"of {each.topic!r}")
             self._log.append(each, transaction)
         if marker is not None:
             self._step("before the marker")

@@ -132,6 +132,24 @@ def test_a_broker_that_is_away_delays_messages_and_loses_none() -> None:
     assert bench.values == [b"v"]
 
 
+def test_p7_a_target_that_takes_nothing_holds_no_message_for_another() -> None:
+    """Of twenty keys whose messages fail none keeps others waiting; each appears at the end."""
+    bench = RelayBench(RelaySettings(target_topics=("away",)))
+    bench.scheduler.messages.failures = {"away": LogUnavailable("nobody answers")}
+    for number in range(40):
+        topic = "away" if number % 2 else OUT
+        key, value = b"key-%d" % number, b"%d" % number
+        bench.put(value, id=f"id-{number}", due_in_s=1, key=key, topic=topic)
+    bench.advance(1)
+    bench.advance(1)
+    assert {each.topic for each in bench.relayed} == {OUT}
+    assert len(bench.relayed) == 20
+
+    bench.scheduler.messages.failures = {}
+    bench.advance(60)
+    assert len(bench.relayed) == 40
+
+
 def test_offsets_are_committed_once_everything_before_them_is_durable() -> None:
     """Dead letters included."""
     bench = RelayBench()
