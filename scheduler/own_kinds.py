@@ -24,6 +24,7 @@ from scheduler.own_tasks import ExecutorFactory, RoutedFactory, Surroundings, ro
 from scheduler.recurring.executor import RunRecurring
 from scheduler.relay.claims import CLAIMS, DecideClaims
 from scheduler.relay.delivery import SEND, DeliverMessage
+from scheduler.relay.shares import SharedMessages
 from scheduler.relay.standing import DecidedHere
 from scheduler.settings import Settings
 from scheduler.timers.calls import CALL, CallBack
@@ -98,7 +99,7 @@ class OwnKinds:
     def _opened_messages(self) -> MessageWriter:
         with self._lock:
             if self._messages is None:
-                self._messages = self.open_messages()
+                self._messages = SharedMessages(self.open_messages(), self.clock)
             return self._messages
 
 
