@@ -12,7 +12,6 @@ from actors.model.events import (
     AttemptRefused,
     CatchUpEnded,
     PartitionAssigned,
-    TreeRebuilt,
 )
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome
@@ -26,6 +25,7 @@ from tests.simulation.history import (
     RowStored,
     Started,
 )
+from tests.simulation.hold_invariants import disturbed_spans, held_spans
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.network import SLOW_ANSWER_MS
 from tests.simulation.task_maker import HEALTHY
@@ -249,20 +249,10 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
 
 def p7_isolation(run: Run) -> Complaints:
     """While nothing disturbs the installation, healthy ordering ids are on time whatever the
-    sick ones do.
+    sick ones do, and whatever holds another partition.
     """
     recovery_ms = RECOVERY_MS * run.pace
-    disturbed = [(0.0, recovery_ms)]
-    disturbed += [
-        (each.at_ms, each.until_ms + recovery_ms)
-        for each in run.history.of(Happened)
-        if each.what != "peace"
-    ]
-    disturbed += [
-        (each.at_ms, each.at_ms + recovery_ms)
-        for each in run.noted()
-        if isinstance(each.event, TreeRebuilt | PartitionAssigned)
-    ]
+    disturbed = disturbed_spans(run, recovery_ms)
     base_ms, slack_ms = run.wall_at_start_ms, 2 * run.clocks_apart_ms
     stored = {row.key: row.at_ms for row in run.history.of(RowStored)}
     # A healthy task starts twice only as a suspect, and those wait for each other by design: so
@@ -280,7 +270,11 @@ def p7_isolation(run: Run) -> Complaints:
         seen.add(start.key)
         expected_ms = max(start.key.scheduled_ms - base_ms, stored.get(start.key, 0.0))
         late_ms = start.at_ms - expected_ms
-        excused = (*disturbed, *suspected[ordering_id])
+        excused = (
+            *disturbed,
+            *suspected[ordering_id],
+            *held_spans(run, start.partition, recovery_ms),
+        )
         calm = not any(first <= start.at_ms and expected_ms <= end for first, end in excused)
         if (
             calm

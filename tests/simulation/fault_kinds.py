@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.adapters.memory.delivery import Request
-from tests.simulation import group_faults, operator_faults, server_faults
+from tests.simulation import group_faults, hold_faults, operator_faults, server_faults
 from tests.simulation.faulty_world import Fault, FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
@@ -136,6 +136,9 @@ FAULTS: Mapping[str, Fault] = {
     "broker": server_faults.broker,
     "commits_fail": server_faults.commits_fail,
     "commits_slow": server_faults.commits_slow,
+    "letters_held": hold_faults.letters_held,
+    "strays_held": hold_faults.strays_held,
+    "hour_unreadable": hold_faults.hour_unreadable,
     "operator": operator_faults.operator,
 }
 """Every kind of fault, by the name scenarios use."""

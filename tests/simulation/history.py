@@ -227,6 +227,10 @@ class Noted:
     event: Event
 
 
+HELD = "held "
+"""Begins what is said of a fault of one partition alone; its number follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """A fault was injected, or a node came or went."""

@@ -35,6 +35,7 @@ from tests.simulation.history import (
     Stopped,
     WatermarkSaved,
 )
+from tests.simulation.hold_invariants import holds_rebuild_nothing
 from tests.simulation.judged import Complaints, Run, epoch_of
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
@@ -292,6 +293,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
     pauses_hold,
+    holds_rebuild_nothing,
     liveness,
 )
 """Every invariant, in the order of the promises."""

@@ -43,6 +43,8 @@ class Network:
     store: Weather = field(default_factory=Weather)
     log: Weather = field(default_factory=Weather)
     commits: Weather = field(default_factory=Weather)
+    broken: set[tuple[str, int]] = field(default_factory=set)
+    """Kind and partition of requests that all fail without effect."""
     next_save: Callable[[str, Request[Any]], None] | None = None
     """Who carries the next save of a watermark, and for whom, where that is another matter."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -56,6 +58,7 @@ class Network:
         """Let every new request be served soon."""
         self.store, self.log = Weather(), Weather()
         self.commits, self.next_save = Weather(), None
+        self.broken = set()
 
     def to_store(self, sender: str) -> Deliver:
         """Return one node's way to the store."""
@@ -124,7 +127,7 @@ class Network:
             answer_ms = max(answer_ms, effect_ms)
         lot = rng.random()
         failure = _failure(request)
-        if lot < weather.fails_before:
+        if lot < weather.fails_before or (request.kind, request.partition) in self.broken:
             self._at(answer_ms, sender, lambda: request.fail(failure))
             self.counts[f"{way} request without effect"] += 1
             return

@@ -1,0 +1,45 @@
+"""Faults of one partition alone: dead letters, strays or reads that fail for a while.
+
+Each decides which partition and how long, from the run's random numbers.  When one comes is for
+``faults``.
+"""
+
+import random
+
+from tests.simulation.faulty_world import FaultyWorld, last
+from tests.simulation.history import HELD, Happened
+
+LONGEST_MS = 25_000.0
+"""More than a tree is given to answer a batch."""
+LONGEST_PAUSE_MS = 3_000.0
+
+
+def letters_held(world: FaultyWorld, rng: random.Random) -> None:
+    """What stands in a partition and is poison cannot be put aside."""
+    partition = rng.randrange(len(world.broker.partitions))
+    _break(world, rng, {("dead_letter", partition)}, partition)
+
+
+def strays_held(world: FaultyWorld, rng: random.Random) -> None:
+    """A partition takes no appends, so what belongs there holds where it stands: the one behind."""
+    own = rng.randrange(len(world.broker.partitions))
+    _break(world, rng, {("append", own)}, (own + 1) % len(world.broker.partitions))
+
+
+def hour_unreadable(world: FaultyWorld, rng: random.Random) -> None:
+    """The store does not answer reads of a partition's tasks, or of what became of them."""
+    partition = rng.randrange(len(world.broker.partitions))
+    kinds = rng.choice((("load_tasks", "load_ordering"), ("load_completions", "find_completions")))
+    _break(world, rng, {(kind, partition) for kind in kinds}, partition)
+
+
+def _break(world: FaultyWorld, rng: random.Random, broken: set[tuple[str, int]], held: int) -> None:
+    world.network.broken |= broken
+
+    def mend() -> None:
+        world.network.broken -= broken
+
+    until_ms = last(world, rng, LONGEST_MS, mend)
+    # The pause before the last try may have grown to so much.
+    longest_ms = world.pace * LONGEST_PAUSE_MS
+    world.note(Happened(world.now_ms(), f"{HELD}{held}", "", until_ms + longest_ms))
