@@ -11,7 +11,7 @@ from collections.abc import Callable
 from actors.ports.bulk import BulkStore
 from actors.ports.clock import Clock
 from actors.ports.letters import LogView
-from actors.ports.log import LogWriter, TaskLog
+from actors.ports.log import GroupOffsets, LogWriter, TaskLog
 from actors.ports.messages import MessageWriter, TopicReader
 from actors.ports.store import Stores
 from actors.ports.telemetry import Feed, Telemetry
@@ -89,6 +89,14 @@ def open_log_view(settings: Settings) -> LogView:
     from scheduler.adapters.embedded.letters import EmbeddedLogView
 
     return EmbeddedLogView(settings)
+
+
+@opens_drivers
+def open_group_offsets(settings: Settings) -> GroupOffsets:
+    """Open the group's offsets, which only a log of servers has; TopicMissing."""
+    from scheduler.adapters.kafka.group_offsets import KafkaGroupOffsets
+
+    return KafkaGroupOffsets(settings)
 
 
 @opens_drivers

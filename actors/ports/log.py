@@ -148,3 +148,22 @@ class LogWriter(Protocol):
 
     def close(self) -> None:
         """Flush within a bounded time and let go of connections."""
+
+
+class GroupOffsets(Protocol):
+    """The offsets of the nodes' group, for an operator; errors: LogUnavailable."""
+
+    def members(self) -> int:
+        """Return how many nodes the group has now."""
+
+    def committed(self) -> Mapping[int, int]:
+        """Return the group's next offsets, where it has any."""
+
+    def bounds(self) -> Mapping[int, tuple[int, int]]:
+        """Return each partition's first offset and the one that comes next."""
+
+    def since(self, time_ms: int) -> Mapping[int, int]:
+        """Return the first offset of each partition written at this time or later, or its end."""
+
+    def set(self, next_offsets: Mapping[int, int]) -> None:
+        """Have the group begin there; LogUnavailable while it has members."""

@@ -15,6 +15,7 @@ from scheduler.doors import (
     reading_commands,
     recurring_commands,
     relay_commands,
+    rewind_command,
     task_commands,
     timers_commands,
     transfer_commands,
@@ -67,6 +68,7 @@ app.command("dead-letters")(operator_commands.dead_letters)
 app.command()(cluster_commands.nodes)
 app.command()(cluster_commands.ahead)
 app.command()(cluster_commands.buckets)
+app.command()(rewind_command.rewind)
 app.command("audit-log")(cluster_commands.audit_log)
 app.add_typer(transfer_commands.pipeline_app, name="pipeline")
 app.command()(health_commands.health)

@@ -1,0 +1,93 @@
+"""Reading the log again from an earlier place, after a store lost rows that it had acknowledged.
+
+Decides where each partition begins and what has to be true before; both the group's offsets and
+the store's are set, as a node begins at the higher of the two.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from actors.model.errors import InvalidInput
+from actors.model.ownership import Ownership
+from actors.ports.clock import Clock
+from actors.ports.log import GroupOffsets
+from actors.ports.store import OwnershipStore
+
+_ANSWER_S = 60.0
+_PLACE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a partition would have been read on, and where it is to be."""
+
+    partition: int
+    before: int
+    after: int
+
+    def value(self) -> dict[str, Any]:
+        """Return it as a JSON value."""
+        return {"partition": self.partition, "before": self.before, "after": self.after}
+
+
+def parse_places(text: str) -> dict[int, int] | None:
+    """Read ``partition:offset,…``; None where the text is something else, such as a time."""
+    found = [_PLACE.fullmatch(each.strip()) for each in text.split(",")]
+    if any(each is None for each in found):
+        return None
+    places = {int(each[1]): int(each[2]) for each in found if each is not None}
+    if len(places) < len(found):
+        raise InvalidInput(f"{text!r} names a partition twice")
+    return places
+
+
+class Rewinding:
+    """Plans and does it; the nodes of the group must all have stopped."""
+
+    def __init__(self, offsets: GroupOffsets, store: OwnershipStore, clock: Clock) -> None:
+        self._offsets = offsets
+        self._store = store
+        self._clock = clock
+
+    def plan(self, wanted: Mapping[int, int], *, forward: bool) -> list[Move]:
+        """Return what would change; InvalidInput where it may not be done."""
+        if members := self._offsets.members():
+            raise InvalidInput(f"the group has {members} members: stop every node first")
+        bounds, committed = self._offsets.bounds(), self._offsets.committed()
+        moves = []
+        for partition, asked in sorted(wanted.items()):
+            if partition not in bounds:
+                raise InvalidInput(f"the topic has no partition {partition}")
+            first, end = bounds[partition]
+            if asked > end:
+                raise InvalidInput(f"partition {partition} ends at {end}: {asked} is behind that")
+            claim = self._store.read_watermark(partition).result(_ANSWER_S)
+            stored = None if claim is None else claim.watermark.next_offset
+            before = max(first, committed.get(partition, 0), stored or 0)
+            after = max(first, asked)
+            if after > before and not forward:
+                raise InvalidInput(
+                    f"partition {partition} was read up to {before}, and {after} is behind that:"
+                    " --forward leaves the records in between unread for ever"
+                )
+            if after != before:
+                moves.append(Move(partition, before, after))
+        return moves
+
+    def move(self, moves: list[Move]) -> tuple[None, str]:
+        """Set both places, the group's first: while that has members the broker refuses.  Returns
+        what the audit log says of it.
+
+        Each partition is claimed, so a node that nobody knew of can save nothing more.
+        """
+        self._offsets.set({each.partition: each.after for each in moves})
+        for each in moves:
+            claim = self._store.claim(each.partition, self._clock.now_ms()).result(_ANSWER_S)
+            write_time = Ownership(each.partition, claim.epoch).next_write_time()
+            mark = replace(claim.watermark, next_offset=each.after, write_time=write_time)
+            self._store.save_watermark(each.partition, claim.epoch, mark).result(_ANSWER_S)
+        return None, f"moved {len(moves)}"
