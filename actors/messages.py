@@ -1,8 +1,6 @@
 """The whole conversation of the tree, in the order of a task's life.
 
-Requests are verb and noun (``PersistTasks``), answers noun and participle
-(``TasksPersisted``).  All are frozen; lists travel as tuples, because nothing goes through
-the tree one message a task where a list would do.
+Requests are verb and noun (``PersistTasks``), answers noun and participle (``TasksPersisted``).
 """
 
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ from actors.model.codec import Command, LogRecord
 from actors.model.commands import Holding, Withdrawal
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
+from actors.model.memory import WindowMemory
 from actors.model.ownership import Assignment, Straggler
 from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, CompletionResult
@@ -39,6 +38,7 @@ class Siblings(msgspec.Struct, frozen=True):
     completion_tracker: Recipient
     known_completions: KnownCompletions
     """The tracker writes it, the others read."""
+    memory: WindowMemory
 
 
 class MeetSiblings(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class MeasureLoad(msgspec.Struct, frozen=True):
 
 
 class LoadMeasured(msgspec.Struct, frozen=True):
-    """PartitionScheduler to ThroughputController; unasked where the limit is exceeded."""
+    """PartitionScheduler to ThroughputController; unasked where a limit is exceeded."""
 
     waiting: int
     executing: int

@@ -6,7 +6,6 @@ or blocked task, stays in the store and is read when it may run (P7, P13).  Neve
 store itself.
 """
 
-import heapq
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
@@ -43,6 +42,7 @@ from actors.model.key import TaskKey, first_key_at
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.task import StoredTask, Task
+from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
 
@@ -87,10 +87,10 @@ class OrderingExecutor(Actor):
         self._partition_executor = partition_executor
         self._siblings = siblings
         self._executor: Ref | None = None
-        self._tasks: dict[TaskKey, StoredTask] = {}
-        self._order: list[TaskKey] = []
-        """A heap of the keys, some of them no longer in ``_tasks``."""
+        self._tasks = TaskQueue()
         self._current: TaskKey | None = None
+        self._current_bytes = self._counted_bytes = 0
+        """What the task at hand holds, and what all that is here was last counted as."""
         self._update: StoredTask | None = None
         """A later record of the task at hand, until its executor is known to have seen it."""
         self._busy_since_ms: int | None = None
@@ -147,6 +147,7 @@ class OrderingExecutor(Actor):
 
     def _accept(self, task: StoredTask) -> None:
         self._received += 1
+        self._counted_bytes += task.held_bytes
         key = task.key
         if self._update_known(task):
             self._report(released=1)
@@ -155,19 +156,16 @@ class OrderingExecutor(Actor):
             self._go_on()
             self._report(released=1)
         else:
-            self._enqueue(task)
+            self._tasks.add(task)
             self._go_on()
 
     def _update_known(self, task: StoredTask) -> bool:
         """Take over a later record of a key that is in memory; return whether it is."""
-        key = task.key
-        if key == self._current:
-            self._update = task
-            self._tell_executor(UpdateTask(task))
-        elif key in self._tasks:
-            self._tasks[key] = self._tasks[key].merged_with(task)
-        else:
-            return False
+        if task.key != self._current:
+            return self._tasks.update(task)
+        self._update = task
+        self._current_bytes = max(self._current_bytes, task.held_bytes)
+        self._tell_executor(UpdateTask(task))
         return True
 
     def _must_spill(self, key: TaskKey) -> bool:
@@ -180,10 +178,6 @@ class OrderingExecutor(Actor):
             or len(self._tasks) >= limit
         )
 
-    def _enqueue(self, task: StoredTask) -> None:
-        heapq.heappush(self._order, task.key)
-        self._tasks[task.key] = task
-
     def _spill(self, after: TaskKey, up_to: TaskKey) -> None:
         first, last = self._spilled or (after, up_to)
         self._spilled = (min(after, first), max(up_to, last))
@@ -194,7 +188,6 @@ class OrderingExecutor(Actor):
         if count := len(self._tasks):
             self._spill(first_key_at(min(self._tasks).scheduled_ms), max(self._tasks))
             self._tasks.clear()
-            self._order.clear()
         return count
 
     # The next task, when there is none at hand.
@@ -211,13 +204,11 @@ class OrderingExecutor(Actor):
             return
         if self._loading is not None:
             return
-        while self._order:
-            task = self._tasks.pop(heapq.heappop(self._order), None)
-            if task is not None:
-                self._current = task.key
-                self._busy_since_ms = task.key.scheduled_ms
-                self._tell_executor(AttemptTask(task))
-                return
+        if task := self._tasks.pop():
+            self._current, self._current_bytes = task.key, task.held_bytes
+            self._busy_since_ms = task.key.scheduled_ms
+            self._tell_executor(AttemptTask(task))
+            return
         if self._spilled is not None and self._due_timer is None:
             after, up_to = self._loading = self._spilled
             self._spilled = None
@@ -244,7 +235,7 @@ class OrderingExecutor(Actor):
         elif message.next_after is not None:
             self._spill(message.next_after, up_to)
         for task in fresh:
-            self._enqueue(task)
+            self._tasks.add(task)
         self._go_on()
         self._report(released=-len(fresh))
 
@@ -270,11 +261,11 @@ class OrderingExecutor(Actor):
     def _finish(self, message: TaskExecuted) -> None:
         update, retried = self._update, self._retried
         self._update = self._retried = self._current = self._busy_since_ms = None
-        self._held = False
+        self._held, self._current_bytes = False, 0
         missed = update is not None and update.offset > message.offset and not self._leaving
         if update is not None and missed:
             # The task ended before it heard of this record, which may open the key again.
-            self._enqueue(update)
+            self._tasks.add(update)
         released = 0 if missed else 1
         again = message.key if message.in_doubt else retried
         if again is not None:
@@ -320,7 +311,7 @@ class OrderingExecutor(Actor):
         assert self._busy_since_ms is None, "an old attempt is adopted before any task"
         key = attempt.task.key
         self._catching_up = True
-        self._busy_since_ms = key.scheduled_ms
+        self._busy_since_ms, self._current_bytes = key.scheduled_ms, attempt.task.held_bytes
         if self._ownership.continues(attempt.epoch):
             self._current = key
         self._tell_executor(AdoptAttempt(attempt))
@@ -335,12 +326,12 @@ class OrderingExecutor(Actor):
             self._tell_executor(message)
             self._report(released=0)
             return
-        task, holding = self._tasks.get(key), Holding.ABSENT
+        task, holding = self._tasks.find(key), Holding.ABSENT
         if task is not None:
             ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
             holding = Holding.RAN if ran else Holding.WITHDRAWN
         if holding is Holding.WITHDRAWN:
-            del self._tasks[key]
+            self._tasks.remove(key)
         message.reply_to.tell(TaskWithdrawn(key, holding))
         self._report(released=int(holding is Holding.WITHDRAWN))
 
@@ -363,13 +354,20 @@ class OrderingExecutor(Actor):
         self._report(released)
 
     def _report(self, released: int) -> None:
+        self._count()
         self._partition_executor.tell(
             TasksReleased(self._ordering_id, released, self._received, self._first_ms(), self._held)
         )
 
+    def _count(self) -> None:
+        """Correct what the partition holds by what has come and gone since it was counted."""
+        held_bytes = self._tasks.size_bytes + self._current_bytes
+        self._siblings.memory.executing_bytes += held_bytes - self._counted_bytes
+        self._counted_bytes = held_bytes
+
     def _first_ms(self) -> int | None:
         """Scheduled time of the first open task, in memory or left to the store."""
-        times = [key.scheduled_ms for key in self._order[:1]]
+        times = [key.scheduled_ms for key in (self._tasks.first(),) if key]
         if self._busy_since_ms is not None:
             times.append(self._busy_since_ms)
         times += [left[0].scheduled_ms for left in (self._spilled, self._loading) if left]

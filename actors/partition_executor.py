@@ -1,8 +1,7 @@
 """PartitionExecutor: one OrderingExecutor for each busy ordering id of a partition.
 
 Decides when an ordering id becomes busy and when it is idle again, and counts the slots its
-tasks occupy.  Never looks inside a task, and never makes one ordering id wait for another
-(P7).
+tasks occupy.  Never looks inside a task, nor makes one ordering id wait for another (P7).
 """
 
 from collections.abc import Sequence
@@ -158,6 +157,7 @@ class PartitionExecutor(Actor):
             key = task.key
             if any_held_back and self._is_held_back(key.ordering_id):
                 self._park(key.ordering_id, key.scheduled_ms)
+                self._siblings.memory.executing_bytes -= task.held_bytes
                 parked += 1
             else:
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))

@@ -5,7 +5,6 @@ earliest.  Hands due tasks on in key order, as many as the executor has slots fo
 once the partition may start.  Never reads or writes the store.
 """
 
-import heapq
 from typing import assert_never
 
 import msgspec
@@ -35,8 +34,10 @@ from actors.messages import (
 from actors.model.commands import Holding, Withdrawal
 from actors.model.events import PartitionLoadReported, WindowShrunk
 from actors.model.key import TaskKey
+from actors.model.memory import WindowMemory
 from actors.model.ownership import Straggler
 from actors.model.task import StoredTask
+from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
@@ -75,9 +76,8 @@ class PartitionScheduler(Actor):
         self._slots = min(window.executing_tasks_max, window.tasks_max)
         """What is handed on stays in memory, so it is no more than that may hold (P13)."""
         self._siblings: Siblings
-        self._tasks: dict[TaskKey, StoredTask] = {}
-        self._order: list[TaskKey] = []
-        """A heap of the keys, some of them no longer in ``_tasks``."""
+        self._memory: WindowMemory | None = None
+        self._tasks = TaskQueue()
         self._executing = 0
         self._running = False
         self._draining = False
@@ -85,6 +85,10 @@ class PartitionScheduler(Actor):
         self._held: list[HoldOrderings] = []
         """What must reach the executor before the first task does."""
         self._timer: Timer | None = None
+
+    def on_stop(self) -> None:
+        if self._memory is not None:
+            self._memory.end()
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -115,51 +119,60 @@ class PartitionScheduler(Actor):
             case PauseTasks():
                 self._pause(message)
             case MeetSiblings(siblings=siblings):
-                self._siblings = siblings
+                self._siblings, self._memory = siblings, siblings.memory
             case _:
                 assert_never(message)
 
     def _schedule(self, tasks: tuple[StoredTask, ...]) -> None:
         for task in tasks:
-            known = self._tasks.get(task.key)
-            if known is None:
-                heapq.heappush(self._order, task.key)
-                self._tasks[task.key] = task
-            else:
-                self._tasks[task.key] = known.merged_with(task)
+            self._tasks.add(task)
         self._execute_due()
-        if len(self._tasks) + self._executing > self._window.tasks_max:
+        self._report_excess()
+
+    def _report_excess(self) -> None:
+        memory = self._note_waiting()
+        crowded = len(self._tasks) + self._executing > self._window.tasks_max
+        if crowded or (memory.room_bytes < 0 and len(self._tasks)):
             self._report_load()
+
+    def _note_waiting(self) -> WindowMemory:
+        memory = self._siblings.memory
+        memory.waiting_bytes = self._tasks.size_bytes
+        return memory
 
     def _execute_due(self) -> None:
         """Hand on what is due and has a slot, then sleep until the next is."""
         if not self._running or self._draining or self._is_paused:
             return
-        now_ms = self._context.clock.now_ms()
-        free = self._slots - self._executing
+        now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
+        free, free_bytes = self._slots - self._executing, memory.share_bytes
         due: list[StoredTask] = []
-        order, tasks = self._order, self._tasks
-        while order and len(due) < free and order[0].scheduled_ms <= now_ms:
-            task = tasks.pop(heapq.heappop(order), None)
-            if task is not None:
-                due.append(task)
+        tasks, is_full = self._tasks, False
+        while len(due) < free and (key := tasks.first()) and key.scheduled_ms <= now_ms:
+            # One always goes on, or a task larger than the share would wait for ever.
+            is_full = memory.executing_bytes >= free_bytes and self._executing + len(due) > 0
+            if is_full:
+                break
+            task = tasks.pop()
+            assert task is not None, "the first key has a task"
+            memory.executing_bytes += task.held_bytes
+            due.append(task)
         if due:
             self._executing += len(due)
+            memory.waiting_bytes = tasks.size_bytes
             for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
                 some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
                 self._siblings.partition_executor.tell(ExecuteTasks(some))
-        if len(due) < free:
+        if len(due) < free and not is_full:
             self._sleep_until_due(now_ms)
 
     def _sleep_until_due(self, now_ms: int) -> None:
         """Set the timer, at most one check interval ahead: the wall clock may be stepped."""
-        while self._order and self._order[0] not in self._tasks:
-            heapq.heappop(self._order)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._order:
-            wait_ms = self._order[0].scheduled_ms - now_ms
+        if first := self._tasks.first():
+            wait_ms = first.scheduled_ms - now_ms
             delay_ms = max(0, min(wait_ms, self._window.clock_check_ms))
             self._timer = self._context.after(delay_ms, _DueTimerFired())
 
@@ -171,24 +184,27 @@ class PartitionScheduler(Actor):
 
     def _shrink(self, tasks_max: int) -> None:
         """Leave the latest tasks to the store, where they all are."""
-        excess = len(self._tasks) - tasks_max
-        if excess <= 0:
+        memory = self._note_waiting()
+        if len(self._tasks) <= tasks_max and memory.room_bytes >= 0:
             return
-        keys = sorted(self._tasks)
-        kept, dropped = keys[:tasks_max], keys[tasks_max:]
-        for key in dropped:
-            del self._tasks[key]
-        self._order = kept
+        room_bytes = memory.share_bytes - memory.executing_bytes
+        # Where nothing runs, one task stays, however large: else none of its size ever would.
+        dropped = self._tasks.keep_first(tasks_max, room_bytes, int(not self._executing))
+        if not dropped:
+            return
+        self._note_waiting()
         # One key lower than the first dropped would do; the last kept is such a key, and
         # where none is kept the millisecond before is.
-        last_kept = kept[-1] if kept else TaskKey(dropped[0].scheduled_ms - 1, "", "")
+        first_ms = dropped[0].scheduled_ms
+        last_kept = max(self._tasks, default=TaskKey(first_ms - 1, "", ""))
         self._siblings.task_persistence.tell(LowerCheckpoint(last_kept))
         self._telemetry.emit(WindowShrunk(self._partition, len(dropped)))
 
     def _measure_progress(self, message: MeasureProgress) -> None:
-        while self._order and self._order[0] not in self._tasks:
-            heapq.heappop(self._order)
-        earliest_ms = self._order[0].scheduled_ms if self._order else None
+        # What others hold may have changed the share.
+        self._report_excess()
+        first = self._tasks.first()
+        earliest_ms = first.scheduled_ms if first else None
         held: list[Straggler] = []
         for hold in self._held:
             held.extend(hold.stragglers)
@@ -198,19 +214,16 @@ class PartitionScheduler(Actor):
 
     def _update(self, message: UpdateTask) -> None:
         """Take over a later record where the key waits, or have whoever was handed it do so."""
-        known = self._tasks.get(message.task.key)
-        if known is None:
+        if not self._tasks.update(message.task):
             self._siblings.partition_executor.tell(message)
-        else:
-            self._tasks[message.task.key] = known.merged_with(message.task)
 
     def _withdraw(self, message: WithdrawTask) -> None:
         """Let go of a key; the executor may run an older record of it, so it is asked too."""
-        task = self._tasks.get(message.key)
+        task = self._tasks.find(message.key)
         if task is not None and message.withdrawal is Withdrawal.MOVE and task.attempts.last:
             message.reply_to.tell(TaskWithdrawn(message.key, Holding.RAN))
             return
-        self._tasks.pop(message.key, None)
+        self._tasks.remove(message.key)
         self._siblings.partition_executor.tell(message)
 
     def _hold(self, message: HoldOrderings) -> None:

@@ -39,7 +39,6 @@ from actors.model.departures import Departure, Departures
 from actors.model.errors import PoisonRecord
 from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
 from actors.model.holds import Delayed, Hold, PartitionDelayed
-from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Assignment
 from actors.model.partition import partition_of
 from actors.model.task import StoredTask
@@ -119,9 +118,7 @@ class PartitionSupervisor(Actor):
         reading = with_patient_reads(effects, self._read)
         executing = with_patient_letters(effects, self._put_aside)
         ownership = assignment.ownership
-        known = KnownCompletions(
-            assignment.watermark.watermark_ms, effects.settings.window.completions_max
-        )
+        known = effects.known_since(assignment.watermark.watermark_ms)
         self._siblings = Siblings(
             supervisor=self.actor_ref,
             task_persistence=self.spawn(TaskPersistence(reading, assignment)),
@@ -130,6 +127,7 @@ class PartitionSupervisor(Actor):
             partition_executor=self.spawn(PartitionExecutor(executing, ownership)),
             completion_tracker=self.spawn(CompletionTracker(reading, ownership, known)),
             known_completions=known,
+            memory=effects.memory.begin(self._partition),
         )
         for sibling in (
             self._siblings.completion_tracker,

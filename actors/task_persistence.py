@@ -1,12 +1,12 @@
 """TaskPersistence: the only reader and writer of a partition's schedule.
 
-Decides what is durable, how far the schedule is read (the checkpoint), and how far it is
-done (the watermark).  Works on one operation at a time, each written as a generator that
-yields what it waits for: a write, a load and an advance of the watermark never overlap, so
-none of them can miss what another is about to do.  Never runs anything.
+Decides what is durable, how far the schedule is read (the checkpoint), and how far it is done
+(the watermark).  Works on one operation at a time, each a generator that yields what it waits for:
+none can miss what another is about to do.  Never runs anything.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -220,8 +220,7 @@ class TaskPersistence(Actor):
 
     def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
-        inside = tuple(task for task in tasks if task.key <= self._checkpoint.key)
-        if inside:
+        if inside := tuple(task for task in tasks if task.key <= self._checkpoint.key):
             self._siblings.partition_scheduler.tell(ScheduleTasks(inside))
         now_ms = self._context.clock.now_ms()
         for task in tasks:
@@ -307,7 +306,8 @@ class TaskPersistence(Actor):
             # only tells outside writers what to send through the log as well.
             ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
             yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
-        reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, message.limit)
+        limits = message.limit, self._siblings.memory.page_bytes()
+        reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, *limits)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
         up_to = end = first_key_at(before_ms)
@@ -332,13 +332,13 @@ class TaskPersistence(Actor):
     def _load_orderings(self) -> Operation:
         """Read for all that have asked by now: one by one they would keep new batches waiting."""
         requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
-        read = self._stores.schedule.load_ordering
+        read = partial(self._stores.schedule.load_ordering, self._partition)
+        size = self._siblings.memory.page_bytes(len(requests))
         pages = yield gather(
-            [read(self._partition, r.ordering_id, r.after, r.up_to, r.limit) for r in requests]
+            [read(r.ordering_id, r.after, r.up_to, r.limit, size) for r in requests]
         )
-        keys = tuple(task.key for page in pages for task in page.tasks)
         statuses: Mapping[TaskKey, KeyStatus] = {}
-        if keys:
+        if keys := tuple(task.key for page in pages for task in page.tasks):
             found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
             statuses = found.statuses
         for request, page in zip(requests, pages, strict=True):

@@ -1,7 +1,7 @@
 """ThroughputController: when a partition loads more of its schedule.
 
-Decides from two numbers, how many tasks are in memory and how far the loaded window
-reaches, so a node's memory depends on its limits and not on the backlog (P13).  Never
+Decides from how many tasks are in memory, how many bytes they hold and how far the loaded
+window reaches, so a node's memory depends on its limits and not on the backlog (P13).  Never
 touches the store.
 """
 
@@ -67,7 +67,7 @@ class ThroughputController(Actor):
 
     def _decide(self, waiting: int, executing: int) -> None:
         room = self._window.tasks_max - waiting - executing
-        if room < 0:
+        if room < 0 or self._siblings.memory.room_bytes < 0:
             keep = max(0, self._window.tasks_max - executing)
             self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
         if self._measuring:
@@ -80,7 +80,9 @@ class ThroughputController(Actor):
 
     def _load_into(self, room: int) -> None:
         """Load a page; small ones cost a round trip each, so wait for a tenth to be free."""
-        if room < max(1, self._window.tasks_max // 10):
+        memory = self._siblings.memory
+        has_bytes = memory.room_bytes >= max(1, memory.share_bytes // 10)
+        if room < max(1, self._window.tasks_max // 10) or not has_bytes:
             self._wait(self._window.tick_ms)
             return
         look_ahead_ms = self._window.look_ahead_ms

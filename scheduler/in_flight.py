@@ -1,10 +1,15 @@
 """The batches that a tree was given and has not answered yet.
 
-Decides how many more records may be polled, which bounds memory (P13), and how long a round
-may wait for an answer to make room.  Never knows what is in a batch.
+Decides how many more records may be polled, by their number and by their bytes, which bounds
+memory (P13), and how long a round may wait for an answer to make room.  Never knows what is in a
+batch.
 """
 
 import threading
+from collections.abc import Sequence
+
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.memory import NodeMemory
 
 POLL_RECORDS_MAX = 2_000
 RECORDS_IN_FLIGHT_MAX = 20_000
@@ -12,38 +17,57 @@ RECORDS_IN_FLIGHT_MAX = 20_000
 
 
 class BatchesInFlight:
-    """Batch numbers with the monotonic time they were sent at and how many records they hold.
+    """Batch numbers with the monotonic time they were sent at, their records and their bytes.
 
     The caller's lock guards all but ``wait_for_answer``.
     """
 
-    def __init__(self) -> None:
-        self._batches: dict[int, tuple[float, int]] = {}
+    def __init__(self, memory: NodeMemory) -> None:
+        self._memory = memory
+        self._batches: dict[int, tuple[float, int, int]] = {}
+        self._record_bytes = 1
+        """How large the records of the last batch were, on average: so are the next, probably."""
         self._answered = threading.Event()
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def send(self, batch: int, now_ms: float, records: int) -> None:
+    def send(self, batch: int, now_ms: float, records: Sequence[LogRecord]) -> None:
         """Expect an answer."""
-        self._batches[batch] = (now_ms, records)
+        size_bytes = sum(map(record_bytes, records))
+        self._batches[batch] = (now_ms, len(records), size_bytes)
+        self._memory.polled_bytes += size_bytes
+        if records:
+            self._record_bytes = size_bytes // len(records)
 
     def settle(self, batch: int) -> bool:
         """Take an answer; return whether one was expected."""
-        return self._batches.pop(batch, None) is not None
+        settled = self._batches.pop(batch, None)
+        if settled is None:
+            return False
+        self._memory.polled_bytes -= settled[2]
+        return True
 
     def clear(self) -> None:
         """Expect nothing any more."""
         self._batches.clear()
+        self._memory.polled_bytes = 0
 
     def oldest_ms(self) -> float | None:
         """Return when the batch was sent that has waited longest."""
-        return min((sent_ms for sent_ms, _ in self._batches.values()), default=None)
+        return min((sent_ms for sent_ms, *_ in self._batches.values()), default=None)
 
     def room(self) -> int:
-        """Return how many records may be polled: as many as one poll takes, or none."""
-        records = sum(records for _, records in self._batches.values())
-        return POLL_RECORDS_MAX if RECORDS_IN_FLIGHT_MAX - records >= POLL_RECORDS_MAX else 0
+        """Return how many records may be polled: as many as one poll takes, or none.
+
+        Where records are large these are as many as will fit, and one where nothing is in flight.
+        """
+        records = sum(records for _, records, _ in self._batches.values())
+        if RECORDS_IN_FLIGHT_MAX - records < POLL_RECORDS_MAX:
+            return 0
+        left_bytes = self._memory.polled_bytes_max - self._memory.polled_bytes
+        fitting = max(left_bytes // self._record_bytes, 0 if self._batches else 1)
+        return min(POLL_RECORDS_MAX, fitting)
 
     def note_answer(self) -> None:
         """End the wait for an answer; from any thread."""

@@ -259,6 +259,8 @@ _NODE = (
     ),
     _gauge("poll_age_seconds", "Time since the polling thread last asked the log"),
     _gauge("mailbox_messages", "Messages that wait in the actors' mailboxes"),
+    _gauge("memory_held_bytes", "Bytes of tasks and records in memory"),
+    _gauge("memory_limit_bytes", "Most bytes of tasks and records in memory"),
     _gauge("ready", "Whether this node works on what it owns and is answered: 1 or 0"),
 )
 _SELF_CHECK = (

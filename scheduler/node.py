@@ -66,7 +66,7 @@ class Node:
         self._log = log
         self._lease = lease
         self._clock = clock
-        self._effects = effects
+        self._effects, self.memory = effects, effects.memory
         self._recovery = effects.settings.recovery
         self._commit_interval_ms = commit_interval_ms
         self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
@@ -81,7 +81,7 @@ class Node:
         self._revocations: list[Revocation] = []
         self._root: Ref | None = None
         self._batch = 0
-        self._in_flight = BatchesInFlight()
+        self._in_flight = BatchesInFlight(effects.memory)
         self._held: frozenset[int] = frozenset()
         self._committed_at_ms = -1e18
         self._system = make_system(self._tree_failed)
@@ -367,7 +367,7 @@ class Node:
         known = {p: o for p, o in reached.items() if p in held and held[p].stage is Stage.RUNNING}
         for partition, offset in known.items():
             self._holdings[partition].deliver(self._batch, offset)
-        self._in_flight.send(self._batch, self._clock.monotonic_ms(), len(records))
+        self._in_flight.send(self._batch, self._clock.monotonic_ms(), records)
         self._root.tell(PersistRecords(self._batch, records, known))
 
     def _commit(self) -> None:

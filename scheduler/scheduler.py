@@ -28,6 +28,7 @@ from scheduler.executor_path import tried_factory
 from scheduler.health import Dispatching, NodeProbes
 from scheduler.installing import open_installation, own_kinds_of
 from scheduler.lease import Lease
+from scheduler.memory_limit import measures_of, tree_within_memory
 from scheduler.node import Node
 from scheduler.observation import Observation
 from scheduler.overseeing import Oversight
@@ -79,7 +80,7 @@ class Scheduler(SchedulerClient):
         self._systems: list[ThreadedSystem] = []
         self._own_kinds = own_kinds_of(settings, ports, opened)
         effects = Effects(
-            settings=settings.tree,
+            settings=tree_within_memory(settings),
             partition_count=opened.partition_count,
             stores=stores,
             writer=opened.writer,
@@ -265,6 +266,7 @@ class Scheduler(SchedulerClient):
             works=lambda: self._node.is_ready,
             lease_ends_ms=self._opened.log.lease_ends_ms,
             ask_store=lambda: ownership.read_watermark(min(self.partitions, default=0)),
+            measures=measures_of(self._node.memory),
         )
 
     def _let_go(self) -> None:

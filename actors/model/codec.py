@@ -32,6 +32,9 @@ from actors.model.trace import (
 
 RECORD_VERSION = 1
 
+RECORD_BYTES = 500
+"""What a record holds in memory besides its value and headers; its key is an ordering id, which
+stands in the value."""
 REASON_CHARS_MAX = 500
 """Longest reason a poison record is given."""
 
@@ -89,6 +92,14 @@ class LogRecord(msgspec.Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+def record_bytes(record: LogRecord) -> int:
+    """Return about what a record holds in memory: key, value, headers and the object."""
+    size_bytes = RECORD_BYTES + len(record.value or b"")
+    if record.headers:
+        size_bytes += sum(len(name) + len(text or b"") for name, text in record.headers)
+    return size_bytes
 
 
 class _Record(msgspec.Struct, rename="camel"):

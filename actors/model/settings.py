@@ -35,6 +35,9 @@ class WindowSettings(Group):
     """Tasks one ordering id keeps in memory behind the running one; the rest stay stored."""
     slow_attempt_ms: int = Field(1_000, ge=1, le=3_600_000)
     """An attempt that runs longer leaves the queue behind it to the store."""
+    memory_bytes_max: int | None = Field(None, ge=1_048_576, le=1_099_511_627_776)
+    """Bytes of tasks a node holds: half in its windows, a quarter on their way to the store, a
+    quarter as known completions.  Not set: a quarter of what the container or machine allows."""
     completions_max: int = Field(100_000, ge=100, le=100_000_000)
     """Completions a partition knows from memory; older ones are read when asked for."""
     clock_check_ms: int = Field(1_000, ge=1, le=60_000)

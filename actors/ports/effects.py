@@ -1,8 +1,10 @@
 """Everything a tree may touch, handed down from the node to every role."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from actors.model.known_completions import KnownCompletions
+from actors.model.memory import NodeMemory
 from actors.model.settings import TreeSettings
 from actors.ports.log import LogWriter
 from actors.ports.runner import Executable, Runner
@@ -22,3 +24,15 @@ class Effects:
     telemetry: Telemetry
     make_executor: Callable[[str], Executable]
     """Makes one instance of the executor of an ordering id: the user's, or one of Hourhand's."""
+    memory: NodeMemory = field(init=False)
+    """As much as the settings say."""
+
+    def __post_init__(self) -> None:
+        memory = NodeMemory(self.settings.window.memory_bytes_max)
+        object.__setattr__(self, "memory", memory)
+
+    def known_since(self, bound_ms: int) -> KnownCompletions:
+        """Return what remembers a partition's completions, as many as settings and memory allow."""
+        chosen = self.settings.window.completions_max
+        completions_max = self.memory.completions_max(chosen, self.partition_count)
+        return KnownCompletions(bound_ms, completions_max)

@@ -23,6 +23,7 @@ from typing import Protocol
 import msgspec
 
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.ownership import Claim, Watermark
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
@@ -53,9 +54,17 @@ class ScheduleStore(Protocol):
         """Write rows, replacing what their keys held below ``write_time``."""
 
     def load_tasks(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
+        self,
+        partition: int,
+        after: TaskKey,
+        before_ms: int,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
-        """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
+        """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``.
+
+        The page ends with the row that reaches ``page_bytes``, before the limit.
+        """
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -63,9 +72,18 @@ class ScheduleStore(Protocol):
         """Read single rows; a key without a row is absent from the answer."""
 
     def load_ordering(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+        self,
+        partition: int,
+        ordering_id: str,
+        after: TaskKey,
+        up_to: TaskKey,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
-        """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``."""
+        """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``.
+
+        The page ends with the row that reaches ``page_bytes``, before the limit.
+        """
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int

@@ -28,6 +28,7 @@ from actors.model.lifecycle import (
     encode_event,
     started_event,
 )
+from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
@@ -141,10 +142,15 @@ class ToldSchedule:
         return self._tell(events, partial(self._store.insert_tasks, partition, tasks, write_time))
 
     def load_tasks(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
+        self,
+        partition: int,
+        after: TaskKey,
+        before_ms: int,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """As the store behind it."""
-        return self._store.load_tasks(partition, after, before_ms, limit)
+        return self._store.load_tasks(partition, after, before_ms, limit, page_bytes)
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -153,10 +159,16 @@ class ToldSchedule:
         return self._store.find_tasks(partition, keys)
 
     def load_ordering(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+        self,
+        partition: int,
+        ordering_id: str,
+        after: TaskKey,
+        up_to: TaskKey,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """As the store behind it."""
-        return self._store.load_ordering(partition, ordering_id, after, up_to, limit)
+        return self._store.load_ordering(partition, ordering_id, after, up_to, limit, page_bytes)
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int

@@ -226,6 +226,27 @@ class PagingSuite(StoreSuite):
                 sizes = [sum(len(task.data) for task in page) for page in found]
                 assert max(sizes) < PAGE_BYTES_MAX
 
+    @pytest.mark.parametrize("page_bytes", [1, 150_000, 350_000])
+    def test_a_page_ends_with_the_row_that_reaches_its_bytes(
+        self, stores: Stores, partition: int, page_bytes: int
+    ) -> None:
+        """What memory has room for is asked for; at least one row comes, and none is lost."""
+        large = [task_at(HOUR_START_MS + n, "b", data=b"x" * 100_000) for n in range(7)]
+        done(stores.schedule.insert_tasks(partition, large, write_time(1)))
+
+        def of_all(after: TaskKey) -> TaskPage:
+            end_ms = HOUR_START_MS + HOUR_MS
+            return done(stores.schedule.load_tasks(partition, after, end_ms, 100, page_bytes))
+
+        def of_one(after: TaskKey) -> TaskPage:
+            last = large[-1].key
+            return done(stores.schedule.load_ordering(partition, "b", after, last, 100, page_bytes))
+
+        for read in (of_all, of_one):
+            found = list(pages(read, before(HOUR_START_MS)))
+            assert rows([task for page in found for task in page]) == rows(large)
+            assert {len(page) for page in found[:-1]} == {page_bytes // 100_000 + 1}
+
     def test_a_row_larger_than_any_page_is_a_page(self, stores: Stores, partition: int) -> None:
         """However large its neighbours are, each page brings at least one row."""
         data = b'{"text":"%b"}' % (b"x" * 9_000_000)

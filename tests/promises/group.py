@@ -111,7 +111,7 @@ class Member:
     def _effects(self, runner: VirtualRunner) -> Effects:
         group = self._group
         self.runner = HeldRunner(clock=group.clock, gate=runner._gate, telemetry=self.telemetry)
-        return Effects(
+        effects = Effects(
             settings=group.settings.tree,
             partition_count=len(group.broker.partitions),
             stores=open_memory_stores(group.data, self.faults),
@@ -120,6 +120,8 @@ class Member:
             telemetry=self.telemetry,
             make_executor=lambda _ordering_id: group.journal.make_executor(),
         )
+        self.memory = effects.memory
+        return effects
 
     def count(self, kind: type) -> int:
         """Return how many events of a kind this member reported."""

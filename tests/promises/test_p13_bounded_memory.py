@@ -1,6 +1,7 @@
 """P13: a node's memory depends on its windows and limits, not on the backlog."""
 
 import pytest
+from pydantic import JsonValue
 
 from actors.model.events import PartitionLoadReported
 from actors.model.settings import TreeSettings, WindowSettings
@@ -10,6 +11,8 @@ from tests.promises.group import Group, Member
 WINDOW = WindowSettings(
     tasks_max=500, executing_tasks_max=100, page_tasks=100, ordering_queue_tasks_max=10
 )
+BUDGET_BYTES = 4_000_000
+BUDGET = WindowSettings(memory_bytes_max=BUDGET_BYTES)
 BATCH_MAX = 20_000
 """Records a node delivers to its tree before it waits."""
 
@@ -88,6 +91,51 @@ def test_p13_a_full_window_stays_full_and_no_fuller_while_nothing_can_run() -> N
     assert loads[-1].waiting + loads[-1].executing <= WINDOW.tasks_max
     assert _most_in_memory(member) <= WINDOW.tasks_max + 100
     assert len(member.runner.begun) <= WINDOW.executing_tasks_max
+
+
+def _share_bytes(group: Group) -> float:
+    return BUDGET_BYTES / 2 / len(group.broker.partitions)
+
+
+@pytest.mark.parametrize("size_bytes", [20_000, 200_000])
+@pytest.mark.parametrize("ids", [1, 20, 400])
+def test_p13_large_tasks_keep_to_a_budget_of_bytes(ids: int, size_bytes: int) -> None:
+    """Each partition holds its share, or one task; all of them run, once."""
+    group = Group(tree=TreeSettings(window=BUDGET))
+    first = group.join()
+    for number in range(400):
+        ordering_id, key = f"id-{number % ids}", f"{number:05}"
+        data: dict[str, JsonValue] = {"text": "x" * size_bytes}
+        group.append(
+            a_task(due_in_ms=3_600_000, ordering_id=ordering_id, uniqueness_key=key, data=data)
+        )
+        group.advance(50)
+    group.kill(first)
+    group.advance(3_600_000)
+
+    heir = group.join()
+    group.advance(300_000)
+
+    assert len(set(group.journal.names)) == len(group.journal.names) == 400
+    one_more = size_bytes / _share_bytes(group)
+    assert _most_in_memory(heir) * size_bytes / _share_bytes(group) <= 1 + 2 * one_more
+    assert heir.memory.held_bytes == 0, "what ended is counted no more"
+
+
+def test_p13_large_records_are_polled_as_memory_allows_and_all_become_durable() -> None:
+    """User code hangs and windows are full: what is read goes on to the store, and stays there."""
+    group = Group(tree=TreeSettings(window=BUDGET))
+    member = group.join(held=True)
+    group.settle()
+    for number in range(300):
+        data: dict[str, JsonValue] = {"text": "x" * 100_000}
+        group.append(a_task(due_in_ms=0, ordering_id=f"id-{number}", uniqueness_key="x", data=data))
+    group.advance(60_000)
+
+    loads = [each for each in member.telemetry.events if isinstance(each, PartitionLoadReported)]
+    assert group.committed() == 300
+    assert (loads[-1].waiting + loads[-1].executing) * 100_000 <= BUDGET_BYTES // 2
+    assert member.memory.polled_bytes == 0
 
 
 def test_p13_far_tasks_are_not_loaded() -> None:

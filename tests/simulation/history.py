@@ -216,6 +216,8 @@ class Sampled:
     queued_max: int
     """Longest queue of one ordering id."""
     executing: int
+    data_bytes: int
+    """What the data of all these tasks takes."""
 
 
 @dataclass(frozen=True, slots=True)

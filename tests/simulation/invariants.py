@@ -1,7 +1,6 @@
 """One function for each promise, over the history of a simulated run and what is in its log.
 
-Each yields one sentence for each violation.  ``docs/promises.md`` has the promises; a test
-fails when one of them has no function here.
+Each yields one sentence for each violation.  Every promise of ``docs/promises.md`` has one.
 """
 
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from tests.simulation.history import (
 )
 from tests.simulation.hold_invariants import holds_rebuild_nothing
 from tests.simulation.judged import Complaints, Run, epoch_of
+from tests.simulation.memory_invariants import p13_bounded_bytes
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
     p17_what_the_relay_took_appears,
@@ -282,6 +282,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p11_the_past_is_refused,
     p12_commands_are_ordered,
     p13_bounded_memory,
+    p13_bounded_bytes,
     p14_graceful_stop,
     p15_revoked_is_silent,
     p16_a_rebuilt_tree_changes_nothing,

@@ -16,6 +16,7 @@ from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy, default_wait
 from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded
+from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
@@ -251,18 +252,24 @@ class Member:
         for context in self.contexts():
             match actor := context.actor:
                 case PartitionScheduler():
-                    held = found.setdefault(actor._partition, [0, 0, 0])
+                    held = found.setdefault(actor._partition, [0, 0, 0, 0])
                     held[0] += len(actor._tasks)
+                    held[3] += _data_bytes(actor._tasks)
                 case OrderingExecutor():
-                    held = found.setdefault(actor._ownership.partition, [0, 0, 0])
+                    held = found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
                     held[1] = max(held[1], len(actor._tasks))
                     held[2] += len(actor._tasks) + (actor._current is not None)
+                    held[3] += _data_bytes(actor._tasks)
                 case PartitionExecutor():
-                    found.setdefault(actor._ownership.partition, [0, 0, 0])
+                    found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
                 case _:
                     pass
         now_ms = self.clock.monotonic_ms()
         return [Sampled(now_ms, self.name, p, *held) for p, held in sorted(found.items())]
+
+
+def _data_bytes(queue: TaskQueue) -> int:
+    return sum(len(task.data) for key in queue if (task := queue.find(key)))
 
 
 class _AttemptsOf:

@@ -65,6 +65,10 @@ class Workload(_Part):
     """Share of these that stand in a wrong partition."""
     sized: float = 0.0
     """Share of a client's tasks that are about as large as some limit."""
+    heavy: float = 0.0
+    """Share of tasks with much data."""
+    heavy_bytes: int = 0
+    """How much."""
     kills: float = 0.0
     """Share of sick tasks that take their process down."""
     deadly: float = 0.0

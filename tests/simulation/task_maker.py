@@ -108,7 +108,15 @@ class TaskMaker:
         for run in runs:
             kind, _, duration_ms = run.partition(":")
             paced.append(f"{kind}:{self.paced(int(duration_ms))}")
-        return {"n": self._number, "runs": list[JsonValue](paced), "blocking": blocking}
+        data: dict[str, JsonValue] = {
+            "n": self._number,
+            "runs": list[JsonValue](paced),
+            "blocking": blocking,
+        }
+        load = self._workload
+        if load.heavy and self._rng.random() < load.heavy:
+            data["text"] = "x" * self._rng.randrange(load.heavy_bytes)
+        return data
 
     def padded(self, key: TaskKey, size_bytes: int) -> bytes:
         """Return the record of a task that ends well, of about so many bytes and never less than

@@ -23,7 +23,7 @@ FILE_LINES_HARD_MAX = 400
 
 LONG_FILES: dict[str, int] = {
     "actors/messages.py": 400,
-    "actors/ordering_executor.py": 400,
+    "actors/ordering_executor.py": 398,
     "actors/task_persistence.py": 400,
     "scheduler/node.py": 385,
     "scheduler/testing.py": 343,

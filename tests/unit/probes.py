@@ -134,9 +134,8 @@ class Harness:
             make_executor=lambda _ordering_id: (make_executor or self._make_executor)(),
         )
         self.ownership = Ownership(PARTITION, EPOCH)
-        self.supervisor, self.persistence = Probe(), Probe()
+        self.supervisor, self.persistence, self.executor = Probe(), Probe(), Probe()
         self.controller, self.scheduler = Probe(), Probe()
-        self.executor = Probe()
         self.tracker = Probe()
         self.siblings = Siblings(
             supervisor=self.supervisor,
@@ -146,6 +145,7 @@ class Harness:
             partition_executor=self.executor,
             completion_tracker=self.tracker,
             known_completions=KnownCompletions(NOTHING_KNOWN_BEFORE_MS, 100),
+            memory=self.effects.memory.begin(PARTITION),
         )
 
     def _make_executor(self) -> ProbeExecutor:

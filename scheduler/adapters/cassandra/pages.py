@@ -10,6 +10,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from scheduler.adapters.cassandra.keys import key_of
 from scheduler.adapters.cassandra.session import Row
 
@@ -17,10 +18,10 @@ PIECE_ROWS_FIRST = 32
 PIECE_ROWS_MAX = 256
 """Rows of one read: what is held where all of them are large and those before were small."""
 PIECE_BYTES = 4 * 2**20
-"""What a read shall bring, judged by the rows of the last one."""
-PAGE_BYTES_MAX = 16 * 2**20
-"""A page ends with the row that reaches this, though it holds fewer rows than asked for."""
+"""What a read shall bring at most, judged by the rows of the last one."""
 _GROWTH_MAX = 8
+ROW_BYTES_UNKNOWN = 2**19
+"""How large rows are taken to be of which nothing is known: a full page begins with 32 of them."""
 
 
 class Piece(NamedTuple):
@@ -30,15 +31,23 @@ class Piece(NamedTuple):
     complete: bool
 
 
-def read_page(read: Callable[[TaskKey, int], Piece], after: TaskKey, limit: int) -> Piece:
+def read_page(
+    read: Callable[[TaskKey, int], Piece],
+    after: TaskKey,
+    limit: int,
+    page_bytes: int = PAGE_BYTES_MAX,
+    row_bytes: int = ROW_BYTES_UNKNOWN,
+) -> Piece:
     """Return the first rows above ``after``, at most ``limit``; ``complete`` tells the truth.
+    The page ends with the row that reaches ``page_bytes``, though it holds fewer rows than that;
+    ``row_bytes`` is how large they will be, for the first read.
 
     ``read`` takes the key to go on after and the number of rows wanted; it may bring a few
     more than that, or fewer.  Fewer than ``limit`` come back where they are large.
     """
     found: list[Row] = []
     sizes: list[int] = []
-    found_bytes, wanted = 0, PIECE_ROWS_FIRST
+    found_bytes, wanted = 0, max(1, min(PIECE_ROWS_FIRST, page_bytes // row_bytes))
     while True:
         # One row more than asked for tells that the page is not the last one.
         rows, complete = read(after, min(wanted, limit + 1 - len(found)))
@@ -46,25 +55,32 @@ def read_page(read: Callable[[TaskKey, int], Piece], after: TaskKey, limit: int)
         sizes += map(_size_bytes, rows)
         piece_bytes = sum(islice(sizes, len(sizes) - len(rows), None))
         found_bytes += piece_bytes
-        is_full = len(found) > limit or (found_bytes >= PAGE_BYTES_MAX and len(found) > 1)
+        is_full = len(found) > limit or (found_bytes >= page_bytes)
         if complete or is_full:
-            page_rows = _rows_of_page(sizes, limit)
+            page_rows = _rows_of_page(sizes, limit, page_bytes)
             return Piece(found[:page_rows], complete and page_rows == len(found))
         after = key_of(found[-1])
-        wanted = rows_wanted(wanted, piece_bytes, len(rows))
+        wanted = rows_wanted(wanted, piece_bytes, len(rows), page_bytes - found_bytes)
 
 
-def rows_wanted(last_wanted: int, piece_bytes: int, piece_rows: int) -> int:
+def rows_wanted(
+    last_wanted: int, piece_bytes: int, piece_rows: int, left_bytes: int = PIECE_BYTES
+) -> int:
     """Return how many rows the next read asks for, from what the last one brought."""
-    fitting = PIECE_BYTES * piece_rows // max(piece_bytes, 1)
+    fitting = min(PIECE_BYTES, left_bytes) * piece_rows // max(piece_bytes, 1)
     return max(1, min(fitting, _GROWTH_MAX * last_wanted, PIECE_ROWS_MAX))
 
 
-def _rows_of_page(sizes: Sequence[int], limit: int) -> int:
+def _rows_of_page(sizes: Sequence[int], limit: int, page_bytes: int) -> int:
     """Return how many rows of these sizes make up the page; the next one begins with the others."""
     ends = accumulate(sizes)
-    reaching = (number for number, end in enumerate(ends, 1) if end >= PAGE_BYTES_MAX)
+    reaching = (number for number, end in enumerate(ends, 1) if end >= page_bytes)
     return min(limit, next(reaching, len(sizes)))
+
+
+def mean_bytes(rows: Sequence[Row]) -> int:
+    """Return how large rows are, on average: so are the next ones, most likely."""
+    return max(1, sum(map(_size_bytes, rows)) // len(rows))
 
 
 def _size_bytes(row: Row) -> int:

@@ -3,18 +3,19 @@
 Reads go from hour to hour, writes are same-row batches, and a delete is one tombstone an hour.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.cassandra.batches import PackedRow, batches
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import packed_bigints, packed_bytes, packed_key
-from scheduler.adapters.cassandra.pages import Piece, read_page
+from scheduler.adapters.cassandra.pages import ROW_BYTES_UNKNOWN, Piece, mean_bytes, read_page
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"
@@ -31,6 +32,8 @@ class CassandraScheduleStore:
     def __init__(self, session: CassandraSession) -> None:
         self._session = session
         self._hours = HourWalk(session, "task_schedule")
+        self._row_bytes: dict[int, int] = {}
+        """By partition: how large the rows of the last page were."""
         self._finder = KeyFinder(session, _ROW)
         self._insert = session.prepare(
             f"INSERT INTO {_TABLE} (partition_id, hour, scheduled_time, ordering_id,"
@@ -61,7 +64,12 @@ class CassandraScheduleStore:
         return self._session.write(batches(self._insert, partition, rows, limit_bytes))
 
     def load_tasks(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
+        self,
+        partition: int,
+        after: TaskKey,
+        before_ms: int,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
         end_ms = hour_of(before_ms - 1) + HOUR_MS
@@ -75,7 +83,7 @@ class CassandraScheduleStore:
                 rows_max,
             )
 
-        return self._session.submit(lambda: _page(read_page(read, after, limit)))
+        return self._session.submit(lambda: self._page(partition, read, after, limit, page_bytes))
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -88,7 +96,13 @@ class CassandraScheduleStore:
         return self._session.submit(work)
 
     def load_ordering(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+        self,
+        partition: int,
+        ordering_id: str,
+        after: TaskKey,
+        up_to: TaskKey,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``.
 
@@ -104,7 +118,7 @@ class CassandraScheduleStore:
         def work() -> TaskPage:
             if after >= up_to:
                 return TaskPage([], complete=True)
-            return _page(read_page(read, after, limit))
+            return self._page(partition, read, after, limit, page_bytes)
 
         return self._session.submit(work)
 
@@ -122,6 +136,20 @@ class CassandraScheduleStore:
             return done_ms
 
         return self._session.submit(work)
+
+    def _page(
+        self,
+        partition: int,
+        read: Callable[[TaskKey, int], Piece],
+        after: TaskKey,
+        limit: int,
+        page_bytes: int,
+    ) -> TaskPage:
+        row_bytes = self._row_bytes.get(partition, ROW_BYTES_UNKNOWN)
+        piece = read_page(read, after, limit, page_bytes, row_bytes)
+        if piece.rows:
+            self._row_bytes[partition] = mean_bytes(piece.rows)
+        return TaskPage(_tasks(piece.rows), piece.complete)
 
     def _of_ordering(
         self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, rows_max: int
@@ -179,7 +207,3 @@ def _packed(task: StoredTask, write_time: int) -> PackedRow:
 
 def _tasks(rows: Iterable[Row]) -> list[StoredTask]:
     return [StoredTask(key_of(row), row[3], row[4]) for row in rows]
-
-
-def _page(piece: Piece) -> TaskPage:
-    return TaskPage(_tasks(piece.rows), piece.complete)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, record_bytes
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.embedded.connection import FAILURES, examine, open_connection
@@ -43,6 +43,8 @@ _KEPT_RECORDS = 1_000
 """So many records below a committed offset stay, for a look back and for ``seek``."""
 _PRUNED_TOGETHER = 1_000
 """Pruning begins when about so many records may go."""
+_POLL_BYTES_MAX = 4_000_000
+"""A poll ends with the record that reaches this."""
 _REVOKE_MARGIN_S = 2.0
 _FINAL_COMMIT_S = 15.0
 
@@ -200,13 +202,16 @@ class EmbeddedLog:
         first = self._turn % len(behind)
         records: list[LogRecord] = []
         reached: dict[int, int] = {}
+        left_bytes = _POLL_BYTES_MAX
         for number, partition in enumerate(behind[first:] + behind[:first]):
             share = -(-(records_max - len(records)) // (len(behind) - number))
-            if share == 0:
+            if share == 0 or left_bytes <= 0:
                 break
-            found = read_records(self._reader, partition, self._positions[partition], share)
-            position = found[-1].offset + 1 if found else self._positions[partition]
-            if len(found) < share and position < self._ends[partition]:
+            position = self._positions[partition]
+            found = read_records(self._reader, partition, position, share, left_bytes)
+            position = found[-1].offset + 1 if found else position
+            left_bytes -= sum(map(record_bytes, found))
+            if len(found) < share and left_bytes > 0 and position < self._ends[partition]:
                 raise Damage(f"partition {partition} has no record {position}, which was there")
             records += found
             self._positions[partition] = reached[partition] = position

@@ -5,11 +5,12 @@ the front alone: a gap anywhere else is Damage.
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.model.codec import Headers, LogRecord
+from actors.model.codec import Headers, LogRecord, record_bytes
 from actors.ports.log import StartPosition
 from scheduler.adapters.embedded.seal import Damage, opened, sealed
 from scheduler.adapters.embedded.seal import Row as AnyRow
@@ -92,9 +93,14 @@ def read_ends(connection: sqlite3.Connection) -> dict[int, int]:
 
 
 def read_records(
-    connection: sqlite3.Connection, partition: int, next_offset: int, limit: int
+    connection: sqlite3.Connection,
+    partition: int,
+    next_offset: int,
+    limit: int,
+    bytes_max: int = sys.maxsize,
 ) -> list[LogRecord]:
-    """Return up to ``limit`` records of a partition, from ``next_offset`` on.
+    """Return up to ``limit`` records of a partition, from ``next_offset`` on; they end with the
+    one that reaches ``bytes_max``.
 
     Raises Damage for a record that is not what was written, and for one that is missing.
     """
@@ -103,7 +109,12 @@ def read_records(
         " WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
         (record_id(partition, next_offset), record_id(partition + 1, 0), limit),
     )
-    records = [as_record(opened(row)) for row in rows]
+    records: list[LogRecord] = []
+    found_bytes = 0
+    while found_bytes < bytes_max and (row := rows.fetchone()):
+        records.append(as_record(opened(row)))
+        found_bytes += record_bytes(records[-1])
+    rows.close()
     if not records:
         return records
     first, last = records[0].offset, records[-1].offset

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.embedded.database import Database
@@ -24,8 +25,6 @@ from scheduler.adapters.embedded.rows import (
 from scheduler.adapters.embedded.seal import Row
 
 _KIND = "task"
-_PAGE_BYTES_MAX = 16 * 2**20
-"""What a page may hold in memory, less its last row (P13)."""
 _SELECT = f"SELECT {TASK_SCHEDULE.selected} FROM task_schedule WHERE"
 _LOAD = (
     f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
@@ -56,11 +55,18 @@ class EmbeddedSchedule:
         )
 
     def load_tasks(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
+        self,
+        partition: int,
+        after: TaskKey,
+        before_ms: int,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read a page of a range."""
         arguments = (partition, *after, before_ms, limit + 1)
-        return self._database.read(partial(_page, query=_LOAD, arguments=arguments, limit=limit))
+        return self._database.read(
+            partial(_page, query=_LOAD, arguments=arguments, limit=limit, page_bytes=page_bytes)
+        )
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -78,7 +84,13 @@ class EmbeddedSchedule:
         return self._database.read(find)
 
     def load_ordering(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+        self,
+        partition: int,
+        ordering_id: str,
+        after: TaskKey,
+        up_to: TaskKey,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read a page of one ordering id.
 
@@ -87,7 +99,13 @@ class EmbeddedSchedule:
         """
         arguments = (partition, *after, *up_to, ordering_id, limit + 1)
         return self._database.read(
-            partial(_page, query=_LOAD_ORDERING, arguments=arguments, limit=limit)
+            partial(
+                _page,
+                query=_LOAD_ORDERING,
+                arguments=arguments,
+                limit=limit,
+                page_bytes=page_bytes,
+            )
         )
 
     def delete_tasks(
@@ -103,18 +121,20 @@ class EmbeddedSchedule:
         return self._database.write_in_steps(step, end_hour_ms)
 
 
-def _page(connection: sqlite3.Connection, query: str, arguments: Row, limit: int) -> TaskPage:
+def _page(
+    connection: sqlite3.Connection, query: str, arguments: Row, limit: int, page_bytes: int
+) -> TaskPage:
     """Read one row more than asked for: it tells whether there is one.
 
-    A page that has grown to ``_PAGE_BYTES_MAX`` ends with fewer.
+    A page that has grown to ``page_bytes`` ends with fewer.
     """
     tasks: list[StoredTask] = []
-    page_bytes = 0
+    found_bytes = 0
     for scheduled_ms, ordering_id, uniqueness_key, data, offset in iter_rows(
         connection, query, arguments
     ):
+        if found_bytes >= page_bytes:
+            return TaskPage(tasks[:limit], complete=False)
         tasks.append(StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset))
-        page_bytes += len(data)
-        if page_bytes >= _PAGE_BYTES_MAX and len(tasks) > 1:
-            return TaskPage(tasks[: min(limit, len(tasks) - 1)], complete=False)
+        found_bytes += tasks[-1].data_bytes
     return TaskPage(tasks[:limit], len(tasks) <= limit)

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from itertools import accumulate
 
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
 from scheduler.adapters.memory.tables import MemoryStores, View, check_hours
@@ -30,13 +32,18 @@ class MemorySchedule:
         return self._ask("insert_tasks", partition, effect)
 
     def load_tasks(
-        self, partition: int, after: TaskKey, before_ms: int, limit: int
+        self,
+        partition: int,
+        after: TaskKey,
+        before_ms: int,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read a page of a range."""
         return self._ask(
             "load_tasks",
             partition,
-            lambda: self._page(self._tasks.before(partition, after, before_ms), limit),
+            lambda: self._page(self._tasks.before(partition, after, before_ms), limit, page_bytes),
         )
 
     def find_tasks(
@@ -51,13 +58,20 @@ class MemorySchedule:
         )
 
     def load_ordering(
-        self, partition: int, ordering_id: str, after: TaskKey, up_to: TaskKey, limit: int
+        self,
+        partition: int,
+        ordering_id: str,
+        after: TaskKey,
+        up_to: TaskKey,
+        limit: int,
+        page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read a page of one ordering id."""
 
         def effect() -> TaskPage:
             rows = self._tasks.between(partition, after, up_to)
-            return self._page([row for row in rows if row.key.ordering_id == ordering_id], limit)
+            own = [row for row in rows if row.key.ordering_id == ordering_id]
+            return self._page(own, limit, page_bytes)
 
         return self._ask("load_ordering", partition, effect)
 
@@ -74,6 +88,8 @@ class MemorySchedule:
 
         return self._ask("delete_tasks", partition, effect)
 
-    def _page(self, rows: Sequence[StoredTask], limit: int) -> TaskPage:
+    def _page(self, rows: Sequence[StoredTask], limit: int, page_bytes: int) -> TaskPage:
         limit = self._data.page_limit(limit)
+        ends = accumulate(row.data_bytes for row in rows[:limit])
+        limit = next((n for n, end in enumerate(ends, 1) if end >= page_bytes), limit)
         return TaskPage(rows[:limit], len(rows) <= limit)

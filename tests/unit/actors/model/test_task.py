@@ -1,5 +1,6 @@
 """What a task may be, what its errors say, and how a row remembers its attempts."""
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -7,7 +8,8 @@ from pydantic import JsonValue, ValidationError
 
 from actors.model.errors import CallerError, InvalidTask
 from actors.model.key import TaskKey
-from actors.model.task import FRESH, ID_BYTES_MAX, AttemptState, Task
+from actors.model.task import FRESH, ID_BYTES_MAX, AttemptState, StoredTask, Task
+from actors.model.task_queue import TaskQueue
 from tests.builders import NOW, NOW_MS, a_stored_task, a_task
 
 
@@ -155,3 +157,20 @@ def test_a_row_that_was_never_tried_is_fresh() -> None:
     assert a_stored_task().attempts is FRESH
     assert AttemptState() == FRESH
     assert datetime.fromtimestamp(FRESH.next_attempt_ms / 1000, UTC).year == 1970
+
+
+def test_a_waiting_task_holds_no_more_than_is_counted() -> None:
+    """``HELD_BYTES`` stands for its objects and its places in two dictionaries and a heap."""
+    tracemalloc.start()
+    try:
+        queue, by_id = TaskQueue(), dict[str, int]()
+        before_bytes, _ = tracemalloc.get_traced_memory()
+        for number in range(2_000):
+            key = TaskKey(NOW_MS + number, f"customer-{number}", f"invoice-{number}")
+            queue.add(StoredTask(key, b'{"amount":%d}' % number, number))
+            by_id[key.ordering_id] = number
+        held_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
+    finally:
+        tracemalloc.stop()
+
+    assert 0.3 * queue.size_bytes < held_bytes < queue.size_bytes

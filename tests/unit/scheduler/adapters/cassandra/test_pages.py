@@ -6,11 +6,12 @@ from itertools import pairwise
 import pytest
 
 from actors.model.key import TaskKey
+from actors.model.memory import PAGE_BYTES_MAX
 from scheduler.adapters.cassandra.pages import (
-    PAGE_BYTES_MAX,
     PIECE_ROWS_FIRST,
     PIECE_ROWS_MAX,
     Piece,
+    mean_bytes,
     read_page,
     rows_wanted,
 )
@@ -69,9 +70,20 @@ def test_large_rows_are_asked_for_a_few_at_a_time() -> None:
     """After a first piece, a piece holds about four megabytes."""
     table = Table([200_000] * 1_000)
     page = read_page(table.read, BEFORE, 1_000)
-    assert table.asked[1:] == [20] * (len(table.asked) - 1)
-    assert len(table.asked) > 1
+    assert table.asked[1] == max(table.asked[1:]) == 20
+    assert len(table.asked) > 2
     assert not page.complete
+
+
+def test_a_small_page_begins_with_few_rows_and_holds_at_least_one() -> None:
+    """Where memory is short, so is the first read; what is known of the rows makes it exact."""
+    table = Table([200_000] * 100)
+    page = read_page(table.read, BEFORE, 1_000, 2**20)
+    known = read_page(table.read, BEFORE, 1_000, 2**20, mean_bytes(page.rows))
+    least = read_page(table.read, BEFORE, 1_000, 1)
+    assert (len(page.rows), len(known.rows), len(least.rows)) == (6, 6, 1)
+    assert table.asked[0] == 2
+    assert max(table.asked) <= 6
 
 
 @pytest.mark.parametrize("small", [0, 1, 31, 32, 33, 300])

@@ -1,0 +1,87 @@
+"""How many bytes of tasks a node holds, and may hold: one budget, shared by its partitions.
+
+Half of it is for the windows, an equal share for each partition the node works on; a quarter is
+for records on their way from the log to the store, and one for the completions that are known.
+Decides how much room there is; never drops anything itself.  All but the records is touched on
+the dispatcher's thread alone, so there is no lock.
+"""
+
+MEMORY_BYTES_DEFAULT = 1 << 30
+"""The budget where nobody says what the machine allows."""
+COMPLETION_BYTES = 500
+"""What a known completion holds in memory, with its key."""
+PAGE_BYTES_MAX = 16 * 2**20
+"""Largest page of a read, less its last row."""
+
+
+class WindowMemory:
+    """What one partition's tasks hold, waiting and with their ordering ids."""
+
+    __slots__ = ("_node", "executing_bytes", "partition", "waiting_bytes")
+
+    def __init__(self, node: "NodeMemory", partition: int) -> None:
+        self._node = node
+        self.partition = partition
+        self.waiting_bytes = 0
+        self.executing_bytes = 0
+        """Of tasks that are due: on their way to an ordering id, queued there, or running."""
+
+    @property
+    def share_bytes(self) -> int:
+        """What the partition may hold."""
+        return self._node.share_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more it may hold; below 0 where it holds too much."""
+        return self._node.share_bytes - self.waiting_bytes - self.executing_bytes
+
+    def page_bytes(self, pages: int = 1) -> int:
+        """Return where each of so many pages that are read together ends: at least one row."""
+        return max(1, min(PAGE_BYTES_MAX, self.room_bytes // pages))
+
+    def end(self) -> None:
+        """Hold nothing any more."""
+        self._node.end(self)
+
+
+class NodeMemory:
+    """The budget of one node."""
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self.limit_bytes = limit_bytes or MEMORY_BYTES_DEFAULT
+        self.polled_bytes = 0
+        """Of records given to the tree and not yet durable; under the node's lock."""
+        self._windows: dict[int, WindowMemory] = {}
+
+    @property
+    def polled_bytes_max(self) -> int:
+        """What records on their way to the store may hold, less the last poll's."""
+        return self.limit_bytes // 4
+
+    def completions_max(self, chosen: int, partition_count: int) -> int:
+        """Return how many completions each of so many partitions may know, at most ``chosen``."""
+        fitting = self.limit_bytes // (4 * partition_count * COMPLETION_BYTES)
+        return min(chosen, max(100, fitting))
+
+    @property
+    def share_bytes(self) -> int:
+        """What the window of each partition may hold."""
+        return self.limit_bytes // (2 * max(1, len(self._windows)))
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held now, for those who look, from any thread."""
+        windows = tuple(self._windows.values())
+        held = sum(window.waiting_bytes + window.executing_bytes for window in windows)
+        return held + self.polled_bytes
+
+    def begin(self, partition: int) -> WindowMemory:
+        """Return what counts for a partition that is worked on from now on."""
+        window = self._windows[partition] = WindowMemory(self, partition)
+        return window
+
+    def end(self, window: WindowMemory) -> None:
+        """Give a partition's share to the others."""
+        if self._windows.get(window.partition) is window:
+            del self._windows[window.partition]
