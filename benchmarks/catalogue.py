@@ -40,7 +40,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     dashboard,
 )
 MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
-WITHOUT_CLUSTER = frozenset({"embedded", *relay.MEASURES, *kafka_only.MEASURES})
+WITHOUT_CLUSTER = frozenset({"embedded", "memory_bytes", *relay.MEASURES, *kafka_only.MEASURES})
 """Measures that need neither Kafka nor Cassandra, or have their own."""
 WITH_RIVALS = frozenset(
     {"drain_cluster", "embedded", "enqueue", "enqueue_bulk", "lateness_1k", "lateness_3k"}

@@ -29,6 +29,8 @@ class Load:
     """Number of the first task."""
     name: str = "customer"
     """How the ordering ids begin."""
+    note_bytes: int = len(NOTE)
+    """Padding of the data."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""
@@ -54,7 +56,7 @@ class Load:
                 ordering_id=self.ordering_id(number),
                 scheduled_time=from_millis(self.due_ms(number)),
                 uniqueness_key=str(number),
-                data=data_of(number),
+                data={**data_of(number), "note": "n" * self.note_bytes},
             )
 
     @property
