@@ -39,6 +39,10 @@ class HostileError(Exception):
         raise RuntimeError("no copies")
 
 
+class OwnError(BaseException):
+    """An error that no ``except Exception`` catches."""
+
+
 class BadSyntax(SyntaxError):
     """A syntax error whose fields are not what ``traceback`` expects."""
 
@@ -63,6 +67,30 @@ def _spoil_attribute(name: str, value: object) -> Callable[[TaskExecutor, Task],
     return act
 
 
+class _Raising(tenacity.wait.wait_base):
+    """A wait strategy that raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
+        """Raise, whatever was waited for."""
+        del retry_state
+        raise self._error
+
+
+def _grow_property(name: str, error: BaseException) -> Callable[[TaskExecutor, Task], object]:
+    def read(_executor: TaskExecutor) -> object:
+        raise error
+
+    def act(executor: TaskExecutor, _task: Task) -> object:
+        kind = type(executor)
+        executor.__class__ = type(kind.__name__, (kind,), {name: property(read)})
+        raise ValueError("after it grew a property that raises")
+
+    return act
+
+
 def _delete(executor: TaskExecutor, _task: Task) -> object:
     del executor.attempt, executor.fence
     return None
@@ -81,6 +109,8 @@ def _act(rng: random.Random) -> Callable[[TaskExecutor, Task], object]:
         BadSyntax(),
         SystemExit(7),
         GeneratorExit(),
+        KeyboardInterrupt(),
+        OwnError(),
         StopIteration(anything),
         ValueError("\ud800\0" + values.text(rng)),
         ExceptionGroup("many", [HostileError(), ValueError(anything)]),
@@ -99,6 +129,8 @@ def _act(rng: random.Random) -> Callable[[TaskExecutor, Task], object]:
             _spoil_attribute("timeout", anything),
             _spoil_attribute("retry", anything),
             _spoil_attribute("attempt", anything),
+            _spoil_attribute("retry", RetryPolicy(2, _Raising(rng.choice(errors)))),
+            _grow_property("timeout", rng.choice(errors)),
             _delete,
             _change_data,
         )

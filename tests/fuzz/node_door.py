@@ -9,14 +9,16 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.errors import PoisonRecord
+from actors.model.errors import PoisonRecord, TaskTooLarge
 from actors.model.events import RecordMisplaced, TreeRebuilt
 from actors.model.partition import partition_of
-from actors.model.settings import TreeSettings, WatermarkSettings
+from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_task
-from tests.fuzz.records import Hostile, hostile_record
+from tests.fuzz.records import BATCH_BYTES_MAX, ROW_BYTES_MAX, Hostile, hostile_record
 from tests.promises.group import Group, Member
 
 PARTITIONS = 3
@@ -41,8 +43,12 @@ def try_world(seed: int, records: int, first: Sequence[Hostile] = ()) -> Counts:
     """Run one world of hostile records; AssertionError where a promise did not hold."""
     rng = random.Random(f"records {seed}")
     # Nothing is deleted meanwhile: every record is looked up at the end.
-    tree = TreeSettings(watermark=WatermarkSettings(lag_ms=86_400_000))
+    tree = TreeSettings(
+        watermark=WatermarkSettings(lag_ms=86_400_000),
+        execution=ExecutionSettings(row_bytes_max=ROW_BYTES_MAX),
+    )
     group = Group(partitions=PARTITIONS, tree=tree, step_ms=30_000)
+    group.broker.batch_bytes_max = BATCH_BYTES_MAX
     member = group.join()
     written = [*first, *(hostile_record(rng, n, PARTITIONS) for n in range(records - len(first)))]
     good: dict[str, int] = {}
@@ -89,6 +95,11 @@ def _count(group: Group, member: Member) -> Counts:
                 assert place in letters, f"{record} is in no dead letter"
             elif partition_of(entry.key.ordering_id, PARTITIONS) != partition:
                 assert place in misplaced, f"{record} was left in a wrong partition"
+                if place in letters:
+                    misplaced.remove(place)
+                    name = entry.key.ordering_id.encode()
+                    with pytest.raises(TaskTooLarge):
+                        group.broker.check_size(name, record.value, record.headers)
             elif isinstance(entry, Command):
                 commands += 1
                 found = group.client._opened_stores().ownership.find_outcome(*place).result(0)
@@ -104,7 +115,7 @@ def _count(group: Group, member: Member) -> Counts:
 
 def _entry(record: LogRecord) -> StoredTask | Command | None:
     try:
-        return decode_record(record)
+        return decode_record(record, ROW_BYTES_MAX)
     except PoisonRecord:
         return None
 

@@ -12,8 +12,11 @@ from pathlib import Path
 
 from actors.model.codec import Headers
 from tests.fuzz import values
+from tests.simulation.sizes import any_headers, filler, size_about
 
 CORPUS = Path(__file__).parent / "corpus" / "records.jsonl"
+BATCH_BYTES_MAX, ROW_BYTES_MAX = 20_000, 40_000
+"""What the log takes of a writer of ours, and the store of a row."""
 _START = b'{"orderingId":'
 _COMMANDS = ("cancel", "reschedule", "run_now", "drop", "retry", "explode", "", "CANCEL")
 _TIMES = (0, -1, -(2**63), 2**63 - 1, 253_402_300_800_000, 1_770_601_272_959)
@@ -69,6 +72,9 @@ def _fields(rng: random.Random, number: int) -> dict[str, object]:
         "taskData": {"n": number},
         "version": 1,
     }
+    if rng.random() < 0.1:
+        size_bytes = size_about((BATCH_BYTES_MAX, ROW_BYTES_MAX), rng) - rng.randrange(300)
+        fields["taskData"] = {"n": number, "pad": filler(max(0, size_bytes), rng)}
     if rng.random() < 0.3:
         fields["command"] = rng.choice(_COMMANDS)
         # Half of them about a task that may well be there.
@@ -129,6 +135,7 @@ def _nested(rng: random.Random) -> bytes:
 def _headers(rng: random.Random) -> Headers:
     names = ("", "hourhandReason", "hourhandOffset", "hourhandPartition", "ü", "x" * 300)
     count = rng.choice((0, 0, 0, 1, 3, 50))
-    return tuple(
+    found = tuple(
         (rng.choice(names), rng.choice((None, b"", b"\xff\xfe", b"0"))) for _ in range(count)
     )
+    return found if rng.random() < 0.8 else (*found, *any_headers(rng, BATCH_BYTES_MAX))

@@ -13,6 +13,7 @@ from actors.model.instant import format_instant, parse_instant
 from actors.model.partition import partition_of
 from scheduler.door_settings import RelaySettings
 from tests.fuzz import values
+from tests.simulation.sizes import any_headers
 from tests.unit.scheduler.relay.relay_bench import OUT, RelayBench
 
 RECORDS_OF_A_RELAY = 400
@@ -54,7 +55,16 @@ def try_relay(seed: int, count: int) -> int:
 def _put_hostile(rng: random.Random, bench: RelayBench, number: int) -> None:
     partition = bench.in_topic.partitions[rng.randrange(_PARTITIONS)]
     key = rng.choice((None, b"", b"\xff\x00", b"k", b"k" * 900, b"x" * 40_000))
-    value = rng.choice((None, b"", b"bad-%d" % number, rng.randbytes(30), b"y" * 20_000))
+    value = rng.choice(
+        (
+            None,
+            b"",
+            b"bad-%d" % number,
+            rng.randbytes(30),
+            b"y" * 20_000,
+            rng.randbytes(rng.choice((9_999, 10_001))),
+        )
+    )
     stamp_ms = rng.choice((bench.clock.now_ms(), 0, -1, 2**63 - 1))
     partition.append(stamp_ms, key, value, _headers(rng, bench))
 
@@ -93,6 +103,8 @@ def _headers(rng: random.Random, bench: RelayBench) -> Headers:
                 chosen[place - 1] = (chosen[place - 1][0], rng.choice(odd))
             case _:
                 pass
+    if rng.random() < 0.2:
+        chosen += any_headers(rng, 12_000)
     return chosen
 
 

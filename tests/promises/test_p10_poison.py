@@ -14,6 +14,7 @@ from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
 from tests.builders import a_task
 from tests.promises.group import Group
+from tests.simulation.sizes import any_headers, filler, size_about
 
 START = b'{"orderingId":"a","scheduledTime":"2026-02-09T01:41:13Z","uniquenessKey":"u"'
 
@@ -156,6 +157,30 @@ def test_p10_a_stray_that_its_partition_refuses_is_a_dead_letter(kind: str) -> N
     assert [group.committed(p) for p in (0, 1)] == [
         each.end_offset for each in group.broker.partitions
     ]
+    assert member.count(TreeRebuilt) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_p10_no_size_and_no_headers_hold_anything_up(seed: int) -> None:
+    """A byte to either side of each limit, packed well or badly, in either partition."""
+    rng = random.Random(seed)
+    group = Group(partitions=2, tree=SMALL_ROWS)
+    group.broker.batch_bytes_max = 3_000
+    member = group.join()
+    for number in range(100):
+        empty = encode_task(a_task(ordering_id="a", uniqueness_key=f"{number}", data={"pad": ""}))
+        missing = max(0, size_about((3_000, 4_096), rng) - len(empty))
+        value = empty.replace(b'"pad":"', b'"pad":"' + filler(missing, rng).encode())
+        headers = any_headers(rng, 4_096)
+        group.broker.partitions[rng.randrange(2)].append(0, b"a", value, headers)
+        if number % 10 == 0:
+            group.append(a_task(due_in_ms=1_000, ordering_id="well", uniqueness_key=f"{number}"))
+    group.advance(10_000)
+
+    ends = [each.end_offset for each in group.broker.partitions]
+    assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
+    assert [group.committed(p) for p in (0, 1)] == ends
+    assert group.broker.dead_letters.end_offset > 0
     assert member.count(TreeRebuilt) == 0
 
 

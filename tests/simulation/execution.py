@@ -1,7 +1,7 @@
-"""User code in virtual time: what a simulated task does, and the runner that lets it last.
+"""The runner of simulated user code, which lets it last in virtual time.
 
-A task's data says how each of its attempts goes, so a replay needs no other state.  The runner
-keeps attempts in the engine's own registry and asks the engine's own gate.
+It keeps attempts in the engine's own registry and asks the engine's own gate.  How an attempt
+goes is ``user_code``'s matter.
 """
 
 import asyncio
@@ -10,20 +10,17 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import count
 from typing import Any, Protocol, cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
 from actors.model.definition import is_own
 from actors.model.events import AttemptAbandoned, AttemptStuck
-from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
 from scheduler.attempts import (
     RegisteredAttempts,
     RunningAttempt,
@@ -34,53 +31,7 @@ from scheduler.attempts import (
 from scheduler.own_tasks import HandOver, OwnExecutor
 from scheduler.runner import START_DEADLINE_S
 from tests.simulation.loop import SimulatedLoop, named
-
-
-class ProcessKilled(BaseException):
-    """User code took the whole process down."""
-
-
-class TaskFailed(Exception):
-    """User code failed as planned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How one attempt goes."""
-
-    kind: str
-    """ok, fail, retry, drop or kill."""
-    duration_ms: float
-    blocking: bool
-
-
-def plan_of(task: Task, attempt: int) -> Plan:
-    """Return how the attempt of that number goes; the last one planned goes on for ever."""
-    runs = task.data["runs"]
-    assert isinstance(runs, list), "the workload writes a list"
-    kind, duration_ms = str(runs[min(attempt, len(runs)) - 1]).split(":")
-    return Plan(kind, float(duration_ms), bool(task.data["blocking"]))
-
-
-class SimulatedExecutor(TaskExecutor):
-    """Does what its task's data says; how long that lasts is the runner's matter."""
-
-    def __init__(self, policy: RetryPolicy) -> None:
-        self.retry = policy
-
-    def execute(self, task: Task) -> Outcome | None:
-        """End as planned."""
-        match plan_of(task, self.attempt).kind:
-            case "fail":
-                raise TaskFailed(f"attempt {self.attempt}")
-            case "retry":
-                return Retry(after=timedelta(milliseconds=300))
-            case "drop":
-                return Drop("as planned")
-            case "kill":
-                raise ProcessKilled
-            case _:
-                return None
+from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
 
 class AttemptObserver(Protocol):
@@ -236,7 +187,9 @@ class SimulatedRunner(RegisteredAttempts):
         try:
             outcome = running.executor.execute(task)
             slot.outcome = lambda: ended_well(attempt, outcome, started_ms, self._clock.now_ms())
-        except TaskFailed as error:
+        except ProcessKilled:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
             # Bound outside the handler, which forgets its own name for the error.
             failure = error
             slot.outcome = lambda: ended_badly(attempt, failure, started_ms, self._clock.now_ms())

@@ -13,7 +13,7 @@ from typing import Protocol
 from actors.kernel.context import ActorContext, Failure, context_of
 from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
-from actors.model.backoff import RetryPolicy, default_wait
+from actors.model.backoff import RetryPolicy
 from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded
 from actors.model.task_queue import TaskQueue
@@ -30,9 +30,10 @@ from scheduler.node import Node
 from scheduler.own_tasks import routed
 from scheduler.settings import Settings
 from tests.simulation.doors import DoorSite, NodeDoors
-from tests.simulation.execution import ProcessKilled, SimulatedExecutor, SimulatedRunner
+from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, hostile
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
 MESSAGES_MAX = 50_000
@@ -70,6 +71,8 @@ class Site:
     trace: Trace
     pace: float = 1.0
     """How many times longer than usual the pauses between polls are."""
+    hostile: float = 0.0
+    """Share of calls of user code that raise what nobody expects, for sick ordering ids."""
     doors: DoorSite | None = None
 
 
@@ -127,6 +130,7 @@ class Member:
                 rng=random.Random(self.rng.getrandbits(64)),
             )
             make_executor = self.doors.beside(users)
+        make_executor = hostile(make_executor, site.policy, site.hostile, self.rng)
         return Node(
             log=self.log,
             lease=self.lease,
@@ -135,9 +139,7 @@ class Member:
                 settings=site.settings.tree,
                 partition_count=len(site.broker.partitions),
                 stores=stores,
-                writer=MemoryWriter(
-                    site.broker, record_bytes_max=site.settings.client.record_bytes_max
-                ),
+                writer=MemoryWriter(site.broker, None, site.settings.client.record_bytes_max),
                 runner=self.runner,
                 telemetry=self,
                 make_executor=make_executor,
@@ -286,15 +288,3 @@ class _AttemptsOf:
     def attempt_ended(self, number: int, ending: str) -> None:
         """Note its end."""
         self._observer.attempt_ended(self._member, number, ending)
-
-
-def retry_policy(
-    attempts_max: int, rng: random.Random, on_exhausted: str, pace: float
-) -> RetryPolicy:
-    """Return a policy with short waits whose jitter comes from the seed."""
-    wait = default_wait(base_s=0.3 * pace, cap_s=3.0 * pace, rng=rng)
-    match on_exhausted:
-        case "block" | "dead_letter" | "skip":
-            return RetryPolicy(attempts_max, wait, on_exhausted)
-        case _:
-            raise ValueError(f"on_exhausted is {on_exhausted!r}: skip, block or dead_letter")

@@ -73,6 +73,8 @@ class Workload(_Part):
     """Share of sick tasks that take their process down."""
     deadly: float = 0.0
     """Share of sick tasks that do so at every attempt."""
+    hostile: float = 0.0
+    """Share of sick tasks, and of calls of their executors, that raise what is no Exception."""
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4

@@ -15,6 +15,7 @@ from actors.ports.clock import Clock
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
 
+_HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -77,6 +78,8 @@ class TaskMaker:
             return self.plan([f"ok:{rng.randrange(50)}"], blocking=rng.random() < 0.6)
         if self._workload.deadly and rng.random() < self._workload.deadly:
             runs = ["kill:0"]
+        elif self._workload.hostile and rng.random() < self._workload.hostile:
+            runs = [rng.choice(_HOSTILE)] * rng.randrange(1, 3) + ["ok:5"]
         elif rng.random() < self._workload.kills:
             runs = ["kill:0"] * rng.randrange(1, 3) + ["ok:5"]
         else:

@@ -20,14 +20,14 @@ from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
 from tests.simulation.door_history import DoorEntry
-from tests.simulation.execution import ProcessKilled
 from tests.simulation.faults import FaultInjector
 from tests.simulation.history import Asked, Happened, History, Stopped
-from tests.simulation.member import Member, Site, retry_policy
+from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
+from tests.simulation.user_code import ProcessKilled, retry_policy
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 from tests.simulation.world_doors import open_doors
 
@@ -71,6 +71,7 @@ class World:
             observer=self.recorder,
             trace=self.trace,
             pace=scenario.pace,
+            hostile=scenario.workload.hostile,
             doors=None if self.doors is None else self.doors.site,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
