@@ -16,7 +16,7 @@ from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.doors.cli import app
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings
+from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options
 from tests.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -84,7 +84,7 @@ def test_lost_rows_below_the_watermark_come_back_from_the_log(
 
     assert 0 < len(lost) < TASKS
     assert {name for name, count in executor.ran.items() if count == 2} == lost
-    logged = CliRunner().invoke(app, ["audit-log", "-o", "json", *_given(settings, tmp_path)])
+    logged = CliRunner().invoke(app, ["audit-log", "-o", "json", *set_options(settings, tmp_path)])
     entry = json.loads(logged.stdout)["entries"][0]
     assert (entry["action"], entry["detail"]["reason"]) == ("rewind", "rows are lost")
 
@@ -136,23 +136,5 @@ def _lose(settings: Settings, partition: int) -> set[str]:
     return names
 
 
-def _given(settings: Settings, folder: Path) -> list[str]:
-    cassandra = settings.cassandra
-    lines = {
-        "log": "kafka",
-        "store": "cassandra",
-        "topic.name": settings.topic.name,
-        "topic.dead_letter": settings.topic.dead_letter,
-        "topic.partitions": str(PARTITIONS),
-        "group.id": settings.group.id,
-        "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
-        "cassandra.contact_points": ",".join(cassandra.contact_points),
-        "cassandra.port": str(cassandra.port),
-        "cassandra.keyspace": cassandra.keyspace,
-        "embedded.folder": str(folder),
-    }
-    return [part for name, value in lines.items() for part in ("--set", f"{name}={value}")]
-
-
 def _rewind(settings: Settings, folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["rewind", *arguments, *_given(settings, folder)])
+    return CliRunner().invoke(app, ["rewind", *arguments, *set_options(settings, folder)])

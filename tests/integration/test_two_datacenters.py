@@ -4,6 +4,7 @@ One node stands for each data centre.  Kafka survives in both tests: it is sprea
 places by its own means.
 """
 
+import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,16 +13,18 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
 from actors.model.errors import HourhandError, StoreUnavailable
+from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
+from scheduler.doors.cli import app
 from scheduler.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.own_settings import QUICK_GROUP, set_options
 from tests.servers.running import running
 from tests.waiting import until
 
@@ -31,8 +34,7 @@ EAST, WEST = "east", "west"
 PARTITIONS = 4
 TASKS = 40
 eventually = partial(until, timeout_s=120.0, look_s=0.5)
-EXPIRY = timedelta(seconds=6)
-"""A node throws away what reaches it later than its write_request_timeout, 2 s by default."""
+SOON = timedelta(seconds=1)
 
 
 class Noting(TaskExecutor):
@@ -70,7 +72,7 @@ def settings_at(
         log="kafka",
         store="cassandra",
         topic={"name": name, "dead_letter": f"{name}-dead", "partitions": PARTITIONS},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
+        group={"id": name, **QUICK_GROUP},
         kafka={"bootstrap_servers": kafka.bootstrap_servers},
         cassandra={
             "contact_points": (cassandra.addresses[(EAST, WEST).index(site)],),
@@ -81,6 +83,8 @@ def settings_at(
             "consistency": consistency,
             "request_timeout_ms": 3_000,
         },
+        # The watermark follows the clock closely.
+        tree={"watermark": {"interval_ms": 1_000, "lag_ms": 1_000}},
     )
 
 
@@ -152,34 +156,61 @@ def test_each_quorum_loses_nothing_with_a_site(
     assert executor.ran == {task.key for task in tasks}
 
 
-def test_local_quorum_loses_what_was_not_replicated_and_the_audit_names_it(
+def test_local_quorum_loses_what_was_not_replicated_and_a_rewind_brings_it_back(
     two_sites: CassandraServer, kafka_server: KafkaServer, tmp_path: Path
 ) -> None:
-    """The log still has it: read again from an offset before the loss, everything is stored."""
+    """The audit names it, though the watermark went on: it crossed again once the cut healed."""
     pytest.importorskip("pyspark", reason="no Spark here: make venv-pipeline")
     name = f"sites_{uuid.uuid4().hex[:8]}"
     east = settings_at(EAST, kafka_server, two_sites, name, "LOCAL_QUORUM")
     west = settings_at(WEST, kafka_server, two_sites, name, "LOCAL_QUORUM")
     wiring.migrate(east)
-    kept, late = (tasks_due_in(timedelta(hours=2), part) for part in ("kept", "late"))
-    with Scheduler(east, executor=an_executor()):
+    before_loss = format_instant(round(datetime.now(UTC).timestamp() * 1000))
+    kept = tasks_due_in(SOON, "kept")
+    executor = an_executor()
+    with Scheduler(east, executor=executor):
         accept(east, kept)
-        eventually(lambda: len(stored_at(west, kept)) == TASKS, "replicated to the other site")
-        # From now on nothing reaches the other site, and nothing is kept to be sent later.
+        eventually(lambda: _mark_ms(west) > _last_ms(kept), "done, as the other site knows too")
+        # Nothing reaches the other site now, and nothing is kept to be sent later.
         two_sites.nodes[1].stop()
-        accept(east, late)
-        eventually(lambda: len(stored_at(east, late)) == TASKS, "stored at one site")
+        late, ahead = tasks_due_in(SOON, "late"), tasks_due_in(timedelta(hours=2), "ahead")
+        accept(east, [*late, *ahead])
+        eventually(lambda: _mark_ms(east) > _last_ms(late), "done at one site")
+        eventually(lambda: len(stored_at(east, ahead)) == TASKS, "stored at one site")
+        two_sites.start_node(2)
+        two_sites.wait_until_ready(2)
+        eventually(lambda: _mark_ms(west) > _last_ms(late), "the watermark crosses again")
+    assert executor.ran == _keys(kept, late)
     two_sites.nodes[0].kill()
-    two_sites.start_node(2)
-    eventually(lambda: _answers(west), "the other site answers again")
+    eventually(lambda: _answers(west), "the other site answers alone")
 
-    found = _audit(west, [*kept, *late], tmp_path)
+    expected = [*kept, *late, *ahead]
+    assert _audit(west, expected, tmp_path) == {key.uniqueness_key for key in _keys(late, ahead)}
+    _rewind(west, before_loss, tmp_path)
+    again = an_executor()
+    with Scheduler(west, executor=again):
+        eventually(lambda: again.ran >= _keys(late), "what was lost below the watermark runs again")
+        eventually(lambda: len(stored_at(west, ahead)) == TASKS, "what was lost above is stored")
+    assert again.ran == _keys(late)
+    assert _audit(west, expected, tmp_path) == set()
 
-    assert found == {f"late-{number}" for number in range(TASKS)}
-    _rewind(kafka_server, name)
-    with Scheduler(west, executor=an_executor()):
-        eventually(lambda: len(stored_at(west, late)) == TASKS, "read again from the log")
-    assert _audit(west, [*kept, *late], tmp_path) == set()
+
+def _keys(*parts: list[Task]) -> set[TaskKey]:
+    return {task.key for part in parts for task in part}
+
+
+def _last_ms(tasks: list[Task]) -> int:
+    return max(task.key.scheduled_ms for task in tasks)
+
+
+def _mark_ms(settings: Settings) -> int:
+    """Return the lowest watermark that the settings' own data centre has."""
+    stores = wiring.open_stores(settings)
+    try:
+        found = [stores.ownership.find_watermark(each).result(30) for each in range(PARTITIONS)]
+    finally:
+        stores.close()
+    return min(0 if each is None else each.watermark.watermark_ms for each in found)
 
 
 def _answers(settings: Settings) -> bool:
@@ -188,6 +219,16 @@ def _answers(settings: Settings) -> bool:
     except HourhandError:
         return False
     return True
+
+
+def _rewind(settings: Settings, to: str, folder: Path) -> None:
+    """Have the log read again from a moment, as an operator does: every place is set back."""
+    asked = ["rewind", "--to", to, "--reason", "the east is lost", "--yes", "-o", "json"]
+    done = CliRunner().invoke(app, [*asked, *set_options(settings, folder)])
+    assert done.exit_code == 0, done.output
+    moves = json.loads(done.stdout)["moves"]
+    assert {each["after"] for each in moves} == {0}
+    assert sum(each["before"] for each in moves) == 3 * TASKS
 
 
 def _audit(settings: Settings, expected: list[Task], folder: Path) -> set[str]:
@@ -214,12 +255,3 @@ def _audit(settings: Settings, expected: list[Task], folder: Path) -> set[str]:
     rows = pq.read_table(findings).to_pylist()
     assert summary["found"] == ({"missing": len(rows)} if rows else {})
     return {row["uniqueness_key"] for row in rows}
-
-
-def _rewind(kafka: KafkaServer, group: str) -> None:
-    """Let the group, which has no member, begin at the log's beginning again."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    starts = [TopicPartition(group, partition, 0) for partition in range(PARTITIONS)]
-    request = [ConsumerGroupTopicPartitions(group, starts)]
-    for future in admin.alter_consumer_group_offsets(request).values():
-        future.result(60)

@@ -4,6 +4,7 @@ Decides names and addresses; it makes nothing on the servers.
 """
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 from scheduler import Settings
@@ -41,3 +42,27 @@ def own_settings(
         },
         **others,
     )
+
+
+def set_options(settings: Settings, folder: Path) -> list[str]:
+    """Return what a command line is given to find the installation of such settings.
+
+    ``folder`` is for what the command keeps beside the servers.
+    """
+    cassandra = settings.cassandra
+    lines = {
+        "log": "kafka",
+        "store": "cassandra",
+        "topic.name": settings.topic.name,
+        "topic.dead_letter": settings.topic.dead_letter,
+        "topic.partitions": str(settings.topic.partitions),
+        "group.id": settings.group.id,
+        "kafka.bootstrap_servers": settings.kafka.bootstrap_servers,
+        "cassandra.contact_points": ",".join(cassandra.contact_points),
+        "cassandra.port": str(cassandra.port),
+        "cassandra.keyspace": cassandra.keyspace,
+        "embedded.folder": str(folder),
+    }
+    if cassandra.datacenter:
+        lines["cassandra.datacenter"] = cassandra.datacenter
+    return [part for name, value in lines.items() for part in ("--set", f"{name}={value}")]
