@@ -8,8 +8,10 @@ import pytest
 from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scheduler.adapters.clock import SystemClock
+from scheduler.admin.access import Access
 from scheduler.door_settings import AdminSettings
 from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
 
@@ -84,7 +86,8 @@ def test_sizes_are_limited() -> None:
     world = World(request_bytes_max=1_000)
     kind = {"Content-Type": "application/json"}
 
-    assert world.http.post("/pauses", content=b"x" * 1_001, headers=kind).status_code == 413
+    refused = world.http.post("/pauses", content=b"x" * 1_001, headers=kind)
+    assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
     assert world.http.post("/pauses", content=_pieces(), headers=kind).status_code == 413
     lying = {**kind, "Content-Length": "-1"}
     assert world.http.post("/pauses", content=b"x" * 2_000, headers=lying).status_code == 413
@@ -191,3 +194,81 @@ def test_an_app_that_mounts_it_is_guarded_as_well() -> None:
     assert asking.post("/pauses", json=PAUSE).status_code == 401
     assert asking.get("/status", headers=bearer(READ)).status_code == 200
     assert asking.post("/pauses", json=PAUSE, headers=bearer(READ)).status_code == 403
+
+
+_LAST = ("lifespan.shutdown", "http.disconnect")
+
+
+class Recorded:
+    """An application that notes how it is asked, and what it hears."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+        self.heard: list[Message] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Listen until the client is gone, then answer with a header of its own."""
+        self.scopes.append(scope)
+        while not self.heard or self.heard[-1]["type"] not in _LAST:
+            self.heard.append(await receive())
+        head = {"type": "http.response.start", "status": 200, "headers": [(b"x-own", b"kept")]}
+        await send(head)
+
+
+def asked(scope: Scope, *messages: Message) -> tuple[Recorded, list[Message]]:
+    """Ask an application behind the guard; return it and its answer."""
+    app, told, coming = Recorded(), list[Message](), iter(messages)
+
+    async def receive() -> Message:
+        return next(coming)
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    asyncio.run(Access(app, AdminSettings(), SystemClock(), "/api")(scope, receive, send))
+    return app, told
+
+
+def test_what_is_not_http_reaches_the_application_as_it_is() -> None:
+    """Such as the beginning and end of its life, which have no host, token or size."""
+    life: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    scope = {"type": "lifespan"}
+
+    app, _ = asked(scope, *life)
+
+    assert (app.scopes, app.heard) == ([scope], life)
+
+
+def request(method: str, **more: object) -> Scope:
+    """Return a request of a page, from this machine."""
+    asked_by = {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost")]}
+    return {"type": "http", "method": method, "path": "/page", **asked_by, **more}
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_body_that_was_measured_is_told_once_and_then_what_the_client_does(method: str) -> None:
+    """Whoever waits for the client to leave must not take its body for a second request."""
+    gone: Message = {"type": "http.disconnect"}
+    whole: Message = {"type": "http.request", "body": b"ab", "more_body": False}
+    first: Message = {"type": "http.request", "body": b"a", "more_body": True}
+    coming = [first, {"type": "http.request", "body": b"b"}] if method == "POST" else [whole]
+
+    app, _ = asked(request(method), *coming, gone)
+
+    assert app.heard == [whole, gone]
+
+
+def test_an_answer_keeps_its_own_headers_and_is_kept_by_no_browser() -> None:
+    """Unless it says itself for how long it may be."""
+    _, told = asked(request("GET"), {"type": "http.disconnect"})
+
+    headers = told[0]["headers"]
+    assert (b"x-own", b"kept") in headers and (b"cache-control", b"no-store") in headers
+
+
+def test_an_address_that_is_too_long_is_refused() -> None:
+    """Before anybody takes it apart."""
+    app, told = asked(request("GET", query_string=b"x" * 80_001))
+
+    assert not app.scopes and told[0]["status"] == 414
+    assert b'"code":"invalid-request"' in told[1]["body"]
