@@ -33,8 +33,7 @@ from actors.model.trace import (
 RECORD_VERSION = 1
 
 RECORD_BYTES = 500
-"""What a record holds in memory besides its value and headers; its key is an ordering id, which
-stands in the value."""
+"""What a record holds in memory besides its key, value and headers."""
 REASON_CHARS_MAX = 500
 """Longest reason a poison record is given."""
 
@@ -96,7 +95,7 @@ class LogRecord(msgspec.Struct, frozen=True):
 
 def record_bytes(record: LogRecord) -> int:
     """Return about what a record holds in memory: key, value, headers and the object."""
-    size_bytes = RECORD_BYTES + len(record.value or b"")
+    size_bytes = RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
     if record.headers:
         size_bytes += sum(len(name) + len(text or b"") for name, text in record.headers)
     return size_bytes

@@ -3,8 +3,10 @@
 Half of it is for the windows, an equal share for each partition the node works on; a quarter is
 for records on their way from the log to the store, and one for the completions that are known.
 Decides how much room there is; never drops anything itself.  All but the records is touched on
-the dispatcher's thread alone, so there is no lock.
+the dispatcher's thread alone, so there is no lock; with Kafka alone each window has an owner's.
 """
+
+from collections.abc import Hashable
 
 MEMORY_BYTES_DEFAULT = 1 << 30
 """The budget where nobody says what the machine allows."""
@@ -17,14 +19,16 @@ PAGE_BYTES_MAX = 16 * 2**20
 class WindowMemory:
     """What one partition's tasks hold, waiting and with their ordering ids."""
 
-    __slots__ = ("_node", "executing_bytes", "partition", "waiting_bytes")
+    __slots__ = ("_node", "executing_bytes", "handed_bytes", "partition", "waiting_bytes")
 
-    def __init__(self, node: "NodeMemory", partition: int) -> None:
+    def __init__(self, node: "NodeMemory", partition: Hashable) -> None:
         self._node = node
         self.partition = partition
         self.waiting_bytes = 0
         self.executing_bytes = 0
         """Of tasks that are due: on their way to an ordering id, queued there, or running."""
+        self.handed_bytes = 0
+        """Of records that an owner was handed and has not looked at; under its lock."""
 
     @property
     def share_bytes(self) -> int:
@@ -34,7 +38,12 @@ class WindowMemory:
     @property
     def room_bytes(self) -> int:
         """How much more it may hold; below 0 where it holds too much."""
-        return self._node.share_bytes - self.waiting_bytes - self.executing_bytes
+        return self._node.share_bytes - self.held_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What it holds."""
+        return self.waiting_bytes + self.executing_bytes + self.handed_bytes
 
     def page_bytes(self, pages: int = 1) -> int:
         """Return where each of so many pages that are read together ends: at least one row."""
@@ -52,7 +61,7 @@ class NodeMemory:
         self.limit_bytes = limit_bytes or MEMORY_BYTES_DEFAULT
         self.polled_bytes = 0
         """Of records given to the tree and not yet durable; under the node's lock."""
-        self._windows: dict[int, WindowMemory] = {}
+        self._windows: dict[Hashable, WindowMemory] = {}
 
     @property
     def polled_bytes_max(self) -> int:
@@ -73,10 +82,10 @@ class NodeMemory:
     def held_bytes(self) -> int:
         """What is held now, for those who look, from any thread."""
         windows = tuple(self._windows.values())
-        held = sum(window.waiting_bytes + window.executing_bytes for window in windows)
+        held = sum(window.held_bytes for window in windows)
         return held + self.polled_bytes
 
-    def begin(self, partition: int) -> WindowMemory:
+    def begin(self, partition: Hashable) -> WindowMemory:
         """Return what counts for a partition that is worked on from now on."""
         window = self._windows[partition] = WindowMemory(self, partition)
         return window

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, record_bytes
 from actors.model.events import RelayRecordRefused
+from actors.model.memory import WindowMemory
 from actors.ports.telemetry import Telemetry
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout
@@ -55,12 +56,12 @@ class Arrivals:
 
     gather_ms = INTAKE_GATHER_MS
 
-    def __init__(self, intake: IntakeRules) -> None:
+    def __init__(self, intake: IntakeRules, memory: WindowMemory) -> None:
         self._intake = intake
+        self.memory = memory
         self._mark = Mark(0)
         self._reached = 0
         self._read: deque[_Read] = deque()
-        self._size_bytes = 0
         self._letters = Letters(intake.rules.dead_letter_topic)
         self._told: set[int] = set()
         """Offsets of what is not relayed, each told of once."""
@@ -75,10 +76,7 @@ class Arrivals:
     @property
     def fullness(self) -> float:
         """What is held in memory as a share of what may be; from 1 on no more should be read."""
-        rules = self._intake.rules
-        return max(
-            len(self._read) / rules.held_records_max, self._size_bytes / rules.held_bytes_max
-        )
+        return self._intake.rules.fullness(len(self._read), self.memory)
 
     @property
     def held(self) -> int:
@@ -100,7 +98,7 @@ class Arrivals:
                 read = self._read_of(record)
                 self._read.append(read)
                 self._first_due_ms = min(self._first_due_ms, self._due_ms(read))
-                self._size_bytes += read.size_bytes
+                self.memory.waiting_bytes += read.size_bytes
                 self._reached = record.offset + 1
         self._reached = max(self._reached, reached or 0)
 
@@ -122,10 +120,10 @@ class Arrivals:
         rules = self._intake.rules
         outgoing: list[Outgoing] = []
         offsets: list[int] = []
-        size_bytes = 0
+        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
         next_offset = self._mark.next_offset
         for read in self._read:
-            if len(offsets) >= rules.batch_records_max or size_bytes >= rules.batch_bytes_max:
+            if len(offsets) >= rules.batch_records_max or size_bytes >= bytes_max:
                 break
             size_bytes += read.size_bytes
             next_offset = read.record.offset + 1
@@ -159,7 +157,7 @@ class Arrivals:
                 )
         except Malformed as error:
             request = error
-        return _Read(record, request, len(record.key or b"") + len(record.value or b"") + 200)
+        return _Read(record, request, record_bytes(record))
 
     def _due_ms(self, read: _Read) -> float:
         """Return when a message is due; infinity where nobody waits for it."""
@@ -206,6 +204,6 @@ class Arrivals:
 
     def _forget_first(self) -> None:
         read = self._read.popleft()
-        self._size_bytes -= read.size_bytes
+        self.memory.waiting_bytes -= read.size_bytes
         self._letters.forget(read.record.offset)
         self._told.discard(read.record.offset)

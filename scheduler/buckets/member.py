@@ -38,8 +38,16 @@ class Member:
         own: Callable[[HeldLog, int], Owner],
         clock: Clock,
         telemetry: Telemetry,
+        poll_bytes: int,
     ) -> None:
-        """``own`` makes the owner of a partition that was assigned."""
+        """``own`` makes the owner of a partition that was assigned.
+
+        A poll ends at about ``poll_bytes``, and takes one record at least.
+        """
+        self._poll_bytes = poll_bytes
+        self._record_bytes = poll_bytes
+        """How large the records of the last poll were, on average: so are the next, probably.
+        Before the first nothing is known, so it takes one."""
         self._name = name
         self._open_log = open_log
         self._own = own
@@ -154,13 +162,20 @@ class Member:
         self._serve_starts()
         self._hold_what_is_full()
         self.polled_ms = self._clock.monotonic_ms()
-        polled = self._log.poll(_RECORDS_MAX, _POLL_MS)
+        polled = self._log.poll(self._records_max(), _POLL_MS)
         by_partition: dict[int, list[LogRecord]] = {each: [] for each in polled.reached}
         for record in polled.records:
             by_partition.setdefault(record.partition, []).append(record)
+        size_bytes = count = 0
         for partition, records in by_partition.items():
             if (owner := self._owners.get(partition)) is not None:
-                owner.take(records, polled.reached.get(partition))
+                size_bytes += owner.take(records, polled.reached.get(partition))
+                count += len(records)
+        if count:
+            self._record_bytes = size_bytes // count
+
+    def _records_max(self) -> int:
+        return max(1, min(_RECORDS_MAX, self._poll_bytes // max(1, self._record_bytes)))
 
     def _serve_starts(self) -> None:
         while not self._starts.empty():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, record_bytes
 from actors.model.errors import HourhandError
 from actors.ports.clock import Clock
 from actors.ports.transactions import Fenced, Outgoing
@@ -57,6 +57,7 @@ class Owner:
         self._name = name
         self._partition = partition
         self._scanner = scanner
+        self._memory = scanner.planner.memory
         self._book = book
         self._clock = clock
         self._wanted = threading.Condition()
@@ -76,12 +77,15 @@ class Owner:
         self._tell_begun = begun
         threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
-    def take(self, records: Sequence[LogRecord], reached: int | None) -> None:
-        """Hand over records that were read."""
+    def take(self, records: Sequence[LogRecord], reached: int | None) -> int:
+        """Hand over records that were read; return their bytes."""
+        size_bytes = sum(map(record_bytes, records))
         with self._wanted:
+            self._memory.handed_bytes += size_bytes
             self._inbox.append((records, reached))
             self._inbox_records += len(records)
             self._wanted.notify()
+        return size_bytes
 
     def stop(self) -> None:
         """Finish the step under way and end."""
@@ -171,7 +175,7 @@ class Owner:
                 while self._inbox:
                     records, reached = self._inbox.popleft()
                     self._scanner.planner.take(records, reached)
-                self._inbox_records = 0
+                self._inbox_records = self._memory.handed_bytes = 0
                 announcement = self._announcements.popleft() if self._announcements else None
             if announcement is not None:
                 self._announce(*announcement)
@@ -234,6 +238,7 @@ class Owner:
             while self._announcements:
                 self._announcements.popleft()[1].cancel()
         self._scanner.close()
+        self._memory.end()
         self.ended.set_result(None)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from actors.model.errors import HourhandError, SettingsInvalid
+from actors.model.memory import NodeMemory, WindowMemory
 from actors.model.observed import BucketSplit
 from actors.ports.telemetry import Telemetry
 from actors.ports.transactions import HeldLog, Outgoing
@@ -27,6 +28,7 @@ from scheduler.buckets.waiting import Rules, Waiting
 from scheduler.collector import calm_collector
 from scheduler.entering import StartedOnEntry
 from scheduler.health import Dispatching, NodeProbes
+from scheduler.memory_limit import measures_of, tree_within_memory
 from scheduler.observation import Observation
 from scheduler.settings import Settings
 
@@ -55,6 +57,7 @@ class BucketRelay(StartedOnEntry):
         self._closing.callback(self._observation.close)
         self._stop_requested = threading.Event()
         self._turns = threading.Lock()
+        self._memory = NodeMemory(tree_within_memory(settings).window.memory_bytes_max)
         try:
             self._open(intake=intake)
         except BaseException:
@@ -135,7 +138,9 @@ class BucketRelay(StartedOnEntry):
         open_log: Callable[[], HeldLog],
         own: Callable[[HeldLog, int], Owner],
     ) -> Member:
-        member = Member(name, open_log, own, self._clock, self._telemetry)
+        # Of the intake's poll and of the other member's, which may be under way at once.
+        poll_bytes = self._memory.polled_bytes_max // 2
+        member = Member(name, open_log, own, self._clock, self._telemetry, poll_bytes)
         self._closing.callback(member.stop)
         return member
 
@@ -160,7 +165,7 @@ class BucketRelay(StartedOnEntry):
         )
 
     def _own_pending(self, log: HeldLog, partition: int) -> Owner:
-        planner = Waiting(self._rules)
+        planner = Waiting(self._rules, self._begin_window())
         scanner = Scanner(planner, log.transactions(partition), self._clock, self._telemetry)
         return self._owner(f"hourhand-pending-{partition}", partition, scanner)
 
@@ -175,13 +180,17 @@ class BucketRelay(StartedOnEntry):
             self._telemetry,
         )
         scanner = Scanner(
-            Arrivals(rules),
+            Arrivals(rules, self._begin_window()),
             log.transactions(partition),
             self._clock,
             self._telemetry,
             marks=False,
         )
         return self._owner(f"hourhand-in-{partition}", partition, scanner)
+
+    def _begin_window(self) -> WindowMemory:
+        """Return an owner's share of the budget; the one before keeps its own until it ends."""
+        return self._memory.begin(object())
 
     def _owner(self, name: str, partition: int, scanner: Scanner) -> Owner:
         return Owner(name, partition, scanner, self._book, self._clock, self._turns)
@@ -197,6 +206,7 @@ class BucketRelay(StartedOnEntry):
             polled_ms=lambda: min(member.polled_ms for member in self._members),
             poll_failure=lambda: next((m.failure for m in self._members if m.failure), None),
             measures={
+                **measures_of(self._memory),
                 "owned_partitions": lambda: {"": sum(len(m.owners) for m in self._members)},
                 "held_messages": lambda: {p: o.held for p, o in self._pending.owners.items()},
                 "oldest_overdue_seconds": lambda: {

@@ -12,6 +12,7 @@ from typing import Protocol
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.events import MessageRelayed
+from actors.model.memory import WindowMemory
 from actors.model.observed import LogCalled, TransactionCommitted
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
@@ -26,6 +27,8 @@ class Planner(Protocol):
 
     gather_ms: float
     """Between two steps, while nothing is due soon."""
+    memory: WindowMemory
+    """What the partition holds, and may, of the node's budget."""
 
     @property
     def mark(self) -> Mark:

@@ -12,7 +12,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.memory import WindowMemory
 from actors.ports.transactions import Outgoing
 from scheduler.bucket_layout import Layout, ripe_ms
 from scheduler.buckets.letters import Letters
@@ -33,8 +34,18 @@ class Rules(msgspec.Struct, frozen=True):
     batch_bytes_max: int
     held_records_max: int
     held_bytes_max: int
+    """Of one partition, where the node's budget allows as much."""
     away_until_ms: Callable[[str, bytes | None], int | None] = lambda _topic, _key: None
     """Until when a topic takes no message of a key; None where it may."""
+
+    def fullness(self, records: int, memory: WindowMemory) -> float:
+        """Return what a partition holds as a share of what it may, by records and by bytes."""
+        bytes_max = min(self.held_bytes_max, memory.share_bytes)
+        return max(records / self.held_records_max, memory.held_bytes / bytes_max)
+
+    def step_bytes(self, memory: WindowMemory) -> int:
+        """Return where a step ends, less its last record: a driver copies what it produces."""
+        return max(1, min(self.batch_bytes_max, memory.share_bytes // 2))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -76,15 +87,15 @@ class Waiting:
 
     gather_ms = MOVE_GATHER_MS
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, memory: WindowMemory) -> None:
         self._rules = rules
+        self.memory = memory
         self._mark = Mark(0)
         self._reached = 0
         self._held: dict[int, _Held] = {}
         self._in_order: deque[int] = deque()
         self._ripening: list[tuple[int, int, str, int]] = []
         """(when it needs its owner, when it is due, its origin, its offset), as a heap."""
-        self._size_bytes = 0
         self._letters = Letters(rules.dead_letter_topic)
 
     @property
@@ -95,10 +106,7 @@ class Waiting:
     @property
     def fullness(self) -> float:
         """What is held in memory as a share of what may be; from 1 on no more should be read."""
-        rules = self._rules
-        return max(
-            len(self._held) / rules.held_records_max, self._size_bytes / rules.held_bytes_max
-        )
+        return self._rules.fullness(len(self._held), self.memory)
 
     @property
     def held(self) -> int:
@@ -123,7 +131,7 @@ class Waiting:
             held = _read(record)
             self._held[record.offset] = held
             self._in_order.append(record.offset)
-            self._size_bytes += held.size_bytes
+            self.memory.waiting_bytes += held.size_bytes
             heapq.heappush(self._ripening, self._entry(held))
         self._reached = max(self._reached, reached or 0)
 
@@ -179,9 +187,9 @@ class Waiting:
     def _ripe(self, now_ms: int) -> list[_Held]:
         rules = self._rules
         ripe: list[_Held] = []
-        size_bytes = 0
+        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
         while self._ripening and self._ripening[0][0] <= now_ms:
-            if len(ripe) >= rules.batch_records_max or size_bytes >= rules.batch_bytes_max:
+            if len(ripe) >= rules.batch_records_max or size_bytes >= bytes_max:
                 break
             held = self._held[heapq.heappop(self._ripening)[3]]
             ripe.append(held)
@@ -231,12 +239,12 @@ class Waiting:
         return ripe, due_ms, held.slip.origin, record.offset
 
     def _forget(self, offset: int) -> None:
-        self._size_bytes -= self._held.pop(offset).size_bytes
+        self.memory.waiting_bytes -= self._held.pop(offset).size_bytes
         self._letters.forget(offset)
 
 
 def _read(record: LogRecord) -> _Held:
-    size_bytes = len(record.key or b"") + len(record.value or b"") + 200
+    size_bytes = record_bytes(record)
     try:
         slip, message = read_slip(record)
     except NoSlip as error:

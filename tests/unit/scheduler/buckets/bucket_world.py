@@ -11,6 +11,7 @@ from collections import Counter
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
+from actors.model.memory import NodeMemory
 from actors.ports.transactions import Fenced
 from scheduler.bucket_layout import Layout, first_layout
 from scheduler.buckets.scanner import Scanner
@@ -51,7 +52,7 @@ class Owner:
             10_000_000,
             lambda topic, _key: world.log.away_until_ms.get(topic),
         )
-        self.waiting = Waiting(rules)
+        self.waiting = Waiting(rules, world.memory.begin(object()))
         transactions = MemoryTransactions(world.log, partition, world.hazard)
         self._scanner = Scanner(self.waiting, transactions, world.clock, world.telemetry)
 
@@ -89,6 +90,8 @@ class BucketWorld:
         self.log = MemoryLog(self.clock.now_ms)
         self.layout = first_layout(1_000, 2.0, BUCKETS)
         self.hazards = hazards
+        # About twenty messages a partition, where hazards are looked for.
+        self.memory = NodeMemory(60_000 if hazards else None)
         self.sent: dict[bytes, int] = {}
         self.crashes = 0
         self._owners: list[Owner] = []
@@ -109,6 +112,8 @@ class BucketWorld:
         before = [each for each in self._owners if each.partition == partition]
         if self.rng.random() < 0.5:
             self._owners = [each for each in self._owners if each not in before]
+            for owner in before:
+                owner.waiting.memory.end()
         self._owners.append(Owner(self, partition))
 
     def send(
@@ -153,6 +158,7 @@ class BucketWorld:
             owner.round(self.layout)
         except (Fenced, Crash):
             self._owners.remove(owner)
+            owner.waiting.memory.end()
             if all(each.partition != owner.partition for each in self._owners):
                 self.assign(owner.partition)
 

@@ -1,8 +1,9 @@
 """What becomes of messages of the in-topic."""
 
-from actors.model.codec import Headers, LogRecord
+from actors.model.codec import Headers, LogRecord, record_bytes
 from actors.model.events import RelayRecordRefused
 from actors.model.instant import format_instant
+from actors.model.memory import NodeMemory
 from scheduler.bucket_layout import first_layout
 from scheduler.buckets.arrivals import Arrivals, IntakeRules
 from scheduler.buckets.mark import Mark
@@ -15,11 +16,14 @@ LAYOUT = first_layout(1_000, 2.0, 5)
 NOW_MS = 1_767_225_600_000
 
 
-def _arrivals(telemetry: RecordingTelemetry, **relay: object) -> Arrivals:
+def _arrivals(
+    telemetry: RecordingTelemetry, memory: NodeMemory | None = None, **relay: object
+) -> Arrivals:
     settings = RelaySettings.model_validate(relay)
     rules = Rules("pending", "letters", lambda topic: None, 100, 10**6, 1_000, 10**6)
     arrivals = Arrivals(
-        IntakeRules(rules, settings, 60_000, lambda topic: topic == settings.out_topic, telemetry)
+        IntakeRules(rules, settings, 60_000, lambda topic: topic == settings.out_topic, telemetry),
+        (memory or NodeMemory()).begin(0),
     )
     arrivals.begin(Mark(5))
     return arrivals
@@ -112,3 +116,20 @@ def test_the_first_deadline_is_that_of_what_is_still_held() -> None:
     assert plan is not None
     arrivals.settle(plan)
     assert arrivals.first_due_ms() == NOW_MS + 8_950
+
+
+def test_p13_what_was_read_counts_until_it_is_done() -> None:
+    """A message with large headers fills the share of its partition; it is done all the same."""
+    large = _record(5, NOW_MS, [("more", b"x" * 10_000)])
+    memory = NodeMemory(4 * 10_000)
+    arrivals = _arrivals(RecordingTelemetry(), memory)
+
+    arrivals.take([large, _record(6, NOW_MS), _record(7, NOW_MS)])
+    filled, held_bytes = arrivals.fullness, memory.held_bytes
+    memory.begin("another")
+    plan = arrivals.plan(NOW_MS, LAYOUT)
+    assert plan is not None
+    arrivals.settle(plan)
+
+    assert (filled > 0.5, held_bytes > 10_000, plan.offsets) == (True, True, (5,))
+    assert memory.held_bytes == 2 * record_bytes(_record(6, NOW_MS))

@@ -9,6 +9,7 @@ import pytest
 
 from actors.model.errors import LogUnavailable
 from actors.model.events import PartitionLost, PartitionRevoked
+from actors.model.memory import NodeMemory
 from actors.model.observed import AssignmentReceived, OwnerBegan
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from actors.ports.transactions import HeldLog, PartitionTransactions
@@ -96,7 +97,7 @@ class World:
         """What the member said of itself whenever it opened its log anew."""
         layout = first_layout(1_000, 2.0, BUCKETS)
         self.book = LayoutBook(MemoryAdmin(layout, BUCKETS), "layout")
-        self.member = Member("member", self._open, self._own, self.clock, self.telemetry)
+        self.member = Member("member", self._open, self._own, self.clock, self.telemetry, 10**6)
 
     def _open(self) -> HeldLog:
         if self.opened:
@@ -107,7 +108,9 @@ class World:
     def _own(self, log: HeldLog, partition: int) -> Owner:
         rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = log.transactions(partition)
-        scanner = Scanner(Waiting(rules), transactions, self.clock, self.telemetry)
+        scanner = Scanner(
+            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry
+        )
         return Owner(f"owner-{partition}", partition, scanner, self.book, self.clock, self.turns)
 
     def told(self, kind: type[Any]) -> list[int]:

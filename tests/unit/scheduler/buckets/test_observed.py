@@ -5,6 +5,7 @@ from concurrent.futures import Future
 
 from actors.model.errors import LogUnavailable
 from actors.model.events import MessageRelayed
+from actors.model.memory import NodeMemory
 from actors.model.observed import LogCalled, TransactionCommitted
 from scheduler.adapters.clock import SystemClock
 from scheduler.bucket_layout import encode_layout, first_layout
@@ -64,7 +65,9 @@ class OneOwner:
         self.turns = threading.Lock()
         rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, self._step)
-        scanner = Scanner(Waiting(rules), transactions, self.clock, self.telemetry)
+        scanner = Scanner(
+            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry
+        )
         self.owner = Owner("owner", 0, scanner, self.book, self.clock, self.turns)
 
     def _step(self, where: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from actors.model.codec import LogRecord
+from actors.model.memory import NodeMemory
 from scheduler.adapters.clock import SystemClock
 from scheduler.bucket_layout import MOVES_EARLY_MS, first_layout
 from scheduler.buckets.layouts import LayoutBook
@@ -74,7 +75,9 @@ class OneOwner:
         self._handed_over = -1
         rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, lambda _where: None)
-        scanner = Scanner(Waiting(rules), transactions, self.clock, RecordingTelemetry())
+        scanner = Scanner(
+            Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, RecordingTelemetry()
+        )
         self.owner = Owner("owner", 0, scanner, self.book, self.clock, turns)
         started: Future[int] = Future()
         started.set_result(0)

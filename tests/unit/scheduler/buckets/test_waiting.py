@@ -1,6 +1,7 @@
 """What an owner does with what waits, one step at a time."""
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.memory import NodeMemory
 from scheduler.bucket_layout import first_layout
 from scheduler.buckets.mark import Mark
 from scheduler.buckets.slip import SLIP_HEADER, Slip, pending, read_slip
@@ -32,7 +33,7 @@ def _record(offset: int, delay_ms: int, topic: str = "target") -> LogRecord:
 
 
 def _waiting(*records: LogRecord, **limits: int) -> Waiting:
-    waiting = Waiting(_rules(**limits))
+    waiting = Waiting(_rules(**limits), NodeMemory().begin(0))
     waiting.begin(Mark(0))
     waiting.take(records)
     return waiting
@@ -88,6 +89,34 @@ def test_memory_is_bounded() -> None:
     assert _waiting(_record(0, 10), held_bytes_max=10).fullness > 1
 
 
+def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
+    """Keys and headers count; who holds one message larger than that reads on once it is gone."""
+    size_bytes = record_bytes(_record(0, 10))
+    memory = NodeMemory(2 * 2 * 4 * size_bytes)
+    waiting = Waiting(_rules(), memory.begin("mine"))
+    waiting.begin(Mark(0))
+    waiting.take([_record(each, 10) for each in range(4)])
+    alone = waiting.fullness
+    memory.begin("another's")
+    shared = waiting.fullness
+    memory.begin("a third's")
+    plan = waiting.plan(START_MS + 10, LAYOUT)
+    assert plan is not None
+    waiting.settle(plan)
+    left_bytes = memory.held_bytes
+
+    small = Waiting(_rules(), NodeMemory(2).begin("small"))
+    small.take([_record(0, 10)])
+    only = small.plan(START_MS + 10, LAYOUT)
+    assert only is not None
+    filled = small.fullness
+    small.settle(only)
+
+    assert (alone, shared) == (0.5, 1.0)
+    assert (plan.offsets, left_bytes) == ((0, 1), 2 * size_bytes)
+    assert (filled > 1, small.fullness) == (True, 0.0)
+
+
 def test_what_is_no_message_is_put_aside() -> None:
     """A record of somebody else's, and a target that is not allowed; with headers and a reason."""
     strange = LogRecord(0, 0, START_MS, b"k", b"v", (("x", b"1"),))
@@ -124,7 +153,7 @@ def test_p7_what_is_bound_for_a_target_that_is_away_waits_in_the_log_and_nothing
 
 def test_a_new_owner_skips_what_is_marked() -> None:
     """Read again from the mark's offset, without what was done beyond it."""
-    waiting = Waiting(_rules())
+    waiting = Waiting(_rules(), NodeMemory().begin(0))
     waiting.begin(Mark(1, 0b10))
 
     waiting.take([_record(1, 10), _record(2, 10), _record(3, 10)], 7)
