@@ -38,8 +38,10 @@ def test_p7_a_batch_answered_without_its_held_share_gives_its_room_back() -> Non
     bench = Bench()
     bench.assign(0, 1)
     batch = bench.poll(0, 0)
+    polled_bytes = bench.node.memory.polled_bytes
     _hold(bench, 0)
     bench.node.tell(RecordsPersisted(batch, frozenset({0})))
+    assert (polled_bytes > 0, bench.node.memory.polled_bytes) == (True, 0)
     bench.persisted(*(each.batch for each in bench.told(PersistRecords) if each.batch != batch))
 
     bench.clock.advance(PERSIST_MS + 1)
