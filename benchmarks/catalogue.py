@@ -5,6 +5,7 @@ from types import ModuleType
 from benchmarks.families import (
     dashboard,
     enqueueing,
+    herd,
     isolation,
     kafka_only,
     lateness,
@@ -32,6 +33,7 @@ ENGINE: tuple[ModuleType, ...] = (
 """What the engine itself does: the group ``engine``, which the quick version ends in 8 minutes."""
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
+    herd,
     metrics_cost,
     relay,
     kafka_only,

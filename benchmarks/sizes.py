@@ -29,6 +29,8 @@ class Sizes:
     deep_backlogs: tuple[int, ...]
     """Backlogs of lateness_1k_deep."""
     shallow_tasks: int
+    herd_tasks: int
+    """Due at one moment."""
     failing_ids: int
     takeover_rate: float
     curve_embedded: tuple[int, ...]
@@ -75,6 +77,7 @@ QUICK = Sizes(
     backlog_tasks=1_000_000,
     deep_backlogs=(1_000_000,),
     shallow_tasks=10_000,
+    herd_tasks=100_000,
     failing_ids=2_000,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000),
@@ -110,6 +113,7 @@ FULL = Sizes(
     backlog_tasks=1_000_000,
     deep_backlogs=(1_000_000, 10_000_000),
     shallow_tasks=10_000,
+    herd_tasks=5_000_000,
     failing_ids=2_000,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000, 1_000_000),
@@ -145,6 +149,7 @@ SMOKE = Sizes(
     backlog_tasks=20_000,
     deep_backlogs=(20_000,),
     shallow_tasks=1_000,
+    herd_tasks=2_000,
     failing_ids=50,
     takeover_rate=200.0,
     curve_embedded=(1_000, 5_000),
@@ -169,6 +174,7 @@ ALL = {sizes.name: sizes for sizes in (QUICK, FULL, SMOKE)}
 
 ONLY_FULL = (
     "lateness_1k_deep with 10,000,000 far tasks",
+    "a herd of 5,000,000 tasks",
     "cost_curve on Cassandra, and from 1,000,000 pending tasks on",
     "procrastinate's and awa-pg's 60,000 jobs (fewer in quick: their rates do not depend on it)",
 )

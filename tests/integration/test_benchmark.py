@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.families import throughput
+from benchmarks.families import herd, throughput
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
@@ -23,6 +23,19 @@ def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:
     assert line.measure == "embedded"
     assert line.figure.value > 0
     assert line.met is None, "no rival was there to judge it by"
+
+
+def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:
+    """Stored before it is due, drained from then on, and deleted as a whole."""
+    sizes = replace(SMOKE, ahead_s=1.0)
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        bench = Bench(servers, sizes, frozenset(herd.MEASURES))
+        with servers.embedded("herd") as settings:
+            load, drain, sweep = herd.taken(bench, settings, 300)
+
+    assert [load.measure, drain.measure, sweep.measure] == list(herd.MEASURES)
+    assert load.detail["stored_before_due_s"] > 0
+    assert load.detail["largest_hour_rows"] * settings.topic.partitions >= 300
 
 
 def test_an_id_is_left_blocked_for_days(tmp_path: Path) -> None:
