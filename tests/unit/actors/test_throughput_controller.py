@@ -185,6 +185,43 @@ def test_more_executing_than_allowed_keeps_nothing_waiting() -> None:
     assert bench.scheduler.take(ShrinkWindow).tasks_max == 0
 
 
+def test_p13_too_many_bytes_are_left_to_the_store() -> None:
+    """However few tasks hold them."""
+    bench = Bench()
+    memory = bench.harness.siblings.memory
+    memory.waiting_bytes = memory.share_bytes + 1
+
+    bench.measure(waiting=10, executing=3)
+
+    assert bench.scheduler.take(ShrinkWindow).tasks_max == 497
+    assert bench.pending == (0, 0, 1)
+
+
+def test_p13_what_just_fits_stays() -> None:
+    """In tasks and in bytes."""
+    bench = Bench()
+    memory = bench.harness.siblings.memory
+    memory.executing_bytes = memory.share_bytes
+
+    bench.measure(waiting=400, executing=100)
+
+    assert not bench.scheduler.has(ShrinkWindow) and bench.pending == (0, 0, 1)
+
+
+@pytest.mark.parametrize(("missing_bytes", "pending"), [(0, (0, 1, 0)), (1, (0, 0, 1))])
+def test_it_waits_until_a_tenth_of_the_bytes_is_free(
+    missing_bytes: int, pending: tuple[int, int, int]
+) -> None:
+    """As it does for tasks: small pages cost a round trip each."""
+    bench = Bench()
+    memory = bench.harness.siblings.memory
+    memory.waiting_bytes = memory.share_bytes - memory.share_bytes // 10 + missing_bytes
+
+    bench.measure(waiting=0)
+
+    assert bench.pending == pending
+
+
 @pytest.mark.parametrize("state", ["measuring", "loading", "waiting"])
 def test_an_unasked_measure_never_leaves_it_with_nothing_to_wait_for(state: str) -> None:
     """Exactly one of question, load and timer is under way, whatever comes unasked."""
