@@ -127,7 +127,18 @@ class PartitionScheduler(Actor):
         for task in tasks:
             self._tasks.add(task)
         self._execute_due()
+        if self._running:
+            self._tell_of_waiting(tasks)
         self._report_excess()
+
+    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...]) -> None:
+        """What is due and waits for a slot may be the later record of a task handed on (P6)."""
+        first, now_ms = self._tasks.first(), self._context.clock.now_ms()
+        if first is None or first.scheduled_ms > now_ms:
+            return
+        for task in tasks:
+            if task.key.scheduled_ms <= now_ms and task.key in self._tasks:
+                self._siblings.partition_executor.tell(UpdateTask(task))
 
     def _report_excess(self) -> None:
         memory = self._note_waiting()
@@ -213,9 +224,9 @@ class PartitionScheduler(Actor):
         )
 
     def _update(self, message: UpdateTask) -> None:
-        """Take over a later record where the key waits, or have whoever was handed it do so."""
-        if not self._tasks.update(message.task):
-            self._siblings.partition_executor.tell(message)
+        """Take over a later record where the key waits, and have whoever was handed it do so."""
+        self._tasks.update(message.task)
+        self._siblings.partition_executor.tell(message)
 
     def _withdraw(self, message: WithdrawTask) -> None:
         """Let go of a key; the executor may run an older record of it, so it is asked too."""

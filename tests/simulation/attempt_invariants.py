@@ -20,6 +20,7 @@ from tests.simulation.history import (
     CaughtUp,
     CompletionsRemoved,
     Happened,
+    LeftToLoad,
     Noted,
     OutcomeStored,
     RowStored,
@@ -60,15 +61,7 @@ def p3_one_at_a_time(run: Run) -> Complaints:
 def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)
-    known_ms, fell_due_ms = _known_since(run), _fell_due(run)
-    outside: set[TaskKey] = set()
-    stored: dict[TaskKey, float] = {}
-    for row in run.history.of(RowStored):
-        # A row from outside counts from when the owner was told of it, where it was.
-        if row.key not in stored or row.key in outside:
-            stored[row.key] = known_ms(row.at_ms)
-        if row.offset < 0:
-            outside.add(row.key)
+    stored, fell_due_ms = _stored_since(run), _fell_due(run)
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:
         first_start.setdefault(start.key, start)
@@ -94,6 +87,27 @@ def p4_in_order(run: Run) -> Complaints:
                 spans = decided[earlier]
                 if not any(first <= ms <= last for first, last in spans for ms in turns_ms):
                     yield f"{later} started before {earlier} was closed"
+
+
+def _stored_since(run: Run) -> dict[TaskKey, float]:
+    """Return since when the owner knows of each row, or is bound to load it.
+
+    A row from outside counts once its writer is done: it left the row to be loaded, or the log
+    told the owner.  Until then the owner may have loaded past it.
+    """
+    known_ms = _known_since(run)
+    outside: set[TaskKey] = set()
+    stored: dict[TaskKey, float] = {}
+    for row in run.history.of(RowStored):
+        if row.offset < 0:
+            outside.add(row.key)
+        else:
+            stored.setdefault(row.key, known_ms(row.at_ms))
+    left = {each.key: each.at_ms for each in run.history.of(LeftToLoad)}
+    for key in outside:
+        ends = (known[key] for known in (stored, left) if key in known)
+        stored[key] = min(ends, default=float("inf"))
+    return stored
 
 
 def _known_since(run: Run) -> Callable[[float], float]:

@@ -16,7 +16,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.client import ClientPorts, SchedulerClient
 from scheduler.settings import Settings
 from scheduler.testing import RecordingTelemetry
-from tests.simulation.history import Asked, Happened
+from tests.simulation.history import Asked, Happened, LeftToLoad
 from tests.simulation.network import Network
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers, SizeLimits
@@ -43,7 +43,7 @@ class ServedWorld(Protocol):
     def after(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later."""
 
-    def note(self, entry: Asked | Happened) -> None:
+    def note(self, entry: Asked | Happened | LeftToLoad) -> None:
         """Keep what happened."""
 
 
@@ -73,6 +73,7 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
             writer=writer,
             after=world.after,
             note_written=world.truth.note_outside,
+            note_left=lambda key: world.note(LeftToLoad(world.clock.monotonic_ms(), key)),
             pause_ms=load.outside_pause_ms,
             rng=fork(),
         ),

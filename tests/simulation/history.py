@@ -88,6 +88,14 @@ class RowStored:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftToLoad:
+    """The outside writer found that the owner has yet to load a row of its own."""
+
+    at_ms: float
+    key: TaskKey
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """A completion took effect in the store."""
 
@@ -249,6 +257,7 @@ Entry = (
     | Ended
     | Asked
     | RowStored
+    | LeftToLoad
     | Completed
     | OutcomeStored
     | RowsRemoved

@@ -39,6 +39,7 @@ class OutsideWriter:
         writer: LogWriter,
         after: After,
         note_written: Callable[[int, TaskKey], None],
+        note_left: Callable[[TaskKey], None],
         pause_ms: int,
         rng: random.Random,
     ) -> None:
@@ -48,6 +49,7 @@ class OutsideWriter:
         self._writer = writer
         self._after = after
         self._note_written = note_written
+        self._note_left = note_left
         self._pause_ms = pause_ms
         self._rng = rng
         self._write_times = count(1)
@@ -94,6 +96,7 @@ class OutsideWriter:
                 self._insist(append, lambda _: None)
             else:
                 self.counts["outside row left to be loaded"] += 1
+                self._note_left(task.key)
 
     def _insist(self, ask: Callable[[], "Future[Any]"], then: Callable[[Any], None]) -> None:
         """Ask until it is answered."""

@@ -21,7 +21,7 @@ from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
 from tests.simulation.door_history import DoorEntry
 from tests.simulation.faults import FaultInjector
-from tests.simulation.history import Asked, Happened, History, Stopped
+from tests.simulation.history import Asked, Happened, History, LeftToLoad, Stopped
 from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.recorder import Recorder
@@ -212,7 +212,7 @@ class World:
         """Do something later."""
         heapq.heappush(self._actions, (self.now_ms() + delay_ms, next(self._sequence), action))
 
-    def note(self, entry: Asked | Happened) -> None:
+    def note(self, entry: Asked | Happened | LeftToLoad) -> None:
         """Keep what happened."""
         self.history.add(entry)
 

@@ -1,7 +1,7 @@
 """PartitionScheduler: no more due tasks are handed on than there are slots, and room in memory."""
 
-from actors.messages import SlotsReleased
-from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench
+from actors.messages import ScheduleTasks, SlotsReleased, UpdateTask
+from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench, task_due_in
 
 
 def test_no_more_is_handed_on_than_there_are_slots() -> None:
@@ -36,3 +36,25 @@ def test_slots_that_an_id_took_by_loading_count_too() -> None:
     bench.tell(SlotsReleased(3))
 
     assert (full, bench.executed()) == ([], ["-5"])
+
+
+def test_p6_a_later_record_without_a_slot_reaches_whoever_was_handed_an_older_one() -> None:
+    """A due one does, at once, by a record or an update; what is not due was handed to nobody."""
+    bench = Bench()
+    bench.schedule(-5, -4, -3)
+    newer, newest = task_due_in(-4, offset=8), task_due_in(-4, offset=9)
+
+    bench.tell(ScheduleTasks((newer, task_due_in(1_000))))
+    bench.tell(UpdateTask(newest))
+
+    assert bench.executor.take_all(UpdateTask) == [UpdateTask(newer), UpdateTask(newest)]
+    assert bench.executed() == ["-5", "-4", "-3"]
+
+
+def test_p6_what_has_a_slot_is_told_once() -> None:
+    """An update beside it would cost every due record a message."""
+    bench = Bench()
+
+    bench.schedule(-5, 1_000)
+
+    assert not bench.executor.has(UpdateTask)
