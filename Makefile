@@ -158,8 +158,8 @@ sim-mutants: venv ## Break the code on purpose, one line at a time, and see who 
 	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))
 
 .PHONY: mutation-sweep
-mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node.py a little, again and again, and see its tests notice [TESTS=… SAMPLE=200 MUTATION_SEED=0]
-	@[[ -n "$(FILE)" ]] || { echo "Name the files to mutate: make mutation-sweep FILE=scheduler/node.py" >&2; exit 2; }
+mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node/node.py a little, again and again, and see its tests notice [TESTS=… SAMPLE=200 MUTATION_SEED=0]
+	@[[ -n "$(FILE)" ]] || { echo "Name the files to mutate: make mutation-sweep FILE=scheduler/node/node.py" >&2; exit 2; }
 	@$(BIN)/python -m tests.mutation $(FILE) --sample $(or $(SAMPLE),0) --seed $(or $(MUTATION_SEED),0) $(if $(TESTS),--tests $(TESTS))
 
 .PHONY: chaos

@@ -26,8 +26,8 @@ from examples.demo_cluster.show import Check
 from examples.demo_cluster.workload import Workload, make_workload
 from examples.demo_doors.stage import show_checks
 from scheduler import HourhandError, SchedulerClient, Settings
-from scheduler.doors.demo_audit import Run
-from scheduler.doors.demo_records import RecordReader
+from scheduler.demo.audit import Run
+from scheduler.demo.records import RecordReader
 from tests.servers.compose import ComposeProject
 from tests.servers.engine import EngineFailed
 from tests.servers.maven import ToolMissing

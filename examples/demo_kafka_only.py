@@ -30,6 +30,7 @@ from rich.table import Table
 from actors.model.instant import format_instant
 from scheduler import HourhandError, SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics
 from tests.servers.__main__ import STATE_FILE
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import FetchFailed, ToolMissing
@@ -267,7 +268,7 @@ def main(
     try:
         with ExitStack() as closing:
             settings = _settings(closing.enter_context(_broker(folder, console)))
-            wiring.migrate(settings)
+            create_bucket_topics(settings)
             wiring.create_relay_topics(settings)
             play = Play(settings, folder, rate, seconds)
             closing.callback(play.stop)

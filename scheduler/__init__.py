@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from actors.model.outcome import Done, Drop, Retry
     from actors.model.task import Task
     from actors.task_executor import TaskExecutor
-    from scheduler.client import SchedulerClient
-    from scheduler.receipt import Receipt
+    from scheduler.client.client import SchedulerClient
+    from scheduler.configuration.settings import Settings
+    from scheduler.records.receipt import Receipt
     from scheduler.scheduler import Scheduler
-    from scheduler.settings import Settings
 
 __all__ = [
     "Done",
@@ -49,12 +49,12 @@ _LOADED_WHEN_NAMED = {
     "Done": "actors.model.outcome",
     "Drop": "actors.model.outcome",
     "HourhandError": "actors.model.errors",
-    "Receipt": "scheduler.receipt",
+    "Receipt": "scheduler.records.receipt",
     "Retry": "actors.model.outcome",
     "RetryPolicy": "actors.model.backoff",
     "Scheduler": "scheduler.scheduler",
-    "SchedulerClient": "scheduler.client",
-    "Settings": "scheduler.settings",
+    "SchedulerClient": "scheduler.client.client",
+    "Settings": "scheduler.configuration.settings",
     "Task": "actors.model.task",
     "TaskExecutor": "actors.task_executor",
     "TaskKey": "actors.model.key",

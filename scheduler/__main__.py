@@ -1,5 +1,5 @@
 """``python -m scheduler``: the same as the ``hourhand`` command."""
 
-from scheduler.doors.entry import main
+from scheduler.cli.entry import main
 
 main()

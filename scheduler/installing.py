@@ -12,13 +12,13 @@ from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, TaskLog
 from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
-from actors.ports.transfer import UNFINISHED
 from scheduler import wiring
-from scheduler.client import ClientPorts
-from scheduler.composite_telemetry import CompositeTelemetry
-from scheduler.observation import Observation
-from scheduler.own_kinds import OwnKinds, open_caller
-from scheduler.settings import Settings
+from scheduler.client.client import ClientPorts
+from scheduler.configuration.settings import Settings
+from scheduler.observe.composite_telemetry import CompositeTelemetry
+from scheduler.observe.observation import Observation
+from scheduler.ports.transfer import UNFINISHED
+from scheduler.services.own_kinds import OwnKinds, open_caller
 
 AGREE_TIMEOUT_S = 30.0
 

@@ -20,21 +20,21 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 from actors.ports.telemetry import Telemetry
-from scheduler import forking
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.collector import calm_collector
-from scheduler.composite_telemetry import CompositeTelemetry
-from scheduler.executor_path import tried_factory
-from scheduler.health import Dispatching, NodeProbes
+from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.configuration.executor_path import tried_factory
+from scheduler.configuration.memory_limit import measures_of, tree_within_memory
+from scheduler.configuration.settings import Settings
 from scheduler.installing import open_installation, own_kinds_of
-from scheduler.lease import Lease
-from scheduler.memory_limit import measures_of, tree_within_memory
-from scheduler.node import Node
-from scheduler.observation import Observation
-from scheduler.overseeing import Oversight
-from scheduler.own_tasks import Surroundings
-from scheduler.prompt import NodeRunner
-from scheduler.settings import Settings
+from scheduler.node.lease import Lease
+from scheduler.node.node import Node
+from scheduler.observe.composite_telemetry import CompositeTelemetry
+from scheduler.observe.health import Dispatching, NodeProbes
+from scheduler.observe.observation import Observation
+from scheduler.observe.overseeing import Oversight
+from scheduler.process import forking
+from scheduler.process.collector import calm_collector
+from scheduler.services.own_tasks import Surroundings
+from scheduler.services.prompt import NodeRunner
 
 logger = logging.getLogger("hourhand.node")
 

@@ -8,24 +8,33 @@ asks for a port closes it.
 import logging
 from collections.abc import Callable
 
-from actors.ports.bulk import BulkStore
+from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
-from actors.ports.letters import LogView
 from actors.ports.log import GroupOffsets, LogWriter, TaskLog
-from actors.ports.messages import MessageWriter, TopicReader
 from actors.ports.store import Stores
 from actors.ports.telemetry import Feed, Telemetry
-from actors.ports.transfer import LogTail, TransferStore
-from scheduler.bucket_wiring import create_bucket_topics, refuse_tasks
-from scheduler.extras import opens_drivers
-from scheduler.observation import Observation
-from scheduler.settings import Settings
+from scheduler.configuration.extras import opens_drivers
+from scheduler.configuration.settings import Settings
+from scheduler.observe.observation import Observation
+from scheduler.ports.bulk import BulkStore
+from scheduler.ports.letters import LogView
+from scheduler.ports.messages import MessageWriter, TopicReader
+from scheduler.ports.transfer import LogTail, TransferStore
 
 logger = logging.getLogger("hourhand.wiring")
 
 _GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
 """Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
 each costs the broker as much as the message does."""
+
+
+def refuse_tasks(settings: Settings) -> None:
+    """Raise SettingsInvalid where Kafka alone is the storage: it keeps messages only."""
+    if settings.store == "kafka":
+        raise SettingsInvalid(
+            "store is 'kafka', which keeps messages of send_later and the relay only and no tasks:"
+            " run hourhand relay --storage kafka, or set store to 'cassandra' or 'embedded'"
+        )
 
 
 def open_clock() -> Clock:
@@ -229,8 +238,7 @@ def migrate(settings: Settings) -> list[str]:
 
     Safe to run twice, and from two machines at once.
     """
-    if settings.store == "kafka":
-        return create_bucket_topics(settings)
+    refuse_tasks(settings)
     done: list[str] = []
     if settings.store == "cassandra":
         from scheduler.adapters.cassandra.migrate import migrate as migrate_cassandra

@@ -1,7 +1,7 @@
 """The limits and windows the tree works within, frozen and ranged.
 
 Each group is one concern; every name carries its unit.  What only an adapter needs is in
-``scheduler.settings``.
+``scheduler.configuration.settings``.
 """
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -23,6 +23,7 @@ from benchmarks.figures import Line
 from benchmarks.messages import lines_of, passed_on, summary_of, touch
 from benchmarks.servers import KAFKA_OF_SHORT_PAUSES
 from scheduler import Settings, wiring
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 
 MEASURES = ("kafka_only", "kafka_relay")
@@ -82,7 +83,7 @@ def _topics(bench: Bench, bootstrap_servers: str, load: _Load) -> Iterator[Setti
         relay={"in_topic": f"{name}-in", "out_topic": f"{name}-out"},
         buckets={"topic": name, "group_id": name},
     )
-    made = [*wiring.migrate(settings), *wiring.create_relay_topics(settings)]
+    made = [*create_bucket_topics(settings), *wiring.create_relay_topics(settings)]
     touch(settings, settings.relay.out_topic)
     try:
         yield settings

@@ -17,7 +17,7 @@ from benchmarks.durable import Completions
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
 from scheduler import Settings
-from scheduler.door_settings import ObserveSettings
+from scheduler.configuration.door_settings import ObserveSettings
 from tests.servers.process import free_ports
 
 MEASURES = ("metrics_cost",)

@@ -21,7 +21,7 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Line
 from benchmarks.messages import curve_of, lines_of, passed_on, summary_of, touch
 from scheduler import Settings, wiring
-from scheduler.door_settings import RelaySettings
+from scheduler.configuration.door_settings import RelaySettings
 
 RATES = {"relay_1k": 1_000, "relay_2k": 2_000, "relay_4k": 4_000, "relay_8k": 8_000}
 MEASURES = tuple(RATES)

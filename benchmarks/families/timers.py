@@ -24,9 +24,9 @@ from benchmarks.machine import resident_bytes
 from benchmarks.program import Program
 from benchmarks.records import wall_s
 from scheduler import Settings, wiring
-from scheduler.door_settings import TimerSettings
-from scheduler.timers.executor import timer_name, timer_pop_task
-from scheduler.timers.timer import TimerRule, TimerState
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.services.timers.executor import timer_name, timer_pop_task
+from scheduler.services.timers.timer import TimerRule, TimerState
 
 MEASURES = ("timers_create", "timers_pop", "timers_pending")
 P999_MS_MAX = 50.0

@@ -12,7 +12,7 @@ def main() -> None:
     spec = told()
     keep_to_one_core()
     from scheduler import Settings
-    from scheduler.buckets.running import BucketRelay
+    from scheduler.kafka_only.running import BucketRelay
 
     settings = Settings(**spec["settings"])
     with BucketRelay(settings) as node:

@@ -9,7 +9,7 @@ from benchmarks.messages import KEYS, value_of
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import wall_s
 from scheduler import SchedulerClient, Settings
-from scheduler.receipt import Receipt
+from scheduler.records.receipt import Receipt
 
 _DELAYS_MS = (50, 1_000)
 _STEP_S = 0.002

@@ -11,7 +11,7 @@ def main() -> None:
     spec = told()
     keep_to_one_core()
     from scheduler import Settings
-    from scheduler.doors.relay_running import RelayRunning
+    from scheduler.cli.relay_running import RelayRunning
 
     running = RelayRunning(Settings(**spec["settings"]))
     partitions = running.scheduler.surroundings.appender.partition_count

@@ -18,7 +18,7 @@ from examples.demo_cluster.judge import judge, measure
 from examples.demo_cluster.play import Play, terminate_as_interrupt
 from examples.demo_cluster.show import as_value, show
 from scheduler import HourhandError
-from scheduler.doors.demo_node import NodeFailed
+from scheduler.demo.node import NodeFailed
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
 

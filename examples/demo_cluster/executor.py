@@ -13,7 +13,7 @@ from typing import Any
 
 from actors.model.outcome import Done
 from scheduler import Retry, Task, TaskExecutor
-from scheduler.doors.demo_records import FOLDER_VARIABLE, Recorder
+from scheduler.demo.records import FOLDER_VARIABLE, Recorder
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -17,7 +17,12 @@ from cassandra.cluster import Cluster
 from confluent_kafka.admin import AdminClient
 
 from scheduler import Settings, wiring
-from scheduler.settings import CassandraSettings, GroupSettings, KafkaSettings, TopicSettings
+from scheduler.configuration.settings import (
+    CassandraSettings,
+    GroupSettings,
+    KafkaSettings,
+    TopicSettings,
+)
 from tests.servers.__main__ import STATE_FILE, environment
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

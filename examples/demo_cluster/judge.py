@@ -10,7 +10,7 @@ from examples.demo_cluster.play import POISON_KEY, Evidence
 from examples.demo_cluster.show import Check, Figures
 from examples.demo_cluster.topic import partitions_by_key
 from examples.demo_cluster.workload import STEADY_PER_S, Job
-from scheduler.doors.demo_audit import Run, audit, first_starts, lateness
+from scheduler.demo.audit import Run, audit, first_starts, lateness
 
 _DETAILS_MAX = 5
 

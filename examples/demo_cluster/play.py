@@ -31,9 +31,9 @@ from examples.demo_cluster.workload import (
     whole_millis,
 )
 from scheduler import SchedulerClient, Settings
-from scheduler.doors.demo_audit import Run
-from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
-from scheduler.doors.demo_records import FOLDER_VARIABLE, RecordReader
+from scheduler.demo.audit import Run
+from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
+from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 
 POISON_KEY = "poisoner"
 RETRY_AFTER_S = 6

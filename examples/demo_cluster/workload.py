@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from scheduler import Task
-from scheduler.doors.demo_audit import Planned
+from scheduler.demo.audit import Planned
 
 ORDERINGS = 400
 STEADY_PER_S = 500

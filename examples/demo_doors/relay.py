@@ -21,7 +21,7 @@ from examples.demo_cluster.show import Check
 from examples.demo_cluster.topic import read_all
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
 from scheduler import wiring
-from scheduler.door_settings import RelaySettings
+from scheduler.configuration.door_settings import RelaySettings
 
 RATE = 300
 _DELAYS_MS = (2_000, 6_000)

@@ -19,7 +19,7 @@ from examples.demo_cluster.executor import now_us
 from examples.demo_cluster.installation import node_variables, open_installation
 from examples.demo_cluster.show import Check
 from scheduler import HourhandError, Settings
-from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
+from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
 

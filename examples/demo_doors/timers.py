@@ -16,7 +16,7 @@ import typer
 from actors.model.instant import parse_instant
 from examples.demo_cluster.show import Check
 from examples.demo_doors.stage import Stage, count_check, perform, quantiles, show_checks, wall_s
-from scheduler.doors.demo_node import NodeProcess
+from scheduler.demo.node import NodeProcess
 
 POPS = 5
 _INTERVALS_S = (2, 3)

@@ -19,7 +19,12 @@ import msgspec
 from actors.kernel.futures import gather
 from actors.model.events import AttemptStarted, Event, RetriesExhausted
 from actors.model.key import TaskKey
-from actors.model.lifecycle import (
+from actors.model.memory import PAGE_BYTES_MAX
+from actors.model.status import AttemptRecord, Completion
+from actors.model.task import StoredTask
+from actors.ports.clock import Clock
+from actors.ports.store import ScheduleStore, StatusStore, Stores, TaskPage
+from scheduler.ports.lifecycle import (
     LifecycleEvent,
     accepted_event,
     attempt_event,
@@ -28,12 +33,7 @@ from actors.model.lifecycle import (
     encode_event,
     started_event,
 )
-from actors.model.memory import PAGE_BYTES_MAX
-from actors.model.status import AttemptRecord, Completion
-from actors.model.task import StoredTask
-from actors.ports.clock import Clock
-from actors.ports.messages import MessageWriter
-from actors.ports.store import ScheduleStore, StatusStore, Stores, TaskPage
+from scheduler.ports.messages import MessageWriter
 
 Tell = Callable[[Sequence[LifecycleEvent], Callable[[], "Future[None]"]], "Future[None]"]
 

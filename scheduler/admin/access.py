@@ -12,8 +12,8 @@ from actors.ports.clock import Clock
 from scheduler.admin.pages import POLICY
 from scheduler.admin.problems import answer
 from scheduler.admin.refusals import Problem
-from scheduler.door_settings import AdminSettings
-from scheduler.http_guard import Door, HttpGuard, Refusal
+from scheduler.configuration.door_settings import AdminSettings
+from scheduler.services.http_guard import Door, HttpGuard, Refusal
 
 _READING = frozenset({"GET", "HEAD"})
 _URL_BYTES_MAX = 80_000

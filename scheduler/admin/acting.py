@@ -21,9 +21,9 @@ from scheduler.admin.auditing import outcome_words
 from scheduler.admin.refusals import Problem
 from scheduler.admin.undecided import ACKNOWLEDGED_S, await_decisions
 from scheduler.admin.values import outcome_value, receipt_value
-from scheduler.client import SchedulerClient
-from scheduler.inspector import Inspector, TaskState
-from scheduler.receipt import Receipt
+from scheduler.client.client import SchedulerClient
+from scheduler.reading.inspector import Inspector, TaskState
+from scheduler.records.receipt import Receipt
 
 PAGE_TASKS = 500
 RESULTS_MAX = 1_000

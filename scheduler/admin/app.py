@@ -15,7 +15,7 @@ from scheduler.admin.problems import add_problems
 from scheduler.admin.reading_routes import reading_routes
 from scheduler.admin.service import AdminService
 from scheduler.admin.stream import stream_routes
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 PREFIX = "/api/v1"
 

@@ -11,7 +11,7 @@ from actors.model.instant import from_millis, parse_instant
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseScope
 from scheduler.admin.refusals import Problem
-from scheduler.inspector import TaskState
+from scheduler.reading.inspector import TaskState
 
 KEY_CHARS_MAX = 60_000
 Text = Annotated[str, Field(max_length=KEY_CHARS_MAX)]

@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.model.key import TaskKey
 from actors.ports.clock import Clock
-from scheduler.inspector import Inspector
+from scheduler.reading.inspector import Inspector
 
 COUNTED_MAX = 1_000
 _LOOKED_MAX = 10_000

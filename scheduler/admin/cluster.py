@@ -13,12 +13,12 @@ from typing import Any
 from actors.model.errors import HourhandError
 from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.clock import Clock
-from actors.ports.letters import LogEnd, LogView
 from actors.ports.store import Stores
 from scheduler.admin.heard import Heard, heard_now, key_value, lateness_of, sum_known
 from scheduler.admin.last_hour import LastHour
 from scheduler.admin.owners import OWNERS_WORD, owners_word
 from scheduler.admin.values import instant_value
+from scheduler.ports.letters import LogEnd, LogView
 
 logger = logging.getLogger("hourhand.admin")
 

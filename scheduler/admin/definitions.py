@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import InvalidInput
-from scheduler.definition_book import DefinitionBook
+from scheduler.services.definition_book import DefinitionBook
 
 ANSWER_S = 30.0
 _ROWS_MAX = 500

@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.admin.lateness import BUCKETS, difference, quantiles, summed
 from scheduler.admin.values import instant_value
-from scheduler.figures import LATENESS_MS
+from scheduler.observe.figures import LATENESS_MS
 
 POINT_MS = 15_000
 POINTS_MAX = 240

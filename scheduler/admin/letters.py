@@ -7,9 +7,9 @@ from typing import Any
 from actors.model.codec import LogRecord, decode_record
 from actors.model.errors import InvalidInput, PoisonRecord, TaskTooLarge
 from actors.model.partition import partition_of
-from actors.ports.letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
 from actors.ports.log import LogWriter, Position
 from scheduler.admin.values import bytes_value, instant_value
+from scheduler.ports.letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
 
 _ACKNOWLEDGED_S = 60.0
 _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})

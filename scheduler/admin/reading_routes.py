@@ -29,8 +29,8 @@ from scheduler.admin.pausing import pause_value
 from scheduler.admin.refusals import Problem
 from scheduler.admin.service import AdminService
 from scheduler.admin.values import attempt_value, instant_value, view_value
-from scheduler.inspector import TaskState, TaskView
-from scheduler.overseeing import hourhand_version
+from scheduler.observe.overseeing import hourhand_version
+from scheduler.reading.inspector import TaskState, TaskView
 
 _LETTER_PAGE_MAX = 200
 

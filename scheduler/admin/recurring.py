@@ -20,12 +20,12 @@ from actors.ports.store import Stores
 from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
 from scheduler.admin.undecided import ACKNOWLEDGED_S, await_decisions
 from scheduler.admin.values import instant_value, receipt_value, view_value
-from scheduler.client import SchedulerClient
-from scheduler.definition_book import DefinitionBook
-from scheduler.inspector import Inspector
-from scheduler.receipt import Receipt
-from scheduler.recurring.rule import checked_name, next_times
-from scheduler.recurring.state import Recurring, name_of, recent_keys, recurring_of
+from scheduler.client.client import SchedulerClient
+from scheduler.reading.inspector import Inspector
+from scheduler.records.receipt import Receipt
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.recurring.rule import checked_name, next_times
+from scheduler.services.recurring.state import Recurring, name_of, recent_keys, recurring_of
 
 
 class RecurringChange(StrEnum):

@@ -15,12 +15,12 @@ from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from scheduler.admin.definitions import ANSWER_S
 from scheduler.admin.values import attempt_value, bytes_value
-from scheduler.definition_book import DefinitionBook
-from scheduler.inspector import Inspector, TaskListing, TaskView
-from scheduler.relay.claims import claim_name
-from scheduler.relay.delivery import SEND, Delivery, Message, parked_name
-from scheduler.relay.standing import Claim
-from scheduler.task_state import OPEN_STATES
+from scheduler.reading.inspector import Inspector, TaskListing, TaskView
+from scheduler.reading.task_state import OPEN_STATES
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.relay.claims import claim_name
+from scheduler.services.relay.delivery import SEND, Delivery, Message, parked_name
+from scheduler.services.relay.standing import Claim
 
 DELIVERIES = f"{RESERVED}{SEND}:"
 """How the ordering ids of all deliveries begin."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.ports.clock import Clock
-from actors.ports.letters import LogView
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from scheduler import wiring
@@ -17,11 +16,12 @@ from scheduler.admin.pausing import Pauses
 from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
 from scheduler.admin.timers import Timers
-from scheduler.appending import TaskAppender
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.definition_book import DefinitionBook
-from scheduler.inspector import Inspector
-from scheduler.settings import Settings
+from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.configuration.settings import Settings
+from scheduler.ports.letters import LogView
+from scheduler.reading.inspector import Inspector
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
 
 
 @dataclass(frozen=True, slots=True)

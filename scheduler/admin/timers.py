@@ -13,12 +13,12 @@ from actors.model.definition import Definition, DefinitionKind
 from actors.ports.clock import Clock
 from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
 from scheduler.admin.values import instant_value, view_value
-from scheduler.appending import TaskAppender
-from scheduler.definition_book import DefinitionBook
-from scheduler.inspector import Inspector, TaskView
-from scheduler.timers.executor import timer_name
-from scheduler.timers.service import FoundTimer, TimerService, found_timer, has_tag
-from scheduler.timers.timer import next_pop, split_id
+from scheduler.reading.inspector import Inspector, TaskView
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.timers.executor import timer_name
+from scheduler.services.timers.service import FoundTimer, TimerService, found_timer, has_tag
+from scheduler.services.timers.timer import next_pop, split_id
 
 _OPEN_MAX = 5
 _LOOKED_MAX = 1_000

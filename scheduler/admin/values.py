@@ -9,8 +9,8 @@ from typing import Any
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
-from scheduler.inspector import TaskListing, TaskView
-from scheduler.receipt import Receipt
+from scheduler.reading.inspector import TaskListing, TaskView
+from scheduler.records.receipt import Receipt
 
 _SHOWN_BYTES_MAX = 10_000
 

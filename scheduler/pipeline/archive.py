@@ -22,13 +22,13 @@ from actors.model.bucket import hour_of
 from actors.model.errors import StoreUnavailable
 from actors.model.instant import INSTANT_MIN_MS, format_instant, from_millis
 from actors.model.ownership import Claim
-from actors.ports.bulk import COLUMNS, Bucket, BulkTable
 from scheduler import wiring
 from scheduler.pipeline.columns import columns_of
 from scheduler.pipeline.job import JobOptions, Summary, partition_count, read_table, spark_job
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.reading import opened_bulk
 from scheduler.pipeline.transform_archive import REACH, fingerprint, within_reach
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
 """What a run removes after it copied it."""

@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 from actors.model.bucket import HOUR_MS
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
-from actors.ports.bulk import COLUMNS, Bucket, BulkTable
 from scheduler.pipeline.options import STATES
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 
 class Column(NamedTuple):

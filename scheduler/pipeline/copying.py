@@ -18,13 +18,13 @@ from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
-from actors.ports.bulk import COLUMNS, BulkTable
 from actors.ports.store import Stores
 from scheduler import wiring
 from scheduler.pipeline.answers import wait_for
 from scheduler.pipeline.columns import columns_of
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, definitions_of, outcomes_of
+from scheduler.ports.bulk import COLUMNS, BulkTable
 
 _IN_FLIGHT_MAX = 64
 _ATTEMPT_SHIFT = 32

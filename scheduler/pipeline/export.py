@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from actors.model.errors import StoreUnavailable
 from actors.model.instant import format_instant
-from actors.ports.bulk import BulkTable
 from scheduler import wiring
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
 from scheduler.pipeline.manifest import Manifest, begin_export, counted, end_export
@@ -29,6 +28,7 @@ from scheduler.pipeline.state_frames import (
     rows_frame,
 )
 from scheduler.pipeline.state_tables import DEFINITIONS, LOG, OUTCOMES, OWNERS
+from scheduler.ports.bulk import BulkTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
 from actors.model.ownership import EPOCH_SHIFT, Claim, Watermark
 from actors.model.pauses import Pause, PauseSheet
-from actors.ports.bulk import BulkTable
-from actors.ports.transfer import TransferStore
 from scheduler import wiring
+from scheduler.configuration.settings import Settings
 from scheduler.pipeline.answers import wait_for
 from scheduler.pipeline.applying import apply_log
 from scheduler.pipeline.copying import Destination, write_rows
@@ -35,7 +34,8 @@ from scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, r
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, compared_columns
 from scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
 from scheduler.pipeline.transform_move import lasting, moved
-from scheduler.settings import Settings
+from scheduler.ports.bulk import BulkTable
+from scheduler.ports.transfer import TransferStore
 
 COPIED = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES)
 """Tables that are copied, in this order."""

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
-from actors.ports.bulk import BulkTable
-from scheduler.assignments import config_file, read_value
-from scheduler.settings import CONFIG_VARIABLE, Settings
+from scheduler.configuration.assignments import config_file, read_value
+from scheduler.configuration.settings import CONFIG_VARIABLE, Settings
+from scheduler.ports.bulk import BulkTable
 
 STATES = "states"
 """The table that is none: every key with the state that its rows make up together."""

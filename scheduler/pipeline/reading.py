@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from actors.model.bucket import HOUR_MS
 from actors.model.errors import StoreUnavailable
 from actors.model.ownership import Claim
-from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from scheduler import wiring
+from scheduler.configuration.settings import Settings
 from scheduler.pipeline.columns import (
     BucketCount,
     arrow_schema_of,
@@ -31,7 +31,7 @@ from scheduler.pipeline.columns import (
 from scheduler.pipeline.options import STATES, Options
 from scheduler.pipeline.pushdown import Selection, selection_of
 from scheduler.pipeline.states import OPEN_STATES, state_rows
-from scheduler.settings import Settings
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 
 _TASKS_WANTED = 32
 """Spark tasks that the buckets are dealt out to, where nothing else is asked for."""

@@ -13,13 +13,13 @@ from pyspark.sql import functions as f
 
 from actors.model.errors import InvalidInput, SettingsInvalid
 from scheduler import wiring
+from scheduler.configuration.settings import Settings
 from scheduler.pipeline.filling import COPIED, Contents, Filling, opened_target
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.resting import SETTLE_S, Rest, Resting, at_rest, log_name, store_name
 from scheduler.pipeline.state_frames import definitions_frame, log_frame, outcomes_frame, rows_frame
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES
-from scheduler.settings import Settings
 
 PARTITIONS_MAX = 1_000
 

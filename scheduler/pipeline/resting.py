@@ -15,10 +15,10 @@ from functools import cached_property
 from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
 from actors.model.ownership import Claim
 from actors.model.pauses import Pause, PauseSheet
-from actors.ports.transfer import UNFINISHED, LogTail, Span
 from scheduler import wiring
+from scheduler.configuration.settings import Settings
 from scheduler.pipeline.options import Options
-from scheduler.settings import Settings
+from scheduler.ports.transfer import UNFINISHED, LogTail, Span
 
 SETTLE_S = 1.0
 """Between two looks at the ends of the log: records that arrive at all arrive faster."""

@@ -20,9 +20,9 @@ from actors.model.ownership import EPOCH_SHIFT, Claim, initial_watermark
 from actors.model.partition import partition_of
 from actors.model.status import Completion
 from actors.model.task import StoredTask
-from actors.ports.bulk import Bucket, BulkTable
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores, TaskPage
+from scheduler.ports.bulk import Bucket, BulkTable
 
 NO_OFFSET = -1
 """Of a row that no record of the log made: every record of its key is later."""

@@ -9,11 +9,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from actors.model.errors import SettingsInvalid
-from actors.ports.bulk import BulkTable
 from scheduler.pipeline.columns import schema_of
 from scheduler.pipeline.options import parse_options
 from scheduler.pipeline.reading import HourhandReader
 from scheduler.pipeline.writing import HourhandWriter, require_columns
+from scheduler.ports.bulk import BulkTable
 
 FORMAT = "hourhand"
 

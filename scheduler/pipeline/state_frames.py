@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from actors.model.ownership import Claim
-from actors.ports.transfer import Span
 from scheduler import wiring
 from scheduler.pipeline.columns import arrow_schema_of
 from scheduler.pipeline.options import Options
@@ -26,6 +25,7 @@ from scheduler.pipeline.state_tables import (
     owner_table,
     record_batch,
 )
+from scheduler.ports.transfer import Span
 
 _OUTCOME_SHARES = 16
 _TASKS_PER_CORE = 3

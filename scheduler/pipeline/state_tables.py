@@ -15,9 +15,9 @@ from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
-from actors.ports.bulk import BulkTable
-from actors.ports.transfer import OutcomeRow
 from scheduler.pipeline.columns import columns_of
+from scheduler.ports.bulk import BulkTable
+from scheduler.ports.transfer import OutcomeRow
 
 DEFINITIONS, OUTCOMES, OWNERS, LOG = "definitions", "outcomes", "owners", "log"
 STATE_TABLES = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES, OWNERS, LOG)

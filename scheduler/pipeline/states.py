@@ -12,8 +12,8 @@ from typing import Any
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
-from actors.ports.bulk import Bucket, BulkRow, BulkStore, BulkTable
-from scheduler.inspector import TaskState, state_of
+from scheduler.ports.bulk import Bucket, BulkRow, BulkStore, BulkTable
+from scheduler.reading.inspector import TaskState, state_of
 
 OPEN_STATES = frozenset(
     state.value

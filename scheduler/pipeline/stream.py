@@ -26,9 +26,9 @@ from pyspark.sql.types import (
 )
 
 from actors.model.errors import LogUnavailable, SettingsInvalid
-from actors.ports.messages import TopicReader
 from scheduler import wiring
 from scheduler.pipeline.options import Options, parse_options
+from scheduler.ports.messages import TopicReader
 
 EVENTS_FORMAT = "hourhand_events"
 

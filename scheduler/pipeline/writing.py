@@ -21,6 +21,7 @@ from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from scheduler import wiring
+from scheduler.configuration.settings import Settings
 from scheduler.pipeline.columns import WRITTEN
 from scheduler.pipeline.judging import Rules, judge
 from scheduler.pipeline.judging_columns import plain_tasks
@@ -35,7 +36,6 @@ from scheduler.pipeline.sink import (
     bulk_write_time,
 )
 from scheduler.pipeline.transform_load import times_of
-from scheduler.settings import Settings
 
 _CHUNK_ROWS = 5_000
 _PIECES_WRITTEN_MAX = 2

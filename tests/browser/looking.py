@@ -8,8 +8,8 @@ from playwright.sync_api import Locator, Page
 
 from actors.model.key import TaskKey
 from scheduler import Scheduler, Task
-from scheduler.doors.admin_running import AdminRunning
-from scheduler.inspector import TaskState
+from scheduler.cli.admin_running import AdminRunning
+from scheduler.reading.inspector import TaskState
 
 WAIT_MS = 20_000
 _ACCEPTED_S = 30.0

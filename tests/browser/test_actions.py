@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from scheduler.inspector import TaskState
+from scheduler.reading.inspector import TaskState
 from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from scheduler import Settings
-from scheduler.doors.admin_running import AdminRunning
+from scheduler.cli.admin_running import AdminRunning
 
 pytestmark = pytest.mark.browser
 READ, WRITE = "r" * 32, "w" * 32

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from scheduler import HourhandError
-from scheduler.doors.demo_node import NodeFailed
+from scheduler.demo.node import NodeFailed
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.installation import open_servers

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from scheduler.doors.demo_node import NodeFailed, NodeProcess, node_environment
+from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.chaos.executor import (
     FOLDER_VARIABLE,
     NODE_VARIABLE,

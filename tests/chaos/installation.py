@@ -14,8 +14,13 @@ from pathlib import Path
 
 from scheduler import Settings, wiring
 from scheduler.adapters.kafka.topics import topic_warnings
-from scheduler.door_settings import RelaySettings
-from scheduler.settings import CassandraSettings, GroupSettings, KafkaSettings, TopicSettings
+from scheduler.configuration.door_settings import RelaySettings
+from scheduler.configuration.settings import (
+    CassandraSettings,
+    GroupSettings,
+    KafkaSettings,
+    TopicSettings,
+)
 from tests.servers.cassandra import DATACENTER, CassandraServer
 from tests.servers.kafka import KafkaServer
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
 from tests.chaos.measures import Measures, measure

@@ -10,8 +10,8 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
-from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from actors.ports.store import Stores
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkStore, BulkTable
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 
 EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)

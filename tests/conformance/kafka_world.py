@@ -14,7 +14,7 @@ from actors.ports.clock import Clock
 from scheduler.adapters.kafka.log import KafkaLog
 from scheduler.adapters.kafka.topics import create_topics
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.settings import (
+from scheduler.configuration.settings import (
     ClientSettings,
     GroupSettings,
     KafkaSettings,

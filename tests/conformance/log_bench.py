@@ -13,7 +13,7 @@ from typing import Protocol
 from actors.model.codec import Headers, LogRecord
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, Polled, StartPosition, TaskLog
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 
 WAIT_S = 20.0
 """Longest wait for anything that must happen."""

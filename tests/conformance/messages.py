@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.model.codec import Headers
-from actors.ports.messages import MessageWriter
+from scheduler.ports.messages import MessageWriter
 
 TOPIC = "conformance-messages"
 Found = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]

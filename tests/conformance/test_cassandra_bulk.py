@@ -8,7 +8,7 @@ import pytest
 from scheduler.adapters.cassandra.bulk import open_bulk
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.bulk_suite import BulkPorts, BulkSuite
 from tests.servers.cassandra import CassandraServer
 

@@ -18,7 +18,7 @@ from scheduler.adapters.cassandra.status import CassandraStatusStore
 from scheduler.adapters.cassandra.stores import open_stores
 from scheduler.adapters.cassandra.tallies import CassandraTallyStore
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time
 from tests.conformance.stores import (
     Beside,

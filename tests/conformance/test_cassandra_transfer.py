@@ -8,7 +8,7 @@ import pytest
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.stores import connect, open_stores
 from scheduler.adapters.cassandra.transfer import CassandraTransfer, open_transfer
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.transfer_suite import TransferPorts, TransferSuite
 from tests.servers.cassandra import CassandraServer
 

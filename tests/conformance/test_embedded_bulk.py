@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.adapters.embedded.bulk import open_bulk
 from scheduler.adapters.embedded.stores import open_stores
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.bulk_suite import BulkPorts, BulkSuite
 
 

@@ -15,7 +15,7 @@ from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.records import insert_records, packed_headers, record_id
 from scheduler.adapters.embedded.writer import EmbeddedWriter, load_dead_letters
-from scheduler.settings import (
+from scheduler.configuration.settings import (
     ClientSettings,
     EmbeddedSettings,
     GroupSettings,

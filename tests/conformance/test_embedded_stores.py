@@ -7,7 +7,7 @@ import pytest
 
 from actors.ports.store import Stores
 from scheduler.adapters.embedded.stores import open_stores
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.stores import (
     Beside,
     DefinitionSuite,

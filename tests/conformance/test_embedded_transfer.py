@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.adapters.embedded.transfer import EmbeddedTransfer
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.conformance.transfer_suite import TransferPorts, TransferSuite
 
 

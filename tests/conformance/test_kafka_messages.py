@@ -13,7 +13,7 @@ from actors.model.codec import Headers
 from actors.model.errors import TaskTooLarge
 from scheduler.adapters.kafka.messages import KafkaMessages
 from scheduler.adapters.kafka.topics import create_topics
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.conformance import messages as suite
 from tests.conformance.messages import Found, MessageSuite, Read
 from tests.servers.kafka import KafkaServer

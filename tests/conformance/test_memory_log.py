@@ -22,8 +22,8 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.future_group import FutureGroup
-from scheduler.settings import GroupSettings, Settings
+from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.futures.future_group import FutureGroup
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
 

@@ -6,9 +6,9 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.settings import ExecutionSettings
-from scheduler.runner import WorkerRunner
+from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
-from scheduler.virtual import VirtualRunner
+from scheduler.testing.virtual import VirtualRunner
 from tests.builders import NOW_MS
 from tests.conformance.runner import Gate, RunnerBench, RunnerContract
 

@@ -11,7 +11,7 @@ from scheduler.adapters.lifecycle import LifecycleFeed
 from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.composite_telemetry import CompositeTelemetry
+from scheduler.observe.composite_telemetry import CompositeTelemetry
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
 from tests.conformance.telemetry import TelemetryContract

@@ -18,7 +18,7 @@ from actors.model.key import TaskKey
 from actors.model.settings import ExecutionSettings, TreeSettings, WatermarkSettings, WindowSettings
 from scheduler import Receipt, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings, GroupSettings, TopicSettings
+from scheduler.configuration.settings import EmbeddedSettings, GroupSettings, TopicSettings
 from tests.crash.journal import Key, Pen, Place
 
 ORDERINGS = 40

@@ -13,7 +13,7 @@ from typing import Any
 from actors.model.errors import CallerError, InvalidKey
 from actors.model.key import TaskKey
 from scheduler import Task
-from scheduler.client import Receipt
+from scheduler.client.client import Receipt
 from tests.builders import a_key
 from tests.fuzz import values
 from tests.promises.group import Group

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from scheduler.doors.cli import app
+from scheduler.cli.cli import app
 from tests.fuzz import values
 
 CORPUS = Path(__file__).parent / "corpus" / "commands.jsonl"

@@ -17,14 +17,14 @@ from typing import Any
 from pydantic import SecretStr
 from starlette.types import ASGIApp
 
-from scheduler.door_settings import TimerSettings
-from scheduler.own_tasks import NoUserTasks
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from scheduler.scheduler import Scheduler
-from scheduler.settings import EmbeddedSettings, Settings, TopicSettings
-from scheduler.timers.app import build_app
-from scheduler.timers.recurring_routes import RecurringService
-from scheduler.timers.service import TimerService
-from scheduler.timers.timer import TimerRule
+from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.timers.app import build_app
+from scheduler.services.timers.recurring_routes import RecurringService
+from scheduler.services.timers.service import TimerService
+from scheduler.services.timers.timer import TimerRule
 from tests.fuzz.requests import Asked, hostile_request
 
 REQUESTS_OF_A_SERVICE = 2_500

@@ -11,10 +11,10 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.events import TreeRebuilt
 from actors.model.instant import format_instant, parse_instant
 from actors.model.partition import partition_of
-from scheduler.door_settings import RelaySettings
+from scheduler.configuration.door_settings import RelaySettings
 from tests.fuzz import values
 from tests.simulation.sizes import any_headers
-from tests.unit.scheduler.relay.relay_bench import OUT, RelayBench
+from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 RECORDS_OF_A_RELAY = 400
 _PARTITIONS = 2

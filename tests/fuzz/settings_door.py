@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.model.errors import SettingsInvalid
-from scheduler.doors.configuration import load_settings
-from scheduler.settings import Settings
+from scheduler.cli.configuration import load_settings
+from scheduler.configuration.settings import Settings
 from tests.fuzz import values
 
 _GROUPS = ("topic", "group", "kafka", "cassandra", "embedded", "client", "tree", "nothing")

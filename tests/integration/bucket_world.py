@@ -17,6 +17,7 @@ from actors.model.codec import Headers
 from actors.model.instant import format_instant
 from scheduler import SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
@@ -24,9 +25,9 @@ WAIT_S = 60.0
 
 _NODE = """
 import json, sys
-from scheduler.buckets.running import BucketRelay
-from scheduler.doors.node_commands import log_to_stderr
-from scheduler.settings import Settings
+from scheduler.kafka_only.running import BucketRelay
+from scheduler.cli.node_commands import log_to_stderr
+from scheduler.configuration.settings import Settings
 log_to_stderr("info")
 node = BucketRelay(Settings(**json.load(open(sys.argv[1]))))
 with node.stopped_by_signals():
@@ -80,7 +81,7 @@ class BucketsAtWork:
     _seen: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
-        wiring.migrate(self.settings)
+        create_bucket_topics(self.settings)
         wiring.create_relay_topics(self.settings)
         self.clock = SystemClock()
         self.client = SchedulerClient(self.settings)

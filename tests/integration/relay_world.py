@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from actors.model.codec import Headers
 from actors.model.instant import format_instant
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
@@ -155,9 +155,9 @@ def relay_process(settings: Settings, folder: Path) -> "subprocess.Popen[bytes]"
     config.write_text(settings.model_dump_json(exclude_unset=True), encoding="utf-8")
     program = (
         "import json,sys\n"
-        "from scheduler.doors.relay_running import RelayRunning\n"
-        "from scheduler.doors.node_commands import log_to_stderr\n"
-        "from scheduler.settings import Settings\n"
+        "from scheduler.cli.relay_running import RelayRunning\n"
+        "from scheduler.cli.node_commands import log_to_stderr\n"
+        "from scheduler.configuration.settings import Settings\n"
         "log_to_stderr('info')\n"
         "running = RelayRunning(Settings(**json.load(open(sys.argv[1]))))\n"
         "with running.scheduler.stopped_by_signals():\n"

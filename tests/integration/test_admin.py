@@ -16,9 +16,9 @@ import trustme
 from actors.model.backoff import RetryPolicy
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.doors.admin_running import AdminRunning
-from scheduler.timers.service import TimerService
-from scheduler.timers.timer import TimerRule
+from scheduler.cli.admin_running import AdminRunning
+from scheduler.services.timers.service import TimerService
+from scheduler.services.timers.timer import TimerRule
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

@@ -9,8 +9,8 @@ from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
 from scheduler import Settings, wiring
-from scheduler.inspector import Inspector, TaskState
-from scheduler.settings import EmbeddedSettings
+from scheduler.configuration.settings import EmbeddedSettings
+from scheduler.reading.inspector import Inspector, TaskState
 
 
 def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:

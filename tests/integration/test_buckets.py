@@ -13,17 +13,17 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from typer.testing import CliRunner
 
 from actors.model.errors import InvalidTask, SettingsInvalid
-from actors.ports.transactions import Fenced, Outgoing
 from scheduler import SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.bucket_layout import MOVES_EARLY_MS, decode_layout
-from scheduler.bucket_wiring import open_buckets
-from scheduler.buckets.listing import list_waiting
-from scheduler.buckets.mark import Mark, decode_mark, encode_mark
-from scheduler.buckets.running import BucketRelay
-from scheduler.buckets.slip import Slip
-from scheduler.door_settings import ObserveSettings
-from scheduler.doors.cli import app
+from scheduler.cli.cli import app
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
+from scheduler.kafka_only.bucket_wiring import open_buckets
+from scheduler.kafka_only.listing import list_waiting
+from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.ports import Fenced, Outgoing
+from scheduler.kafka_only.running import BucketRelay
+from scheduler.kafka_only.slip import Slip
 from tests.integration.bucket_world import (
     WAIT_S,
     Arrival,

@@ -13,7 +13,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.scripts import schema_scripts
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import done
 from tests.integration.test_cassandra_migration import PROGRAM, REPOSITORY

@@ -15,7 +15,7 @@ from actors.model.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
 from scheduler.adapters.cassandra.migrate import LOCK, migrate
 from scheduler.adapters.cassandra.scripts import schema_scripts, statements_of
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.servers.cassandra import DATACENTER, CassandraServer
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 ALL = [script.name for script in schema_scripts()]
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (
-    "from scheduler.settings import Settings\n"
+    "from scheduler.configuration.settings import Settings\n"
     "from scheduler.adapters.cassandra.migrate import migrate\n"
     "import json; print(json.dumps(migrate(Settings())))"
 )

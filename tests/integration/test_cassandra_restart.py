@@ -14,7 +14,7 @@ from actors.model.ownership import Claim, initial_watermark
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, write_time
 from tests.conformance.writers_suite import delete_hour, versions, write_all
 from tests.servers.cassandra import CassandraServer

@@ -21,7 +21,7 @@ from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.garbage import cyclic_garbage

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from scheduler.doors.demo import TASKS_MIN
+from scheduler.demo.demo import TASKS_MIN
 
 _COMMAND = (sys.executable, "-m", "scheduler", "demo")
 _WAIT_S = 60.0

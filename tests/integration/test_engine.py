@@ -19,7 +19,7 @@ from actors.model.errors import (
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.inspector import Inspector
+from scheduler.reading.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

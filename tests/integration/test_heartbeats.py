@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 
 from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
 from scheduler.adapters.kafka.topics import create_topics
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer

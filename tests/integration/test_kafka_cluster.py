@@ -14,7 +14,7 @@ from scheduler.adapters.kafka.connection import LastError
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.settings import KafkaSettings, Settings, TopicSettings
+from scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
 from tests.conformance.kafka_world import MachineClock
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer

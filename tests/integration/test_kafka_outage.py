@@ -13,7 +13,7 @@ from actors.model.events import Event
 from actors.model.task import Task
 from actors.ports.store import Stores
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.client import ClientPorts, SchedulerClient
+from scheduler.client.client import ClientPorts, SchedulerClient
 from tests.builders import a_task
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S, Bench, append_all, poll_for, poll_until

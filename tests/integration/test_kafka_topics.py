@@ -12,7 +12,7 @@ from actors.model.errors import LogUnavailable, TopicMissing
 from scheduler.adapters.kafka.log import KafkaLog
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.settings import KafkaSettings, Settings, TopicSettings
+from scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
 from tests.conformance.kafka_world import KafkaTopic, KafkaWorld, MachineClock
 from tests.conformance.log_bench import WAIT_S, Member, poll_until
 from tests.servers.kafka import KafkaServer, kafka_tool

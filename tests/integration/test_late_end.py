@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from actors.model.errors import LogUnavailable
-from actors.ports.transactions import Outgoing, PartitionTransactions, Refused
 from scheduler import wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.bucket_wiring import open_buckets
-from scheduler.buckets.mark import Mark, decode_mark, encode_mark
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.bucket_wiring import open_buckets
+from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
 from tests.integration.bucket_world import bucket_settings, read_committed
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import END_TXN, PRODUCE, HoldingProxy, Request

@@ -10,7 +10,7 @@ import pytest
 from actors.model.key import TaskKey
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.inspector import Inspector, TaskState
+from scheduler.reading.inspector import Inspector, TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings

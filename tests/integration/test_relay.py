@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler import Settings, wiring
-from scheduler.doors.relay_running import RelayRunning
+from scheduler.cli.relay_running import RelayRunning
 from tests.integration.relay_world import RelayWorld, relay_process, relay_settings
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer

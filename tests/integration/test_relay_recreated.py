@@ -9,8 +9,8 @@ import pytest
 from scheduler import wiring
 from scheduler.adapters.kafka.connection import LastError, admin_client
 from scheduler.adapters.kafka.topics import topic_identity
-from scheduler.doors.relay_running import RelayRunning
-from scheduler.settings import Settings
+from scheduler.cli.relay_running import RelayRunning
+from scheduler.configuration.settings import Settings
 from tests.integration.relay_world import WAIT_S, RelayWorld, relay_settings
 from tests.servers.kafka import KafkaServer
 

@@ -19,8 +19,8 @@ from actors.model.key import TaskKey
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.cassandra.connection import open_connection
-from scheduler.inspector import Inspector
-from scheduler.task_state import TaskState
+from scheduler.reading.inspector import Inspector
+from scheduler.reading.task_state import TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer, kafka_tool
 from tests.servers.nodetool import management, nodetool

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner, Result
 
-from actors.ports.bulk import BulkTable
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.doors.cli import app
+from scheduler.cli.cli import app
+from scheduler.ports.bulk import BulkTable
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scheduler import Scheduler, Settings, Task, TaskExecutor
-from scheduler.door_settings import ObserveSettings
-from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.servers.process import ServerProcess, free_ports
 from tests.servers.prometheus import PrometheusMissing, prometheus_program
 

@@ -20,8 +20,8 @@ from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
-from scheduler.doors.cli import app
-from scheduler.inspector import Inspector
+from scheduler.cli.cli import app
+from scheduler.reading.inspector import Inspector
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.own_settings import QUICK_GROUP, set_options

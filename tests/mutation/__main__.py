@@ -1,4 +1,4 @@
-"""Sweeps a file with mutmut: ``python -m tests.mutation scheduler/node.py --sample 200``.
+"""Sweeps a file with mutmut: ``python -m tests.mutation scheduler/node/node.py --sample 200``.
 
 Decides which tests judge which file, and prepares the copy that is mutated: nothing of the
 working copy is touched.  What is mutated, and what became of it, is the matter of ``sweep.py``,
@@ -37,7 +37,7 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("files", nargs="+", help="such as scheduler/node.py")
+    parser.add_argument("files", nargs="+", help="such as scheduler/node/node.py")
     parser.add_argument("--tests", nargs="*", default=[], help="more than the file's own ones")
     parser.add_argument("--sample", type=int, default=0, help="so many mutants of each; 0: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")

@@ -11,7 +11,7 @@ from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from scheduler import wiring
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.builders import NOW_MS
 
 PARTITIONS = 4

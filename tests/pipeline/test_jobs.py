@@ -16,7 +16,7 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Task
-from scheduler.doors.cli import app
+from scheduler.cli.cli import app
 from tests.pipeline.installation import Installation, settings_of
 
 pytestmark = pytest.mark.integration

@@ -26,9 +26,9 @@ from scheduler.pipeline.renumbering import (
     moved_offset,
     moved_task,
 )
-from scheduler.recurring.state import State, tick_task
-from scheduler.timers.executor import timer_pop_task
-from scheduler.timers.timer import TimerRule, TimerState
+from scheduler.services.recurring.state import State, tick_task
+from scheduler.services.timers.executor import timer_pop_task
+from scheduler.services.timers.timer import TimerRule, TimerState
 from tests.builders import NOW_MS, a_stored_task
 
 

@@ -18,7 +18,6 @@ from actors.model.errors import (
 )
 from actors.model.instant import INSTANT_MAX_MS
 from actors.model.partition import partition_of
-from actors.ports.bulk import BulkTable
 from scheduler import Scheduler, Settings, wiring
 from scheduler.pipeline.filling import Filling, opened_target
 from scheduler.pipeline.repartition import (
@@ -28,6 +27,7 @@ from scheduler.pipeline.repartition import (
     target_of,
 )
 from scheduler.pipeline.resting import at_rest
+from scheduler.ports.bulk import BulkTable
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
     IDS,

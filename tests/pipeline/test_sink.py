@@ -18,11 +18,11 @@ from actors.model.errors import TaskTooLarge
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from actors.model.task import StoredTask, Task
-from actors.ports.bulk import Bucket, BulkTable
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, wiring
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.pipeline.sink import NO_OFFSET, SinkCounts, SinkPorts, TaskSink, bulk_write_time
+from scheduler.ports.bulk import Bucket, BulkTable
 from scheduler.testing import VirtualScheduler
 from tests.pipeline.installation import PARTITIONS, settings_of
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from scheduler import Scheduler, Settings, wiring
-from scheduler.doors.cli import app
-from scheduler.settings import EmbeddedSettings
+from scheduler.cli.cli import app
+from scheduler.configuration.settings import EmbeddedSettings
 from tests.pipeline.moving_world import (
     Noting,
     check_by_running,

@@ -24,10 +24,10 @@ from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.settings import GroupSettings, Settings
+from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.testing import RecordingTelemetry
-from scheduler.virtual import VirtualNode, VirtualRunner
+from scheduler.testing.virtual import VirtualNode, VirtualRunner
 from tests.builders import NOW_MS
 from tests.promises.faults import Faults
 from tests.promises.held_runner import HeldRunner

@@ -11,7 +11,7 @@ from actors.model.events import AttemptAbandoned
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
-from scheduler.attempts import (
+from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
     ended_badly,

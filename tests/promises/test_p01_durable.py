@@ -9,7 +9,7 @@ from actors.model.instant import from_millis
 from actors.task_executor import TaskExecutor
 from scheduler import Receipt, Scheduler, SchedulerClient, Settings, Task
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings
+from scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group

@@ -8,7 +8,7 @@ from actors.model.instant import from_millis
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings
+from scheduler.configuration.settings import EmbeddedSettings
 from tests.builders import a_task
 from tests.promises.faults import the_nth
 from tests.promises.group import Group

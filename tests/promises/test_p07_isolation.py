@@ -14,7 +14,7 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 

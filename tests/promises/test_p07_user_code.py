@@ -24,7 +24,7 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler import Receipt, Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
 WAIT_S = 30.0
 

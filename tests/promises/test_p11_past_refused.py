@@ -8,8 +8,8 @@ from actors.model.errors import TaskInThePast
 from actors.model.task import Task
 from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.settings import ClientSettings, Settings
+from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.configuration.settings import ClientSettings, Settings
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW, a_task
 from tests.promises.group import Group

@@ -12,7 +12,7 @@ from actors.model.status import CompletionResult
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task
 from scheduler.adapters.clock import SystemClock
-from scheduler.settings import EmbeddedSettings
+from scheduler.configuration.settings import EmbeddedSettings
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_task
 from tests.promises.group import Group, Member

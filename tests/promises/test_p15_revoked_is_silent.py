@@ -10,7 +10,7 @@ from actors.model.events import (
     TreeRebuilt,
 )
 from actors.model.status import CompletionResult
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 from tests.builders import a_task
 from tests.promises.faults import every
 from tests.promises.group import Group, Member

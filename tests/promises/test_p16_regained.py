@@ -6,7 +6,7 @@ from actors.model.events import AttemptAbandoned
 from actors.model.status import CompletionResult
 from actors.model.task import Task
 from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import FOR_EVER_MS, Group, Member
 

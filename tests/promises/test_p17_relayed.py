@@ -3,9 +3,9 @@
 import pytest
 
 from actors.model.partition import partition_of
-from scheduler.relay.delivery import ordering_id_of
-from scheduler.relay.intake import COMMIT_INTERVAL_MS
-from tests.unit.scheduler.relay.relay_bench import RelayBench
+from scheduler.services.relay.delivery import ordering_id_of
+from scheduler.services.relay.intake import COMMIT_INTERVAL_MS
+from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x00\xff{", b"x" * 450_000])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.door_settings import RelaySettings
-from tests.unit.scheduler.relay.relay_bench import RelayBench
-from tests.unit.scheduler.timers.timers_bench import TimersBench
+from scheduler.configuration.door_settings import RelaySettings
+from tests.unit.scheduler.services.relay.relay_bench import RelayBench
+from tests.unit.scheduler.services.timers.timers_bench import TimersBench
 
 
 @pytest.mark.parametrize("advance_ms", [0, 250])

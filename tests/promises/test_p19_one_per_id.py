@@ -3,9 +3,9 @@
 import pytest
 
 from actors.model.partition import partition_of
-from scheduler.relay.claims import claim_name
-from scheduler.relay.delivery import ordering_id_of
-from tests.unit.scheduler.relay.relay_bench import RelayBench
+from scheduler.services.relay.claims import claim_name
+from scheduler.services.relay.delivery import ordering_id_of
+from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 
 def test_p19_the_first_one_wins_while_it_waits() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.scheduler.relay.relay_bench import RelayBench
+from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 
 @pytest.mark.parametrize("due_in_s", [-30.0, 0.5, 20.0])

@@ -1,8 +1,8 @@
 """P21: every pop of a timer comes, in order; it comes again only with its own number."""
 
-from scheduler.door_settings import TimerSettings
+from scheduler.configuration.door_settings import TimerSettings
 from tests.promises.faults import Faults, every
-from tests.unit.scheduler.timers.timers_bench import TimersBench
+from tests.unit.scheduler.services.timers.timers_bench import TimersBench
 
 
 def test_p21_no_pop_is_missing_through_crashes() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.scheduler.timers.timers_bench import TimersBench, a_timer
+from tests.unit.scheduler.services.timers.timers_bench import TimersBench, a_timer
 
 
 def _stop_reading(bench: TimersBench) -> None:

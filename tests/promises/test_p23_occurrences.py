@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.recurring.rule import Overlap
-from tests.unit.scheduler.recurring.test_recurring import Bench
+from scheduler.services.recurring.rule import Overlap
+from tests.unit.scheduler.services.recurring.test_recurring import Bench
 
 
 @pytest.mark.parametrize("crash_every_s", [1, 7, 10])

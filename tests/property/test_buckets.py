@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actors.model.codec import LogRecord
 from actors.model.partition import partition_of
-from scheduler.bucket_layout import (
+from scheduler.kafka_only.bucket_layout import (
     Layout,
     Place,
     bucket_to_split,
@@ -15,9 +15,9 @@ from scheduler.bucket_layout import (
     first_layout,
     ripe_ms,
 )
-from scheduler.buckets.mark import Mark, decode_mark, encode_mark
-from scheduler.buckets.slip import NoSlip, Slip, pending, read_slip
-from scheduler.relay.delivery import Message
+from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.slip import NoSlip, Slip, pending, read_slip
+from scheduler.services.relay.delivery import Message
 
 DELAYS_MS = st.integers(-(10**6), 10**14)
 MOMENTS_MS = st.integers(0, 10**13)

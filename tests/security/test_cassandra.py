@@ -9,7 +9,7 @@ import pytest
 
 from actors.model.errors import OperatorError, SettingsInvalid, StoreUnavailable
 from scheduler import Settings, wiring
-from scheduler.inspector import Inspector, TaskState
+from scheduler.reading.inspector import Inspector, TaskState
 from tests.builders import a_stored_task
 from tests.conformance.store_values import done
 from tests.security.authority import SECRET, Authority

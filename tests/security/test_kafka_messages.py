@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from actors.model.instant import format_instant
 from scheduler import SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.bucket_wiring import open_buckets
-from scheduler.buckets.running import BucketRelay
-from scheduler.doors.relay_running import RelayRunning
+from scheduler.cli.relay_running import RelayRunning
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics, open_buckets
+from scheduler.kafka_only.running import BucketRelay
 from tests.integration.bucket_world import read_committed
 from tests.security.authority import SECRET, Authority
 from tests.security.clients import login
@@ -96,7 +96,7 @@ def locked(secure_kafka: KafkaServer, authority: Authority, tmp_path: Path) -> L
     """Topics are made by whoever may do that and nothing else."""
     locked = Locked(secure_kafka, authority, tmp_path)
     migrator = locked.settings(locked.user(BUCKET_MIGRATE_RIGHTS))
-    assert len([*wiring.migrate(migrator), *wiring.create_relay_topics(migrator)]) >= 6
+    assert len([*create_bucket_topics(migrator), *wiring.create_relay_topics(migrator)]) >= 6
     return locked
 
 

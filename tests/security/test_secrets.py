@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from actors.model.errors import OperatorError
 from scheduler import Scheduler, SchedulerClient, Settings, wiring
-from scheduler.security import TlsSettings
+from scheduler.configuration.security import TlsSettings
 from tests.security.authority import CLIENT, SECRET, Authority
 from tests.security.cassandra_rights import cassandra_settings
 from tests.security.clients import login, with_certificate

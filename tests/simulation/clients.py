@@ -13,8 +13,8 @@ from actors.model.definition import RESERVED
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.client import ClientPorts, SchedulerClient
-from scheduler.settings import Settings
+from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.configuration.settings import Settings
 from scheduler.testing import RecordingTelemetry
 from tests.simulation.history import Asked, Happened, LeftToLoad
 from tests.simulation.network import Network

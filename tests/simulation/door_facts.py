@@ -15,8 +15,8 @@ from actors.model.events import PartitionAssigned, TreeRebuilt
 from actors.model.key import TaskKey
 from actors.model.status import CompletionResult
 from actors.model.task import StoredTask
-from scheduler.timers.executor import NEW, timer_pop_task
-from scheduler.timers.timer import TimerRule
+from scheduler.services.timers.executor import NEW, timer_pop_task
+from scheduler.services.timers.timer import TimerRule
 from tests.simulation.door_history import (
     Appeared,
     CallAnswered,

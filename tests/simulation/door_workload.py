@@ -19,10 +19,10 @@ from actors.model.partition import partition_of
 from actors.model.task import Task
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.recurring.rule import RecurringRule
-from scheduler.recurring.state import Change, ChangeRequest, change_task
-from scheduler.relay.delivery import Delivery, Message, delivery_task
-from scheduler.timers.timer import TimerRule
+from scheduler.services.recurring.rule import RecurringRule
+from scheduler.services.recurring.state import Change, ChangeRequest, change_task
+from scheduler.services.relay.delivery import Delivery, Message, delivery_task
+from scheduler.services.timers.timer import TimerRule
 from tests.simulation.door_history import (
     DoorEntry,
     Put,

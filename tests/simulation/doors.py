@@ -20,12 +20,12 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.own_kinds import OwnKinds
-from scheduler.own_tasks import OwnExecutor, RoutedFactory, Surroundings
-from scheduler.relay.intake import RelayIntake
-from scheduler.relay.ports import IntakePorts
-from scheduler.settings import Settings
-from scheduler.timers.service import TimerService
+from scheduler.configuration.settings import Settings
+from scheduler.services.own_kinds import OwnKinds
+from scheduler.services.own_tasks import OwnExecutor, RoutedFactory, Surroundings
+from scheduler.services.relay.intake import RelayIntake
+from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.timers.service import TimerService
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name
 from tests.simulation.outlets import NodeCaller, OutTopic, Targets

@@ -21,15 +21,15 @@ from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
-from scheduler.attempts import (
+from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
     ended_badly,
     ended_well,
     not_started,
 )
-from scheduler.own_tasks import HandOver, OwnExecutor
-from scheduler.runner import START_DEADLINE_S
+from scheduler.node.runner import START_DEADLINE_S
+from scheduler.services.own_tasks import HandOver, OwnExecutor
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 

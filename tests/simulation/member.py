@@ -25,10 +25,10 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.attempts import RunningAttempt
-from scheduler.node import Node
-from scheduler.own_tasks import routed
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.node import Node
+from scheduler.services.own_tasks import routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled

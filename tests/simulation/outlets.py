@@ -12,7 +12,7 @@ from itertools import count
 from actors.model.codec import Headers
 from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, Request
-from scheduler.timers.executor import CallbackFailed
+from scheduler.services.timers.executor import CallbackFailed
 from tests.simulation.door_history import Appeared, CallAnswered, Called
 from tests.simulation.history import History
 from tests.simulation.loop import current_name

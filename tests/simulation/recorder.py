@@ -20,7 +20,7 @@ from actors.model.events import (
 )
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseSheet
-from scheduler.attempts import RunningAttempt
+from scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import (
     Beside,
     CaughtUp,

@@ -10,7 +10,7 @@ from itertools import count
 
 from actors.model.instant import parse_instant
 from actors.model.key import TaskKey
-from scheduler.recurring.rule import RecurringRule
+from scheduler.services.recurring.rule import RecurringRule
 from tests.simulation.door_facts import NEVER_MS, SLACK_MS, Change, DoorFacts
 from tests.simulation.history import RowStored, Started
 from tests.simulation.judged import Complaints, Run

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from actors.model.settings import TreeSettings
 from scheduler.adapters.memory.broker import BATCH_BYTES_MAX
-from scheduler.settings import ClientSettings, GroupSettings, Settings
+from scheduler.configuration.settings import ClientSettings, GroupSettings, Settings
 
 FOLDER = Path(__file__).parent / "scenarios"
 _GROUP_MS = {

@@ -15,7 +15,7 @@ from actors.model.status import CommandOutcome, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.simulation.history import (
     Claimed,
     Committed,

@@ -20,7 +20,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.observing.checked_ports import checked_stores
 from scheduler.adapters.observing.self_check import SelfCheck
-from scheduler.attempts import RunningAttempt
+from scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import Sampled
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios

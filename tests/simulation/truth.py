@@ -18,7 +18,7 @@ from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.rows import Rows
 from scheduler.adapters.memory.stores import MemoryStores
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -14,8 +14,8 @@ from actors.ports.log import Polled
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Membership
 from scheduler.adapters.memory.log import MemoryLog
-from scheduler.lease import Lease
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.node.lease import Lease
 
 TRACE_MAX = 30
 

@@ -15,7 +15,7 @@ from actors.model.errors import HourhandError
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.ports.clock import Clock
-from scheduler.client import Receipt, SchedulerClient
+from scheduler.client.client import Receipt, SchedulerClient
 from tests.simulation.history import Asked
 from tests.simulation.outside import OutsideWriter
 from tests.simulation.producers import Producers

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from actors.model.codec import LogRecord
 from actors.model.definition import RESERVED
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.simulation.door_history import InCommitted
 from tests.simulation.door_workload import DoorWorkload, DoorWorld
 from tests.simulation.doors import IN_GROUP, DoorSite

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from actors.model import errors
 from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
-from scheduler.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
+from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
 from tests.tidy.cli_page import cli_page
 from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page

@@ -1,6 +1,6 @@
 """Writes docs/metrics.md from the catalogue; ``make docs`` runs it with the other pages."""
 
-from scheduler.metric_catalogue import ERROR_CLASSES_MAX, SECTIONS, TIMER_TAGS_MAX, Metric
+from scheduler.observe.metric_catalogue import ERROR_CLASSES_MAX, SECTIONS, TIMER_TAGS_MAX, Metric
 
 _HEAD = f"""\
 # Metrics and health
@@ -8,7 +8,7 @@ _HEAD = f"""\
 A node serves both where `observe.port` says so (`hourhand run --metrics-port 9464`), on loopback
 unless `observe.host` says otherwise, and pushes the same numbers to an OpenTelemetry collector
 where `observe.otlp` is set. Nothing of it is served by default. This page is written by
-`make docs` from `scheduler/metric_catalogue.py`.
+`make docs` from `scheduler/observe/metric_catalogue.py`.
 
 | path | answer |
 |---|---|

@@ -8,7 +8,7 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.admin.app import build_app
 from scheduler.admin.service import AdminPorts, AdminService
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 
 

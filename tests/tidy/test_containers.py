@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from actors.model.errors import SettingsInvalid
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from tests.servers import images
 from tests.tidy.source import ROOT, project_metadata, report
 

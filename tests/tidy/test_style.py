@@ -6,41 +6,28 @@ size.  The list may only shrink: an entry that could be smaller, or is needed no
 
 import ast
 import re
+import sys
 from collections.abc import Mapping
 
 import pytest
 
 from tests.tidy.source import ROOT, Function, Source, project_metadata, report, sources
 
-FILE_LINES_MAX = 300
+FILE_LINES_ADVISED = 400
+"""What is longer is reported: whether it is one concept is for a reader to say."""
+FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 40
 LINE_COLUMNS_MAX = 100
 PARAMETERS_MAX = 8
 PORT_METHODS_MAX = 7
 MODULE_DOCSTRING_LINES_MAX = 15
 
-FILE_LINES_HARD_MAX = 400
-
-LONG_FILES: dict[str, int] = {
-    "actors/messages.py": 400,
-    "actors/ordering_executor.py": 398,
-    "actors/task_persistence.py": 400,
-    "scheduler/node.py": 385,
-    "scheduler/testing.py": 343,
-    "tests/conformance/schedule_suite.py": 350,
-}
-"""Files above the limit, with their number of lines; never above the hard one."""
-LONGEST_FILES: dict[str, int] = {
-    "actors/task_executor.py": 467,
-}
-"""Files above the hard limit, each to be split by whoever next adds to it.  TaskExecutor is a
-role and the public base class."""
 LONG_FUNCTIONS: dict[str, int] = {
-    "scheduler/doors/bulk_commands.py:tasks": 48,
-    "scheduler/doors/pipeline_commands.py:load": 52,
-    "scheduler/doors/reading_commands.py:list_tasks": 42,
-    "scheduler/doors/recurring_commands.py:set_schedule": 58,
-    "scheduler/doors/task_commands.py:schedule": 46,
+    "scheduler/cli/bulk_commands.py:tasks": 48,
+    "scheduler/cli/pipeline_commands.py:load": 52,
+    "scheduler/cli/reading_commands.py:list_tasks": 42,
+    "scheduler/cli/recurring_commands.py:set_schedule": 58,
+    "scheduler/cli/task_commands.py:schedule": 46,
     "scheduler/scheduler.py:Scheduler.__init__": 50,
 }
 """``file:function`` above the limit, with their number of lines; never above 70.  Statements to
@@ -72,13 +59,19 @@ def _check_ratchet(
     assert not complaints, "\n" + "\n".join(complaints)
 
 
-def test_files_are_short() -> None:
-    """A file is one concept: 300 lines, 400 on the ratchet list."""
+def test_files_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file is one concept, which 400 lines nearly always hold; 600 is the limit."""
     sizes = {source.name: len(source.text.splitlines()) for source in sources()}
-    longest = {name: sizes.pop(name) for name in LONGEST_FILES}
+    long = {name: size for name, size in sizes.items() if size > FILE_LINES_ADVISED}
+    with capsys.disabled():
+        for name in sorted(long, key=lambda each: -long[each]):
+            sys.stdout.write(f"\n{name}: {long[name]} lines, {FILE_LINES_ADVISED} advised")
 
-    _check_ratchet("lines", FILE_LINES_MAX, FILE_LINES_HARD_MAX, sizes, LONG_FILES)
-    assert longest == LONGEST_FILES, "these may only shrink, and the list says by how much"
+    report(
+        f"{name} has {size} lines, {FILE_LINES_MAX} are allowed: split it"
+        for name, size in long.items()
+        if size > FILE_LINES_MAX
+    )
 
 
 def test_functions_are_short() -> None:
@@ -155,7 +148,7 @@ def _documented_in_a_contract() -> set[str]:
     """Methods that a port or the kernel's base describes for all that implement them."""
     return {
         function.node.name
-        for source in sources("actors/ports", "actors/kernel")
+        for source in sources("actors/ports", "scheduler/ports", "actors/kernel")
         for function in source.functions
         if len(function.owners) == 1 and ast.get_docstring(function.node)
     }
@@ -197,7 +190,9 @@ def test_every_public_name_is_described() -> None:
 def test_ports_are_narrow() -> None:
     """Seven methods at most, so that a fake can be honest."""
     complaints = []
-    for source in sources("actors/ports"):
+    for source in sources("actors/ports", "scheduler/ports", "scheduler/kafka_only"):
+        if source.path.parent.name != "ports" and source.path.stem != "ports":
+            continue
         for node in source.tree.body:
             if isinstance(node, ast.ClassDef) and any(
                 isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases

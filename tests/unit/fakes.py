@@ -10,7 +10,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
-from scheduler.future_group import FutureGroup
+from scheduler.futures.future_group import FutureGroup
 from tests.builders import NOW_MS
 
 

@@ -14,7 +14,6 @@ from cassandra.query import BatchStatement, BatchType
 
 from actors.model.bucket import hour_of, hours_between
 from actors.model.ownership import Claim
-from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 from scheduler.adapters.cassandra.ownership import (
     PARTITION_COUNT,
     WATERMARK_COLUMNS,
@@ -24,7 +23,8 @@ from scheduler.adapters.cassandra.ownership import (
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.stores import connect
 from scheduler.adapters.cassandra.whole_tables import WholeTable
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
 _NAMES = {
     BulkTable.TASKS: "task_schedule",

@@ -35,7 +35,7 @@ from cassandra.query import tuple_factory
 from actors.model.errors import SettingsInvalid, StoreUnavailable
 from scheduler.adapters.cassandra.packing import PackedProtocol
 from scheduler.adapters.cassandra.timers import ForgettingConnection
-from scheduler.settings import CassandraSettings
+from scheduler.configuration.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_MAX_S = 5.0

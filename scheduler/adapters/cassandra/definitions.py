@@ -22,7 +22,7 @@ from scheduler.adapters.cassandra.packing import (
     packed_text,
 )
 from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
-from scheduler.light_future import then
+from scheduler.futures.light_future import then
 
 SHARDS = 4
 """Few, so that what is asked for together lies together."""

@@ -24,7 +24,7 @@ from cassandra.protocol import (
 
 from actors.model.errors import SchemaMissing, StoreUnavailable
 from scheduler.adapters.cassandra.connection import named, without_rights
-from scheduler.settings import CassandraSettings
+from scheduler.configuration.settings import CassandraSettings
 
 PASSING = (
     CDCWriteFailure,

@@ -27,7 +27,7 @@ from cassandra.protocol import ErrorMessage
 from actors.model.errors import SettingsInvalid, StoreUnavailable
 from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.scripts import Script, schema_scripts
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 
 LOCK = "migration_lock"
 LOCK_TTL_S = 60

@@ -15,7 +15,7 @@ from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark, initial_watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.cassandra.session import CassandraSession, Row
-from scheduler.light_future import then
+from scheduler.futures.light_future import then
 
 PARTITION_COUNT = "partition_count"
 OUTCOME_TTL_MIN_S = 3_600

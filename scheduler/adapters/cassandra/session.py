@@ -22,8 +22,8 @@ from scheduler.adapters.cassandra.faults import PASSING, REFUSALS, refused, unav
 from scheduler.adapters.cassandra.joining import Joiner, is_small
 from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
 from scheduler.adapters.cassandra.streaming import streamed
-from scheduler.light_future import LightFuture
-from scheduler.settings import CassandraSettings
+from scheduler.configuration.settings import CassandraSettings
+from scheduler.futures.light_future import LightFuture
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]

@@ -16,7 +16,7 @@ from scheduler.adapters.cassandra.scripts import schema_scripts
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
 from scheduler.adapters.cassandra.tallies import CassandraTallyStore
-from scheduler.settings import CassandraSettings, Settings
+from scheduler.configuration.settings import CassandraSettings, Settings
 
 
 def connect(settings: CassandraSettings) -> CassandraSession:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors.model.definition import Definition, DefinitionKind
-from actors.ports.transfer import UNFINISHED, OutcomeRow
 from scheduler.adapters.cassandra.definitions import (
     DEFINITION_COLUMNS,
     DEFINITION_PLACE,
@@ -17,7 +16,8 @@ from scheduler.adapters.cassandra.definitions import (
 from scheduler.adapters.cassandra.ownership import OUTCOME_COLUMNS, PARTITION_COUNT, outcome_of
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.stores import connect
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.transfer import UNFINISHED, OutcomeRow
 
 _NOTE = "transfer"
 _TABLES = (

@@ -13,7 +13,6 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import StoreUnavailable
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.ownership import Claim
-from actors.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 from scheduler.adapters.embedded.connection import FAILURES, open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import store_file
@@ -27,7 +26,8 @@ from scheduler.adapters.embedded.rows import (
     Table,
 )
 from scheduler.adapters.embedded.seal import opened
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
 _TABLES: dict[BulkTable, Table] = {
     BulkTable.TASKS: TASK_SCHEDULE,

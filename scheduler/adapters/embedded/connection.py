@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.model.errors import FolderDamaged, OperatorError, SchemaMissing, UsedAfterFork
-from scheduler import forking
 from scheduler.adapters.embedded.schema import Schema
 from scheduler.adapters.embedded.seal import Damage
+from scheduler.process import forking
 
 FAILURES = (sqlite3.Error, Damage)
 """What a request on a connection raises where the file cannot serve it; see ``File.failure``."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from actors.model.errors import HourhandError
 from scheduler.adapters.embedded.connection import BUSY_MS, FAILURES, File, open_connection
-from scheduler.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]

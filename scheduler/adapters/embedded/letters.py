@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from actors.model.codec import LogRecord
-from actors.ports.letters import LetterPage, LogEnd
 from actors.ports.log import Position
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import as_record, read_ends
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.letters import LetterPage, LogEnd
 
 _COLUMNS = "id, timestamp_ms, key, value, headers"
 _ANSWER_S = 30.0

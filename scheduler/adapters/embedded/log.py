@@ -35,7 +35,7 @@ from scheduler.adapters.embedded.records import (
     store_committed,
 )
 from scheduler.adapters.embedded.seal import Damage
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
 from scheduler.adapters.embedded.folder import log_file, store_file
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _IDENTITY_BITS = 62
 

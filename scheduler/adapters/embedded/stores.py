@@ -14,7 +14,7 @@ from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
 from scheduler.adapters.embedded.status import EmbeddedStatus
 from scheduler.adapters.embedded.tallies import EmbeddedTallies
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _READERS = 2
 """A long scan leaves the other one to short reads."""

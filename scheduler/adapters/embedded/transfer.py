@@ -10,7 +10,6 @@ from typing import Any
 from actors.model.codec import LogRecord
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.errors import InvalidInput
-from actors.ports.transfer import UNFINISHED, OutcomeRow, Span
 from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import DEFINITION
@@ -19,7 +18,8 @@ from scheduler.adapters.embedded.ownership import OUTCOME, PARTITION_COUNT, outc
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import read_ends, read_records, starting_position
 from scheduler.adapters.embedded.seal import opened
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
 
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000

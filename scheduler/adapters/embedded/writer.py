@@ -25,9 +25,9 @@ from scheduler.adapters.embedded.records import (
     now_ms,
     packed_headers,
 )
-from scheduler.future_group import FutureGroup
-from scheduler.light_future import LightFuture
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.light_future import LightFuture
 
 _Appended = tuple[int, bytes, bytes, bytes | None]
 

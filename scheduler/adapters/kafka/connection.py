@@ -23,7 +23,7 @@ from actors.model.errors import (
     TopicMissing,
 )
 from scheduler.adapters.kafka.security import security_advice, security_properties
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})

@@ -16,7 +16,7 @@ from scheduler.adapters.kafka.connection import (
     answer_within,
     describe_topic,
 )
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _SPEC: Any = OffsetSpec
 """Its methods have no types."""

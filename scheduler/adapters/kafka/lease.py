@@ -8,7 +8,7 @@ that we were a member when it was sent, hence the earlier moment counts, not the
 
 import math
 
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 
 
 class Lease:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from actors.model.codec import LogRecord
 from actors.model.errors import TopicMissing
-from actors.ports.letters import LetterPage, LogEnd
 from actors.ports.log import Position
 from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.letters import LetterPage, LogEnd
 
 
 class KafkaLogView:

@@ -29,7 +29,7 @@ from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
 from scheduler.adapters.kafka.lease import Lease
 from scheduler.adapters.kafka.pace import Pace
 from scheduler.adapters.kafka.position import StartingPositions
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 logger = logging.getLogger(__name__)
 

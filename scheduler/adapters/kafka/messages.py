@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from actors.model.codec import Headers
 from actors.ports.log import Position
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture
 
 
 class KafkaMessages(KafkaWriter):

@@ -13,7 +13,7 @@ from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import StartPosition
 from scheduler.adapters.kafka.connection import LastError, bounds_of, opened, translated
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from scheduler.adapters.kafka.connection import (
     translated,
 )
 from scheduler.adapters.kafka.fetching import record_of
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _RECORDS_MAX = 5_000
 _WAIT_S = 1.0

@@ -6,7 +6,7 @@ returned properties hold secrets in the clear: they are handed to the driver and
 
 from confluent_kafka import KafkaError
 
-from scheduler.settings import KafkaSettings
+from scheduler.configuration.settings import KafkaSettings
 
 UNAUTHORIZED = frozenset(
     {

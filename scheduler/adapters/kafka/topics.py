@@ -20,7 +20,7 @@ from scheduler.adapters.kafka.connection import (
     describe_topic,
     unreachable,
 )
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000

@@ -9,7 +9,6 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from actors.model.codec import LogRecord
-from actors.ports.transfer import Span
 from scheduler.adapters.kafka.closing import close_client
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -21,7 +20,8 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.position import Found, chosen_position
 from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.ports.transfer import Span
 
 
 class KafkaTail:

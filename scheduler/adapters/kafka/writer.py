@@ -23,8 +23,8 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.group import KafkaGroup
 from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
-from scheduler.light_future import LightFuture
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
+from scheduler.futures.light_future import LightFuture
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ just what moves to another; with an eager assignor all give up everything first.
 from collections.abc import Collection, Sequence
 
 from actors.ports.clock import Clock
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 
 COOPERATIVE = "cooperative-sticky"
 

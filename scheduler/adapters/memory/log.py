@@ -16,7 +16,7 @@ from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Request
 from scheduler.adapters.memory.group import Membership
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 
 _REVOKE_MARGIN_MS = 2_000
 

@@ -8,7 +8,7 @@ from actors.model.errors import NodeStopped, TaskTooLarge
 from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
-from scheduler.future_group import FutureGroup
+from scheduler.futures.future_group import FutureGroup
 
 RECORD_BYTES_MAX = 1_000_000
 

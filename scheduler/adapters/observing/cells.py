@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from scheduler.metric_catalogue import CATALOGUE, Kind, Metric
+from scheduler.observe.metric_catalogue import CATALOGUE, Kind, Metric
 
 Labels = tuple[str, ...]
 OTHER = "other"

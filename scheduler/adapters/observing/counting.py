@@ -16,11 +16,7 @@ from actors.ports.clock import Clock
 from scheduler.adapters.observing.bucket_counting import bucket_handlers
 from scheduler.adapters.observing.cells import OF_A_PARTITION, BoundedLabels, Meters
 from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
-from scheduler.metric_catalogue import (
-    ATTEMPT_RESULTS,
-    ERROR_CLASSES_MAX,
-    TIMER_TAGS_MAX,
-)
+from scheduler.observe.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX, TIMER_TAGS_MAX
 
 _DEAD_LETTER = "dead_letter"
 

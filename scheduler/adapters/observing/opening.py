@@ -18,11 +18,11 @@ from scheduler.adapters.observing.measured import MeasuredLog, measured_stores
 from scheduler.adapters.observing.probe_server import ProbeServer
 from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.adapters.observing.self_check import SelfCheck
-from scheduler.composite_telemetry import CompositeTelemetry
-from scheduler.door_settings import ObserveSettings
-from scheduler.extras import required_by
-from scheduler.health import Health, NodeProbes
-from scheduler.observation import Observation
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.extras import required_by
+from scheduler.observe.composite_telemetry import CompositeTelemetry
+from scheduler.observe.health import Health, NodeProbes
+from scheduler.observe.observation import Observation
 
 logger = logging.getLogger("hourhand.observing")
 

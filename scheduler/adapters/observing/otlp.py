@@ -28,7 +28,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from actors.ports.clock import Clock
 from scheduler.adapters.observing.cells import Family, Labels, Meters
-from scheduler.metric_catalogue import Kind
+from scheduler.observe.metric_catalogue import Kind
 
 logger = logging.getLogger("hourhand.observing")
 

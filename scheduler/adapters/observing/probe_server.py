@@ -17,7 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from scheduler.health import Check, Health, is_well
+from scheduler.observe.health import Check, Health, is_well
 
 REQUEST_TIMEOUT_S = 10.0
 """So long a request may take to arrive and to be answered."""

@@ -15,7 +15,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from scheduler.adapters.observing.cells import Family, Meters
-from scheduler.metric_catalogue import Kind
+from scheduler.observe.metric_catalogue import Kind
 
 
 class MetersCollector(Collector):

@@ -18,7 +18,7 @@ from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
 from actors.model.trace import carried_context
 from actors.ports.runner import AttemptListener, Executable, Runner
-from scheduler.user_code import runs_async
+from scheduler.process.user_code import runs_async
 
 BeginSpan = Callable[[bytes, Mapping[str, Any]], Span]
 NoteEnd = Callable[[TaskKey, bytes], None]

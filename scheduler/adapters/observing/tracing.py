@@ -26,13 +26,13 @@ from actors.model.status import Completion
 from actors.model.task import StoredTask
 from actors.model.trace import TRACEPARENT, carried_context, context_of
 from actors.ports.log import LogWriter, Position, TaskLog
-from actors.ports.messages import MessageWriter
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.adapters.observing.traced_runner import TracedRunner
-from scheduler.future_group import FutureGroup
-from scheduler.health import Health, NodeProbes
-from scheduler.observation import Observation
+from scheduler.futures.future_group import FutureGroup
+from scheduler.observe.health import Health, NodeProbes
+from scheduler.observe.observation import Observation
+from scheduler.ports.messages import MessageWriter
 
 _W3C = TraceContextTextMapPropagator()
 _ENDED_MAX = 10_000

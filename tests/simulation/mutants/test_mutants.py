@@ -16,7 +16,9 @@ NO_FAULT = Mutant(
     name="no fault",
     says="A comment is another one.",
     promises=("P1",),
-    edit=(Edit(file="scheduler/lease.py", old="while its membership lasts", new="for a while"),),
+    edit=(
+        Edit(file="scheduler/node/lease.py", old="while its membership lasts", new="for a while"),
+    ),
 )
 
 
@@ -66,7 +68,7 @@ def test_quick_mutants_are_caught(tmp_path: Path) -> None:
 
 def test_what_is_no_fault_is_not_caught(tmp_path: Path) -> None:
     """A hunt can fail: nothing is reported where nothing is broken."""
-    judged = NO_FAULT.model_copy(update={"tests": ("tests/unit/scheduler/test_lease.py",)})
+    judged = NO_FAULT.model_copy(update={"tests": ("tests/unit/scheduler/node/test_lease.py",)})
     trees = Trees(tmp_path)
 
     for mutant in (NO_FAULT, judged):
@@ -92,7 +94,7 @@ def test_tests_that_fail_without_the_fault_prove_nothing(tmp_path: Path) -> None
 
 def test_a_mutant_that_no_longer_fits_is_an_error(tmp_path: Path) -> None:
     """Neither a text that is gone nor one that stands there twice passes in silence."""
-    file = "scheduler/lease.py"
+    file = "scheduler/node/lease.py"
     gone = NO_FAULT.model_copy(update={"edit": (Edit(file=file, old="no such text", new=""),)})
     twice = NO_FAULT.model_copy(update={"edit": (Edit(file=file, old="return", new=""),)})
     moved = NO_FAULT.model_copy(update={"edit": (Edit(file="scheduler/no.py", old="x", new=""),)})

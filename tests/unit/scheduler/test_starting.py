@@ -9,7 +9,7 @@ from actors.model.errors import AlreadyStarted, InvalidExecutor
 from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
-from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.testing import VirtualScheduler
 
 

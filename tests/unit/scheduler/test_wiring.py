@@ -11,8 +11,8 @@ from actors.model.events import BulkEnqueued
 from scheduler import wiring
 from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.door_settings import ObserveSettings
-from scheduler.settings import Settings
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.settings import Settings
 
 
 def test_the_default_settings_open_the_embedded_adapters(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.codec import Headers
 from actors.model.errors import LogUnavailable
 from actors.model.events import AttemptStarted, RetriesExhausted, TaskClosed
-from actors.model.lifecycle import LifecycleKind, decode_event
 from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
 from actors.ports.store import Stores
 from scheduler.adapters.lifecycle import LifecycleFeed
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.ports.lifecycle import LifecycleKind, decode_event
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 
 TOPIC = "events"

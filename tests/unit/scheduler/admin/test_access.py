@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler.adapters.clock import SystemClock
 from scheduler.admin.access import Access
-from scheduler.door_settings import AdminSettings
+from scheduler.configuration.door_settings import AdminSettings
 from tests.unit.scheduler.admin.world import READ, WRITE, Asking, World
 
 PAUSE = {"targets": [{"scope": "all"}]}

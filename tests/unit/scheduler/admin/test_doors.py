@@ -10,8 +10,8 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api
-from tests.unit.scheduler.relay.relay_bench import RelayBench
-from tests.unit.scheduler.timers.timers_bench import URI, TimersBench
+from tests.unit.scheduler.services.relay.relay_bench import RelayBench
+from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench
 
 
 class Nothing(TaskExecutor):

@@ -7,8 +7,8 @@ from actors.model.events import TasksStored
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.model.tally import MINUTE_MS, HourTally
-from scheduler.figures import LATENESS_MS
-from scheduler.tallying import Tallies
+from scheduler.observe.figures import LATENESS_MS
+from scheduler.observe.tallying import Tallies
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, WINDOW, World, due
 

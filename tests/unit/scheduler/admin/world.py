@@ -20,9 +20,9 @@ from scheduler.adapters.memory.stores import open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.admin.app import PREFIX, build_app
 from scheduler.admin.service import AdminPorts, AdminService
-from scheduler.door_settings import AdminSettings
-from scheduler.figures import LATENESS_MS
-from scheduler.settings import Settings
+from scheduler.configuration.door_settings import AdminSettings
+from scheduler.configuration.settings import Settings
+from scheduler.observe.figures import LATENESS_MS
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.unit.scheduler.admin.log_view import MemoryLogView

@@ -3,7 +3,7 @@
 from itertools import islice
 
 from scheduler.adapters.cassandra.connection import cluster_of
-from scheduler.settings import CassandraSettings
+from scheduler.configuration.settings import CassandraSettings
 
 FOUND_AGAIN_S = 10.0
 

@@ -11,7 +11,7 @@ from cassandra.cluster import NoHostAvailable
 from actors.model.errors import NodeStopped, PoisonRecord, SchemaMissing, StoreUnavailable
 from scheduler.adapters.cassandra.connection import Connection
 from scheduler.adapters.cassandra.session import TRIES_MAX, CassandraSession
-from scheduler.settings import CassandraSettings
+from scheduler.configuration.settings import CassandraSettings
 
 TIMED_OUT = OperationTimedOut()
 NO_TABLE = InvalidRequest("unconfigured table task_schedule")

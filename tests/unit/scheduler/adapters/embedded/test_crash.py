@@ -19,7 +19,7 @@ from actors.model.key import TaskKey
 from actors.model.task import StoredTask
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 settings = Settings(embedded=EmbeddedSettings(folder=sys.argv[1]))
 room = threading.Semaphore(300)
 def acknowledged(number):

@@ -13,9 +13,9 @@ import pytest
 from actors.model.errors import FolderLocked
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.folder import Bell, FolderLock, ring
-from scheduler.own_tasks import NoUserTasks
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 from scheduler.scheduler import Scheduler
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.services.own_tasks import NoUserTasks
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 HOLDER = """

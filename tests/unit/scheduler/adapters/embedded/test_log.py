@@ -21,7 +21,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.settings import EmbeddedSettings, Settings
+from scheduler.configuration.settings import EmbeddedSettings, Settings
 writer = EmbeddedWriter(Settings(embedded=EmbeddedSettings(folder=Path(sys.argv[1]))))
 for line in sys.stdin:
     print(writer.append(1, b"k", line.strip().encode()).result(10).offset, flush=True)

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from actors.model.errors import LogUnavailable, TopicMissing
 from scheduler.adapters.kafka.connection import LastError, bounds_of
-from scheduler.settings import KafkaSettings, Settings
+from scheduler.configuration.settings import KafkaSettings, Settings
 
 
 class Asked:

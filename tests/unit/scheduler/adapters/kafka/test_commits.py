@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from scheduler.adapters.kafka.commits import OffsetCommits
 from scheduler.adapters.kafka.lease import Lease
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 
 GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)
 REACH_MS = 9_000

@@ -10,7 +10,7 @@ from actors.model.errors import LogUnavailable
 from actors.ports.log import Position
 from scheduler.adapters.kafka.messages import KafkaMessages
 from scheduler.adapters.kafka.writer import KafkaWriter
-from scheduler.settings import KafkaSettings, Settings
+from scheduler.configuration.settings import KafkaSettings, Settings
 from tests.servers.mock_broker import MockBroker
 
 ANSWER_S = 20.0

@@ -3,7 +3,7 @@
 import math
 
 from scheduler.adapters.kafka.lease import Lease
-from scheduler.settings import GroupSettings
+from scheduler.configuration.settings import GroupSettings
 
 GROUP = GroupSettings(session_timeout_ms=10_000, max_poll_interval_ms=20_000, lease_margin_ms=1_000)
 

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 
 from actors.kernel.simulated import VirtualClock
 from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.settings import GroupSettings, Settings
+from scheduler.configuration.settings import GroupSettings, Settings
 
 
 class Driver:

@@ -10,7 +10,7 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka import closing as kafka_closing
 from scheduler.adapters.kafka import log as kafka_log
 from scheduler.adapters.kafka.reading import KafkaTopicReader
-from scheduler.adapters.kafka.tails import TailReader
+from scheduler.kafka_only.kafka.tails import TailReader
 
 
 def test_a_driver_that_never_closes_keeps_no_log_open(

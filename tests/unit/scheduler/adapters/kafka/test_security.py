@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Producer
 from actors.model.errors import SettingsInvalid
 from scheduler.adapters.kafka.connection import LastError, opened
 from scheduler.adapters.kafka.security import security_advice, security_properties
-from scheduler.settings import KafkaSettings
+from scheduler.configuration.settings import KafkaSettings
 
 LOGIN = {"username": "someone", "password": "hunter2"}
 KERBEROS = {"security_properties": {"sasl.mechanism": "GSSAPI"}}

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Request, at_once
 from scheduler.adapters.memory.log import MemoryLog
-from scheduler.settings import GroupSettings, Settings
+from scheduler.configuration.settings import GroupSettings, Settings
 
 GROUP = GroupSettings(
     session_timeout_ms=10_000,

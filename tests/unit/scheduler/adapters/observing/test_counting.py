@@ -11,7 +11,7 @@ from actors.model.status import AttemptResult
 from scheduler.adapters.observing.cells import Meters
 from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.observing.prometheus import registry_of
-from scheduler.metric_catalogue import CATALOGUE, PREFIX, Kind, Metric
+from scheduler.observe.metric_catalogue import CATALOGUE, PREFIX, Kind, Metric
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 

@@ -13,7 +13,7 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.observing.measured import MeasuredLog, measured_stores
-from scheduler.settings import Settings
+from scheduler.configuration.settings import Settings
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.fakes import HeldRequests

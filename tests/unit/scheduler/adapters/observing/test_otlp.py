@@ -7,7 +7,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.observing.otlp import MetricsPush
-from scheduler.metric_catalogue import CATALOGUE
+from scheduler.observe.metric_catalogue import CATALOGUE
 from tests.builders import NOW_MS, a_key
 
 

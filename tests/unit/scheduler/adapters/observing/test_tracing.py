@@ -22,8 +22,8 @@ from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.adapters.observing.tracing import TracedMessages
-from scheduler.door_settings import ObserveSettings
-from scheduler.settings import EmbeddedSettings, TopicSettings
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.wiring import build_telemetry, observe, open_clock
 
 PATIENCE_S = 60.0

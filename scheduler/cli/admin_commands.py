@@ -1,0 +1,55 @@
+"""``hourhand admin``: the admin API and the dashboard on a port."""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.node_commands import log_to_stderr
+from scheduler.cli.session import ConfigOption, DebugOption, SetOption, command_session, say
+from scheduler.configuration.extras import required_by
+
+
+def admin(
+    *,
+    host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Serve the admin API and the dashboard until it is stopped; runs no tasks itself.
+
+    Needs hourhand[http].  Only this machine is served unless admin.host and tokens say
+    otherwise; see docs/admin.md.
+
+    \b
+    Examples:
+      hourhand admin
+      hourhand admin --port 8080 --config production.toml
+    """
+    chosen = [
+        f"admin.{name}={value}"
+        for name, value in (("host", host), ("port", port))
+        if value is not None
+    ]
+    with command_session(config, [*(assignments or ()), *chosen], debug=debug) as settings:
+        log_to_stderr(log_level)
+        with required_by("`hourhand admin`"):
+            from scheduler.cli.admin_running import AdminRunning
+        stopped = threading.Event()
+        before = {
+            number: signal.signal(number, lambda *_: stopped.set())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            with AdminRunning(settings) as running:
+                say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
+                stopped.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        say("the admin API has stopped")

@@ -1,0 +1,222 @@
+"""Commands that look at the whole cluster: nodes, ahead, buckets, audit-log, top."""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import sys
+import threading
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actors.model.bucket import HOUR_MS
+from actors.model.errors import InvalidInput
+from scheduler.admin.auditing import entry_value, parse_place, place_text
+from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
+from scheduler.admin.service import AdminService
+from scheduler.cli import task_input
+from scheduler.cli.operating import operator_session, print_rows
+from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+
+_BAR_CHARS = 50
+
+
+def nodes(
+    *,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List nodes and partitions: owner, lease, lag, watermark, loaded window.
+
+    \b
+    Examples:
+      hourhand nodes
+      hourhand nodes -o json | jq '.partitions[] | select(.owner == null)'
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        service.cluster.read()
+        found, partitions = service.cluster.nodes(), service.cluster.partitions()
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"nodes": found, "partitions": partitions}))
+            return
+        print_rows(found, ("node", "state", "asOf", "executionsPerS", "blocked", "partitions"))
+        typer.echo()
+        columns = ("partition", "owner", "state", "lag", "watermark", "loadedUntil", "paused")
+        print_rows(partitions, columns)
+
+
+def ahead(
+    *,
+    unit: Annotated[Unit, typer.Option(help="Width of a line.")] = Unit.MINUTE,
+    bars: Annotated[int, typer.Option(min=1, max=1_440, help="How many.")] = 60,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Show how many tasks are due in the minutes, hours or days ahead.
+
+    \b
+    Examples:
+      hourhand ahead
+      hourhand ahead --unit hour --bars 24
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        if bars > BARS_MAX[unit]:
+            raise InvalidInput(f"--bars {bars}: at most {BARS_MAX[unit]} by {unit}")
+        found = service.counts.ahead(unit, service.clock.now_ms(), bars)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(found))
+            return
+        most = max([each["due"] for each in found["bars"]] + [1])
+        for each in found["bars"]:
+            bar = "#" * -(-each["due"] * _BAR_CHARS // most)
+            typer.echo(f"{each['time']}  {each['due']:>9}  {bar}".rstrip())
+
+
+def buckets(
+    *,
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="First hour.")] = "-6h",
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Hours before it.")] = "+6h",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Show what became of each partition's hours: pending, failed, done.
+
+    \b
+    Examples:
+      hourhand buckets
+      hourhand buckets --from -2d --to now -o json
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        now_ms = service.clock.now_ms()
+        from_ms = task_input.parse_moment_ms(start, now_ms)
+        to_ms = task_input.parse_moment_ms(end, now_ms)
+        if not 0 < to_ms - from_ms <= BUCKET_HOURS_MAX * HOUR_MS:
+            raise InvalidInput(f"--from {start} --to {end}: 1 to {BUCKET_HOURS_MAX} hours")
+        found = service.counts.buckets(from_ms, to_ms)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"buckets": found}))
+            return
+        print_rows(found, ("hour", "partition", "pending", "failed", "done"))
+
+
+def audit_log(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most entries to print.")] = 50,
+    before: Annotated[str | None, typer.Option(metavar="PLACE", help="Go on behind it.")] = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Show who did what through the admin API and these commands, newest first.
+
+    \b
+    Examples:
+      hourhand audit-log --limit 20
+      hourhand audit-log -o json | jq '.entries[] | select(.action == "drop")'
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        try:
+            place = None if before is None else parse_place(before)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        page = service.audit.page(place, limit)
+        entries = [entry_value(each) for each in page.entries]
+        following = None if page.next_before is None else place_text(page.next_before)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"entries": entries, "nextBefore": following}))
+            return
+        print_rows(entries, ("time", "who", "action", "target", "result"))
+        if following is not None:
+            say(f"there are more: --before {following}")
+
+
+def top(
+    *,
+    interval_s: Annotated[
+        float, typer.Option("--interval", min=0.2, max=60, help="Seconds between two looks.")
+    ] = 1.0,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Watch the cluster: rates, lateness, nodes, partitions; Ctrl-C ends it.
+
+    Into a pipe, or as JSON, it looks once.
+
+    \b
+    Examples:
+      hourhand top
+      hourhand top -o json | jq .status.latenessMs
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        service.cluster.read()
+        if output is OutputFormat.JSON:
+            status, found = service.cluster.status(), service.cluster.nodes()
+            typer.echo(as_json({"status": status, "nodes": found}))
+            return
+        console = Console()
+        if not sys.stdout.isatty():
+            console.print(_picture(service))
+            return
+        pause = threading.Event()
+        try:
+            with Live(_picture(service), console=console, screen=True) as live:
+                while not pause.wait(interval_s):
+                    service.cluster.read()
+                    live.update(_picture(service))
+        except KeyboardInterrupt:
+            return
+
+
+def _picture(service: AdminService) -> Table:
+    status = service.cluster.status()
+    picture = Table.grid(padding=(0, 0, 1, 0))
+    picture.add_row(_headline(status))
+    picture.add_row(
+        _table(
+            service.cluster.nodes(),
+            ("node", "state", "executionsPerS", "failuresPerS", "inFlight", "failing", "blocked"),
+        )
+    )
+    columns = ("partition", "owner", "state", "lag", "waiting", "executing", "held", "overdueMs")
+    picture.add_row(_table(service.cluster.partitions(), columns))
+    return picture
+
+
+def _headline(status: dict[str, Any]) -> Text:
+    late = status["latenessMs"]
+    parts = [
+        f"as of {status['asOf'] or 'never'}{' STALE' if status['stale'] else ''}",
+        f"{_shown(status['executionsPerS'])}/s, {_shown(status['failuresPerS'])}/s fail",
+        f"late p50 {_shown(late['p50'])} p99 {_shown(late['p99'])} p99.9 {_shown(late['p999'])} ms",
+        f"in flight {_shown(status['inFlight'])}, failing {_shown(status['failing'])}",
+        f"blocked {_shown(status['blocked'])}, lag {_shown(status['lag'])}",
+    ]
+    if status["error"]:
+        parts.append(f"the store does not answer: {status['error']}")
+    # Text, not markup: names and errors come from outside.
+    return Text("\n".join(parts))
+
+
+def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(Text(_shown(row[name])) for name in columns))
+    return table
+
+
+def _shown(value: object) -> str:
+    return "?" if value is None else str(value)

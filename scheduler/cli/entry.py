@@ -1,0 +1,21 @@
+"""The first and the last code of every command.
+
+Decides the order alone: interrupts are taken before anything heavy is loaded, and until the
+process is gone.
+"""
+
+import sys
+
+from scheduler.process.interrupts import EXIT_INTERRUPTED, raised_within, take_interrupts
+
+
+def main() -> None:
+    """Run the command line; the entry point of the distribution."""
+    take_interrupts()
+    from scheduler.cli.cli import app
+
+    try:
+        with raised_within():
+            app()
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)

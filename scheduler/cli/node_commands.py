@@ -1,0 +1,156 @@
+"""Commands of ``hourhand`` that run or prepare a node."""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import gc
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actors.model.errors import SettingsInvalid
+from scheduler import wiring
+from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.session import (
+    ConfigOption,
+    DebugOption,
+    OutputOption,
+    SetOption,
+    command_session,
+    reported_errors,
+    say,
+)
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.executor_path import load_executor
+from scheduler.configuration.settings import Settings
+from scheduler.observe import log_lines
+from scheduler.process.interrupts import EXIT_INTERRUPTED
+from scheduler.scheduler import Scheduler
+
+
+def run(
+    *,
+    executor: Annotated[
+        str,
+        typer.Option(metavar="MODULE:CLASS", help="A TaskExecutor, or a function returning one."),
+    ],
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Serve metrics and health here: observe.port."),
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(help="debug, info, warning or error; debug tells of every attempt.")
+    ] = "info",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a node until it is stopped.
+
+    Ctrl-C or SIGTERM lets running attempts finish and then stops; a second one leaves at
+    once with exit code 130, and what ran then runs again elsewhere.
+
+    \b
+    Examples:
+      hourhand run --executor invoices:SendInvoice
+      hourhand run --executor invoices:SendInvoice --metrics-port 9464 --set log=kafka
+    """
+    chosen = observed(assignments, metrics_port)
+    with command_session(config, chosen, debug=debug) as settings:
+        log_to_stderr(log_level, settings)
+        factory = load_executor(executor)
+        scheduler = Scheduler(settings, executor=factory)
+        try:
+            # What is there by now stays: the collector need not walk it again.
+            gc.freeze()
+            with scheduler.stopped_by_signals():
+                scheduler.start()
+                say_where(scheduler)
+                say("the node runs; Ctrl-C lets running attempts finish and stops it")
+                scheduler.wait()
+        except KeyboardInterrupt:
+            leave_at_once()
+        say("the node has stopped")
+
+
+def log_to_stderr(level: str, settings: Settings | None = None) -> None:
+    """Show the node's log from a level on; SettingsInvalid where there is no such level."""
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
+    log_lines.log_to_stderr(number, ObserveSettings() if settings is None else settings.observe)
+
+
+def observed(assignments: list[str] | None, metrics_port: int | None) -> list[str]:
+    """Return the settings of a command with the port that its own option names."""
+    chosen = [] if metrics_port is None else [f"observe.port={metrics_port}"]
+    return [*(assignments or ()), *chosen]
+
+
+def say_where(scheduler: Scheduler) -> None:
+    """Say where a node's metrics and health are served, if they are."""
+    observation = scheduler.observation
+    if observation.port is not None:
+        say(f"metrics and health on port {observation.port}")
+
+
+def leave_at_once() -> None:
+    """End the process without waiting for user code, which may never end."""
+    say("left at once; what was running runs again")
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)
+
+
+def migrate(
+    *,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Create what is missing of tables and topics; safe to run again.
+
+    \b
+    Examples:
+      hourhand migrate --set store=cassandra --set log=kafka
+      hourhand migrate --config production.toml
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        if settings.store == "kafka":
+            from scheduler.kafka_only.bucket_wiring import create_bucket_topics
+
+            done = create_bucket_topics(settings)
+        else:
+            done = wiring.migrate(settings)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"done": done}))
+            return
+        for line in done or ["everything is there already: nothing to do"]:
+            typer.echo(line)
+
+
+def demo(
+    *,
+    tasks: Annotated[int | None, typer.Option(help="How many tasks to schedule.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep everything here, to look at.")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Watch tasks run on this machine, with nothing to install and nothing left behind.
+
+    Exit code 1 where a promise did not hold.
+
+    \b
+    Examples:
+      hourhand demo
+      hourhand demo --tasks 1000 --folder demo-data
+    """
+    with reported_errors(debug=debug):
+        from scheduler.demo.demo import TASKS_DEFAULT, run_demo
+
+        raise typer.Exit(run_demo(TASKS_DEFAULT if tasks is None else tasks, folder))

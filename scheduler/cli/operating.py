@@ -1,0 +1,154 @@
+"""What the operators' commands share: an opened service, a name for the audit log, a question.
+
+Decides that nothing is done in bulk before its count was seen and agreed to.
+"""
+
+import getpass
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from actors.model.errors import InvalidInput
+from actors.model.key import TaskKey
+from scheduler.admin.acting import Action, Report
+from scheduler.admin.auditing import outcome_words
+from scheduler.admin.refusals import Problem
+from scheduler.admin.service import AdminService
+from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.session import EXIT_CALLER, command_session, say
+from scheduler.configuration.settings import Settings
+
+_SHOWN_MAX = 20
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; for scripts.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="For the audit log.")]
+
+
+@contextmanager
+def operator_service(settings: Settings) -> Iterator[AdminService]:
+    """Open an installation; what is refused is the caller's fault, in one line."""
+    service = AdminService(settings)
+    try:
+        yield service
+    except Problem as problem:
+        raise InvalidInput(problem.detail) from None
+    except TimeoutError:
+        raise InvalidInput("the store did not answer in time; try again") from None
+    finally:
+        service.close()
+
+
+@contextmanager
+def operator_session(
+    config: Path | None, assignments: list[str] | None, *, debug: bool
+) -> Iterator[AdminService]:
+    """Hand an opened installation to a command, and end the program as its errors demand."""
+    with (
+        command_session(config, assignments, debug=debug) as settings,
+        operator_service(settings) as service,
+    ):
+        yield service
+
+
+def whoever_runs_this() -> str:
+    """Return a name for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"cli:{user}@{platform.node()}"
+
+
+def agreed(count: int, what: str, *, yes: bool) -> None:
+    """Ask whether that many are meant; InvalidInput where nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"this would {what} ({count}): pass --yes to do it without being asked")
+    typer.confirm(f"{what} ({count})?", abort=True, err=True)
+
+
+def act_on_tasks(
+    service: AdminService,
+    action: Action,
+    keys: Sequence[TaskKey],
+    to: datetime | None,
+    reason: str,
+    *,
+    wait_s: float,
+) -> Report:
+    """Send a command for each task, written down before it is sent."""
+    target = str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
+    detail: dict[str, object] = {
+        "count": len(keys),
+        "keys": [str(key) for key in keys[:_SHOWN_MAX]],
+    }
+    if to is not None:
+        detail["to"] = to.isoformat()
+
+    def act() -> tuple[Report, str]:
+        report = service.actions.act(action, keys, to, wait_s)
+        return report, report.words
+
+    who = whoever_runs_this()
+    return service.audit.audited(who, action.value, target, {**detail, "reason": reason}, act)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAct:
+    """Something to be done to what has names: schedules, timers, messages."""
+
+    action: str
+    many: str
+    """A word for many of them."""
+    known: Sequence[str]
+    unknown: Sequence[str]
+    act: Callable[[], dict[str, Any]]
+
+    def run(self, service: AdminService, reason: str, *, yes: bool, output: OutputFormat) -> None:
+        """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
+        report: dict[str, Any] = {"asked": 0, "outcomes": {}, "results": []}
+        if len(self.known) > 1:
+            agreed(len(self.known), f"{self.action} these {self.many}", yes=yes)
+        if self.known:
+            report = service.audit.audited_report(
+                whoever_runs_this(), (self.action, self.many), self.known, reason, self.act
+            )
+        report["unknown"] = list(self.unknown)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(report))
+        elif self.known:
+            typer.echo(outcome_words(report["outcomes"]))
+        for each in report["results"]:
+            if "detail" in each:
+                say(f"{each.get('name') or each.get('key')}: {each['detail']}")
+        if self.unknown:
+            named = ", ".join(map(repr, self.unknown[:5]))
+            say(f"there is nothing of this name in this installation: {named}")
+        if self.unknown or set(report["outcomes"]) & {"refused", "already_closed", "too_late"}:
+            raise typer.Exit(EXIT_CALLER)
+
+
+def print_rows(rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
+    """Print values as a table, each in one line whatever it holds."""
+    shown = [[_cell(row.get(name)) for name in columns] for row in rows]
+    widths = [max([len(name), *(len(row[at]) for row in shown)]) for at, name in enumerate(columns)]
+    for row in [[name.upper() for name in columns], *shown]:
+        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+        typer.echo(line.rstrip())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ",".join(str(each) for each in value) or "-"
+    text = str(value)
+    return text if text.isprintable() else as_json(text)

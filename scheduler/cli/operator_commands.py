@@ -1,0 +1,197 @@
+"""Commands of ``hourhand`` that act on what is not a task: pause, resume, dead-letters.
+
+Everything here is written to the audit log, as the admin API's acts are.
+"""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from typing import Annotated, Any
+
+import typer
+
+from actors.model.errors import InvalidTask
+from actors.model.pauses import PauseScope
+from scheduler.admin.letters import letter_value, parse_places
+from scheduler.admin.pausing import pause_value
+from scheduler.admin.service import AdminService
+from scheduler.cli.operating import (
+    ReasonOption,
+    YesOption,
+    agreed,
+    operator_session,
+    print_rows,
+    whoever_runs_this,
+)
+from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+
+_SHOWN_MAX = 20
+_WAIT_S = 10.0
+
+PartitionOption = Annotated[int | None, typer.Option(min=0, help="One partition.")]
+OrderingOption = Annotated[list[str] | None, typer.Option(help="One ordering id; repeatable.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Everything.")]
+
+
+def pause(
+    *,
+    everything: AllOption = False,
+    partition: PartitionOption = None,
+    ordering_id: OrderingOption = None,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Pause everything, a partition or ordering ids; without any of these, list what is paused.
+
+    Every node knows within a second, and keeps to it until it is resumed, whatever is restarted
+    meanwhile.  Attempts that run end; none begins.
+
+    \b
+    Examples:
+      hourhand pause
+      hourhand pause --ordering-id customer-7 --reason "bad address"
+      hourhand pause --all --yes
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        targets = _targets(service, partition, ordering_id, everything=everything)
+        if targets:
+            _change_pauses(service, "pause", targets, reason, yes=yes)
+        _print_pauses(service, output)
+
+
+def resume(
+    *,
+    everything: AllOption = False,
+    partition: PartitionOption = None,
+    ordering_id: OrderingOption = None,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Lift pauses: that of everything, of a partition, of ordering ids; each by its own name.
+
+    \b
+    Examples:
+      hourhand resume --all
+      hourhand resume --ordering-id customer-7
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        targets = _targets(service, partition, ordering_id, everything=everything)
+        if not targets:
+            raise InvalidTask("name what to resume: --all, --partition or --ordering-id")
+        _change_pauses(service, "resume", targets, reason, yes=yes)
+        _print_pauses(service, output)
+
+
+def dead_letters(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Most letters to list.")] = 20,
+    before: Annotated[str | None, typer.Option(metavar="PLACE", help="Go on behind it.")] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Append this letter to the log again; repeatable."),
+    ] = None,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List records that were put aside, newest first, or replay some.
+
+    \b
+    Examples:
+      hourhand dead-letters
+      hourhand dead-letters --replay 0:12 --replay 0:13
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        if replay:
+            _replay(service, replay, reason, yes=yes, output=output)
+            return
+        page = service.letters.page(before, limit)
+        letters = [
+            letter_value(each, data=service.settings.admin.show_data) for each in page.letters
+        ]
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"letters": letters, "nextBefore": page.next_before}))
+            return
+        print_rows(letters, ("place", "time", "readable", "key", "reason"))
+        if page.next_before is not None:
+            say(f"there are more: --before {page.next_before}")
+
+
+def _targets(
+    service: AdminService,
+    partition: int | None,
+    ordering_ids: list[str] | None,
+    *,
+    everything: bool,
+) -> list[tuple[PauseScope, int, str]]:
+    found = [service.pauses.target(PauseScope.ORDERING, None, each) for each in ordering_ids or ()]
+    if partition is not None:
+        found.append(service.pauses.target(PauseScope.PARTITION, partition, None))
+    if everything:
+        found.append(service.pauses.target(PauseScope.ALL, None, None))
+    return found
+
+
+def _change_pauses(
+    service: AdminService,
+    action: str,
+    targets: list[tuple[PauseScope, int, str]],
+    reason: str,
+    *,
+    yes: bool,
+) -> None:
+    if len(targets) > 1 or any(scope is not PauseScope.ORDERING for scope, _, _ in targets):
+        partitions = service.partition_count if PauseScope.ALL in [t[0] for t in targets] else 1
+        agreed(partitions, f"{action} {', '.join(t[0] for t in targets[:5])}", yes=yes)
+    who = whoever_runs_this()
+
+    def act() -> tuple[Any, str]:
+        change = service.pauses
+        sheet = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
+        return sheet, f"sheet {sheet.version}"
+
+    told = [{"scope": s.value, "partition": p, "orderingId": o} for s, p, o in targets]
+    detail = {"targets": told[:_SHOWN_MAX], "reason": reason}
+    service.audit.audited(who, action, f"{len(targets)} targets", detail, act)
+
+
+def _print_pauses(service: AdminService, output: OutputFormat) -> None:
+    sheet = service.pauses.sheet()
+    rows = [pause_value(each) for each in sheet.pauses]
+    if output is OutputFormat.JSON:
+        typer.echo(as_json({"version": sheet.version, "pauses": rows}))
+    elif rows:
+        print_rows(rows, ("scope", "partition", "orderingId", "since", "who", "reason"))
+    else:
+        say("nothing is paused")
+
+
+def _replay(
+    service: AdminService, places: list[str], reason: str, *, yes: bool, output: OutputFormat
+) -> None:
+    parsed = parse_places(places)
+    if len(parsed) > 1:
+        agreed(len(parsed), "replay these letters", yes=yes)
+
+    def act() -> tuple[list[dict[str, Any]], str]:
+        results = service.letters.replay(parsed)
+        return results, f"{sum(each['outcome'] == 'replayed' for each in results)} replayed"
+
+    detail = {"places": places[:_SHOWN_MAX], "reason": reason}
+    results = service.audit.audited(
+        whoever_runs_this(), "replay", f"{len(parsed)} letters", detail, act
+    )
+    if output is OutputFormat.JSON:
+        typer.echo(as_json({"results": results}))
+    else:
+        print_rows(results, ("place", "outcome", "detail"))

@@ -1,0 +1,257 @@
+"""``hourhand pipeline NAME``: the jobs over everything that is stored, on Spark.
+
+Decides how a job's plan is typed.  Exit code 1 where an audit found something, 2 where rows were
+put aside.
+"""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actors.model.errors import InvalidInput
+from scheduler import wiring
+from scheduler.cli import task_input
+from scheduler.cli.rendering import OutputFormat
+from scheduler.cli.session import (
+    EXIT_CALLER,
+    ConfigOption,
+    DebugOption,
+    OutputOption,
+    SetOption,
+)
+from scheduler.cli.spark_jobs import (
+    Asked,
+    ConfOption,
+    DryRunOption,
+    MasterOption,
+    opened_job,
+    pair_of,
+    show_summary,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Jobs over everything that is stored, on Spark (pip install 'hourhand[spark]').",
+)
+
+EXIT_FOUND = 1
+
+
+def _moment_ms(text: str | None, now_ms: int) -> int | None:
+    return None if text is None else task_input.parse_moment_ms(text, now_ms)
+
+
+@app.command()
+def load(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Parquet, CSV or JSON lines.")],
+    *,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="parquet, csv or json; by the ending.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=NAME", help="A field's name in the file; repeatable."),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Zone of times that name none.")
+    ] = None,
+    past: Annotated[
+        str, typer.Option(metavar="run|reject", help="What becomes of tasks of the past.")
+    ] = "reject",
+    rejects: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="For rows that are no task.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.1, metavar="ROWS", help="Most rows each second.")
+    ] = None,
+    writers: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Spark tasks that write.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Schedule the tasks of a file of any size; rows that are no task are put aside.
+
+    Fields are scheduled_time, ordering_id, uniqueness_key and data. Without a column for the
+    data, all other columns become the data. Safe to stop and to run again, beside nodes.
+
+    \b
+    Examples:
+      hourhand pipeline load reminders.parquet --dry-run
+      hourhand pipeline load old.csv --column ordering_id=customer --timezone Europe/Vienna
+    """
+    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+        from scheduler.pipeline.load import LoadPlan, run_load
+
+        if past not in {"run", "reject"}:
+            raise InvalidInput(f"--past {past!r} is neither run nor reject")
+        plan = LoadPlan(
+            path=path,
+            format=file_format,
+            columns=dict(pair_of("--column", each) for each in column or ()),
+            timezone=timezone,
+            accept_past=past == "run",
+            rejects=rejects,
+            rows_per_second=rate,
+            writers=writers,
+        )
+        summary = run_load(job, plan)
+    show_summary(summary, output)
+    if summary["invalid"] + summary["duplicates"]:
+        raise typer.Exit(EXIT_CALLER)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the report goes.")],
+    *,
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339, -24h.")] = "-24h",
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339, now.")] = "now",
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write what a period brought, and the load ahead: Parquet, and one page with charts.
+
+    \b
+    Examples:
+      hourhand pipeline report yesterday --from -48h --to -24h
+    """
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+        from scheduler.pipeline.report import ReportPlan, run_report
+
+        now_ms = wiring.open_clock().now_ms()
+        first_ms, end_ms = (task_input.parse_moment_ms(each, now_ms) for each in (start, end))
+        summary = run_report(job, ReportPlan(first_ms, end_ms, folder))
+    show_summary(summary, output)
+
+
+@app.command()
+def audit(
+    *,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Only tasks due from then on.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Only tasks due before.")
+    ] = None,
+    tolerance: Annotated[str, typer.Option(metavar="DURATION", help="How late is overdue.")] = "5m",
+    expected: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Parquet of tasks that must be stored.")
+    ] = None,
+    findings: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="All findings, as Parquet.")
+    ] = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Join what is stored and tell what must not be; exit code 1 where there is any.
+
+    \b
+    Examples:
+      hourhand pipeline audit --tolerance 1m -o json
+    """
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+        from scheduler.pipeline.audit import AuditPlan, run_audit
+
+        now_ms = wiring.open_clock().now_ms()
+        plan = AuditPlan(
+            from_ms=_moment_ms(start, now_ms),
+            to_ms=_moment_ms(end, now_ms),
+            tolerance_ms=task_input.parse_duration_ms(tolerance),
+            expected=expected,
+            findings=findings,
+        )
+        summary = run_audit(job, plan)
+    show_summary(summary, output)
+    if summary["found"]:
+        raise typer.Exit(EXIT_FOUND)
+
+
+@app.command()
+def archive(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where archived hours go.")],
+    *,
+    older_than: Annotated[
+        str, typer.Option(metavar="DURATION", help="Hours that ended so long ago.")
+    ] = "7d",
+    dry_run: DryRunOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Move finished hours into Parquet, by date, verified, each once.
+
+    Rows of tasks and attempts are removed once their copy is verified; completions stay until
+    their retention ends. Safe to stop and to run again. An embedded node must be stopped.
+
+    \b
+    Examples:
+      hourhand pipeline archive /archive/hourhand --older-than 30d --dry-run
+    """
+    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+        from scheduler.pipeline.archive import ArchivePlan, run_archive
+
+        older_than_ms = task_input.parse_duration_ms(older_than)
+        summary = run_archive(job, ArchivePlan(folder, older_than_ms))
+    show_summary(summary, output)
+
+
+@app.command()
+def follow(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The table of events.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Between two batches.")] = "10s",
+    repeats_within: Annotated[
+        str, typer.Option(metavar="DURATION", help="An event told again so late is left out.")
+    ] = "1h",
+    batch_rows: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="Most events of one batch.")
+    ] = 1_000_000,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Follow what happens to tasks into a Parquet table, by date, until stopped.
+
+    Nodes and bulk loads tell it to the topic that events.topic names. Safe to kill and to run
+    again with the same folder: it goes on where it was, and keeps each event once.
+
+    \b
+    Examples:
+      hourhand pipeline follow /lake/hourhand-events --every 1m
+      hourhand pipeline follow events --once -o json
+    """
+    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+        from scheduler.pipeline.follow import FollowPlan, run_follow
+
+        plan = FollowPlan(
+            folder=folder,
+            once=once,
+            every_ms=task_input.parse_duration_ms(every),
+            repeats_within_ms=task_input.parse_duration_ms(repeats_within),
+            batch_rows=batch_rows,
+        )
+        summary = run_follow(job, plan)
+    show_summary(summary, output)

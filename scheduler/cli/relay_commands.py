@@ -1,0 +1,262 @@
+"""``hourhand relay``: run a relay node; list, show, cancel and move what waits."""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from actors.model.errors import InvalidInput
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from scheduler import wiring
+from scheduler.admin.acting import Action
+from scheduler.admin.relayed import delivery_value
+from scheduler.admin.service import AdminService
+from scheduler.cli import task_input
+from scheduler.cli.bucket_commands import Storage, run_bucket_relay, waiting_in_buckets
+from scheduler.cli.node_commands import leave_at_once, log_to_stderr, observed, say_where
+from scheduler.cli.operating import (
+    NamedAct,
+    ReasonOption,
+    YesOption,
+    operator_service,
+    operator_session,
+    print_rows,
+)
+from scheduler.cli.relay_running import RelayRunning
+from scheduler.cli.rendering import OutputFormat, as_json, fact_lines
+from scheduler.cli.session import (
+    ConfigOption,
+    DebugOption,
+    OutputOption,
+    SetOption,
+    command_session,
+    say,
+)
+from scheduler.cli.task_commands import WaitOption
+from scheduler.configuration.executor_path import load_executor
+from scheduler.configuration.settings import Settings
+from scheduler.reading.inspector import TaskView
+from scheduler.services.own_tasks import NoUserTasks
+
+app = typer.Typer(
+    invoke_without_command=True, rich_markup_mode=None, help="Pass messages on at their deadline."
+)
+
+
+@app.callback()
+def relay(
+    context: typer.Context,
+    *,
+    executor: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="For tasks of your own on the same topic."),
+    ] = None,
+    storage: Annotated[
+        Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
+    ] = Storage.ENGINE,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Make in-topic and out-topic where missing.")
+    ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Serve Prometheus metrics here.")
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a relay node until it is stopped.
+
+    A message of relay.in_topic with the headers chronosMessageId and chronosDeadline (RFC 3339
+    with a zone) appears on relay.out_topic at its deadline, byte for byte, without them.
+
+    \b
+    Examples:
+      hourhand relay --create-topics --set relay.in_topic=orders-in --set relay.out_topic=orders
+      hourhand relay --storage kafka --create-topics
+      hourhand relay pending
+    """
+    if context.invoked_subcommand is not None:
+        return
+    chosen = observed(storage.settings(assignments), metrics_port)
+    with command_session(config, chosen, debug=debug) as settings:
+        log_to_stderr(log_level, settings)
+        if settings.store == "kafka":
+            run_bucket_relay(settings, executor, create_topics=create_topics)
+        else:
+            _run_relay(settings, executor, create_topics=create_topics)
+        say("the relay has stopped")
+
+
+def _run_relay(settings: Settings, executor: str | None, *, create_topics: bool) -> None:
+    """Run a node that keeps messages in the engine's store, until it is stopped."""
+    users = NoUserTasks if executor is None else load_executor(executor)
+    if create_topics:
+        for made in wiring.create_relay_topics(settings):
+            say(f"made topic {made}")
+    running = RelayRunning(settings, executor=users)
+    try:
+        with running.scheduler.stopped_by_signals():
+            running.start()
+            say_where(running.scheduler)
+            say("the relay runs; Ctrl-C stops it")
+            running.wait()
+    except KeyboardInterrupt:
+        leave_at_once()
+
+
+@app.command()
+def pending(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The first so many.")] = 100,
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="Due before: RFC 3339, +7d.")
+    ] = "+31d",
+    after: Annotated[str | None, typer.Option(metavar="KEY", help="Go on behind this key.")] = None,
+    storage: Annotated[
+        Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
+    ] = Storage.ENGINE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List messages that wait for their time, of the relay and of send_later, earliest first.
+
+    \b
+    Examples:
+      hourhand relay pending --limit 20 --output json
+      hourhand relay pending --storage kafka
+    """
+    with command_session(config, storage.settings(assignments), debug=debug) as settings:
+        following = None
+        if settings.store == "kafka":
+            found = waiting_in_buckets(settings, limit)
+        else:
+            found, following = _waiting(settings, limit, end, after)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"messages": found, "nextAfter": following}))
+            return
+        print_rows(found, ("due", "state", "topic", "id", "key"))
+        if following is not None:
+            say(f"there are more: --after {following}")
+        elif settings.store != "kafka":
+            say(f"what is due later than {end} is not listed: --to looks farther")
+
+
+@app.command()
+def show(
+    message_id: Annotated[str, typer.Argument(metavar="ID")],
+    *,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Show the message that waits under an id.
+
+    \b
+    Example:
+      hourhand relay show order-42
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        found = service.relayed.find(message_id)
+        if found is None:
+            raise InvalidInput(f"no message waits under {message_id!r} in this installation")
+        value = service.relayed.shown(found, data=service.settings.admin.show_data)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(value))
+            return
+        typer.echo("\n".join(fact_lines(value)))
+
+
+def _add_act(action: Action, text: str) -> None:
+    """Add a command that does something to the messages of some ids."""
+
+    @app.command(action.value, help=text)
+    def act_on_messages(
+        message_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+        *,
+        wait: WaitOption = 5,
+        yes: YesOption = False,
+        reason: ReasonOption = "",
+        config: ConfigOption = None,
+        assignments: SetOption = None,
+        output: OutputOption = OutputFormat.TEXT,
+        debug: DebugOption = False,
+    ) -> None:
+        with operator_session(config, assignments, debug=debug) as service:
+            doing = _named(service, action, message_ids, None, wait)
+            doing.run(service, reason, yes=yes, output=output)
+
+
+_add_act(Action.CANCEL, "Cancel the messages that wait under these ids.")
+_add_act(Action.RUN_NOW, "Pass on now what waits under these ids.")
+
+
+@app.command()
+def reschedule(
+    message_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    *,
+    to: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The new time, in RFC 3339 with a zone.")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--in", metavar="DURATION", help="The new time, from now.")
+    ] = None,
+    wait: WaitOption = 5,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Move the messages that wait under these ids to another time.
+
+    \b
+    Example:
+      hourhand relay reschedule order-42 order-43 --in 2h
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        now_ms = service.clock.now_ms()
+        target = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
+        doing = _named(service, Action.RESCHEDULE, message_ids, target, wait)
+        doing.run(service, reason, yes=yes, output=output)
+
+
+def _waiting(
+    settings: Settings, limit: int, end: str, after: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the first messages, and where a listing of the others begins."""
+    found: list[TaskView] = []
+    with operator_service(settings) as service:
+        to_ms = task_input.parse_moment_ms(end, service.clock.now_ms())
+        place = None if after is None else TaskKey.parse(after)
+        while True:
+            listing = service.relayed.page(place, limit - len(found), to_ms)
+            found += listing.tasks
+            place = listing.next_after
+            if place is None or len(found) == limit:
+                break
+    return [delivery_value(view) for view in found], None if place is None else str(place)
+
+
+def _named(
+    service: AdminService,
+    action: Action,
+    message_ids: list[str],
+    to: datetime | None,
+    wait_s: float,
+) -> NamedAct:
+    found = service.relayed.known(message_ids)
+    keys = [view.key for view in found.values()]
+    return NamedAct(
+        f"relay {action.value}",
+        "messages",
+        [str(key) for key in keys],
+        [each for each in dict.fromkeys(message_ids) if each not in found],
+        lambda: service.actions.act(action, keys, to, wait_s).value(),
+    )

@@ -1,0 +1,104 @@
+"""A relay node: a node of the group that also reads the relay's in-topic.
+
+Puts the two together on two threads.  Either may stop first: what was read is durable in the
+task log before its offset is committed, and any node of the group goes on with it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError
+from actors.ports.log import LogWriter, Position
+from actors.ports.telemetry import Telemetry
+from actors.task_executor import TaskExecutor
+from scheduler import wiring
+from scheduler.cli.running import DoorRunning
+from scheduler.configuration.settings import Settings
+from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.relay.intake import SETTLE_S, RelayIntake
+from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.relay.sizes import refuse_small_records
+
+logger = logging.getLogger("hourhand.relay")
+
+_POLL_MS = 50
+_FAILED_PAUSE_S = 1.0
+
+
+class RelayRunning(DoorRunning):
+    """A running relay node; as a context manager it starts on entry and stops on exit.
+
+    Raises what ``Scheduler`` raises, SettingsInvalid where the log would refuse the relay's
+    records, and TopicMissing where the in-topic is not there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        executor: Callable[[], TaskExecutor] = NoUserTasks,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        refuse_small_records(settings)
+        self._settings = settings
+        self._own_settings = wiring.relay_log_settings(settings)
+        self._letters: LogWriter | None = None
+        super().__init__(settings, executor, telemetry)
+        self._opened(self._open_intake)
+        self._stop_requested = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hourhand-relay", daemon=True)
+
+    def start(self) -> None:
+        """Run the node, then read the in-topic."""
+        self.scheduler.start()
+        self._thread.start()
+
+    def _stop_door(self) -> None:
+        self._stop_requested.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _open_intake(self) -> None:
+        around, names = self.scheduler.surroundings, self._settings.topic
+        relay = self._settings.relay
+        log = wiring.open_log(self._own_settings, around.clock)
+        self._closing.callback(log.close)
+        allows = partial(relay.allows_target, own_topics=(names.name, names.dead_letter))
+        ports = IntakePorts(
+            log,
+            self._put_aside,
+            around.appender,
+            around.definitions,
+            around.clock,
+            around.telemetry,
+            topic_id=partial(wiring.topic_identity, self._settings, relay.in_topic),
+            within=self.scheduler.observation.within,
+            row_bytes_max=self._settings.tree.execution.row_bytes_max,
+        )
+        self.intake = RelayIntake(ports, relay, allows)
+
+    def _put_aside(self, record: LogRecord, reason: str) -> "Future[Position]":
+        """Append to the dead-letter topic; opened for the first letter, on the reading thread."""
+        if self._letters is None:
+            self._letters = wiring.open_writer(self._own_settings)
+            self._closing.callback(self._letters.close)
+        return self._letters.dead_letter(record, reason)
+
+    def _run(self) -> None:
+        while not self._stop_requested.is_set():
+            try:
+                self.intake.step(_POLL_MS)
+            except HourhandError as error:
+                logger.warning("a round of the relay failed and is tried again: %s", error)
+                self._stop_requested.wait(_FAILED_PAUSE_S)
+            except Exception:
+                logger.exception("a round of the relay failed and is tried again; please report")
+                self._stop_requested.wait(_FAILED_PAUSE_S)
+        try:
+            self.intake.drain(SETTLE_S)
+        except Exception:
+            logger.exception("the relay did not stop cleanly; what it read is read again")

@@ -1,0 +1,97 @@
+"""What every command shares: its options, its settings, and how it fails.
+
+Decides exit codes: 2 where the caller is at fault, 3 where the installation is, 1 for a bug.
+An error on purpose is one line on standard error with its code; a trace is shown under
+``--debug`` only.
+"""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actors.model.errors import CallerError, HourhandError, OperatorError
+from scheduler import wiring
+from scheduler.cli.configuration import load_settings
+from scheduler.cli.rendering import OutputFormat
+from scheduler.configuration.settings import Settings
+from scheduler.reading.inspector import Inspector
+
+EXIT_BUG = 1
+EXIT_CALLER = 2
+EXIT_OPERATOR = 3
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file in TOML, for hourhand.toml."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="One setting, such as group.id=blue; repeatable."
+    ),
+]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="For eyes or pipes.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show a trace with every error.")]
+
+
+@contextmanager
+def command_session(
+    config: Path | None, assignments: list[str] | None, *, debug: bool
+) -> Iterator[Settings]:
+    """Hand the effective settings to a command, and end the program as its errors demand."""
+    with reported_errors(debug=debug):
+        yield load_settings(config, assignments or ())
+
+
+@contextmanager
+def reported_errors(*, debug: bool) -> Iterator[None]:
+    """Turn errors into one line on standard error and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except HourhandError as error:
+        _fail(error, f"{error} [{error.code}]", _exit_code(error), debug=debug)
+    except Exception as error:  # noqa: BLE001 - the last handler before the user
+        hint = "" if debug else "; run it again with --debug and report the trace"
+        line = f"unexpected {type(error).__name__}: {error} [bug]{hint}"
+        _fail(error, line, EXIT_BUG, debug=debug)
+
+
+def _exit_code(error: HourhandError) -> int:
+    if isinstance(error, CallerError):
+        return EXIT_CALLER
+    return EXIT_OPERATOR if isinstance(error, OperatorError) else EXIT_BUG
+
+
+def _fail(error: Exception, line: str, code: int, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    # Messages quote what was typed, and one error is one line whatever that held.
+    say(" ".join(line.splitlines()))
+    raise typer.Exit(code) from error
+
+
+def say(line: str) -> None:
+    """Tell the person something that is no result: on standard error, after the name."""
+    typer.echo(f"hourhand: {line}", err=True)
+
+
+@contextmanager
+def open_inspector(settings: Settings) -> Iterator[Inspector]:
+    """Open the stores for reading, under the log's number of partitions."""
+    writer = wiring.open_writer(settings)
+    try:
+        partition_count = writer.partition_count()
+    finally:
+        writer.close()
+    stores = wiring.open_stores(settings)
+    try:
+        yield Inspector(stores, partition_count)
+    finally:
+        stores.close()

@@ -1,0 +1,274 @@
+"""Commands of ``hourhand`` that write: schedule a task, or change one that waits.
+
+Each appends to the log and says where the record stands; what a node made of a command is
+waited for and shown.  They need no node to be running, except for that last part.  A command is
+written to the audit log first, as the admin API's acts are; scheduling is no operator's act.
+"""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import uuid
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from actors.model.errors import InvalidTask, LogUnavailable
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.status import CommandOutcome, RecordedOutcome
+from actors.model.task import Task
+from scheduler import wiring
+from scheduler.admin.acting import Action
+from scheduler.cli import rendering, task_input
+from scheduler.cli.file_scheduling import schedule_file
+from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
+from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.session import (
+    EXIT_CALLER,
+    ConfigOption,
+    DebugOption,
+    OutputOption,
+    SetOption,
+    command_session,
+    say,
+)
+from scheduler.client.client import Receipt, SchedulerClient
+from scheduler.configuration.settings import Settings
+
+KeyArgument = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="<time>,<ordering id>,<uniqueness key>, as printed."),
+]
+WaitOption = Annotated[
+    float, typer.Option("--wait", min=0, help="Seconds to wait for what a node makes of it.")
+]
+
+_ACKNOWLEDGED_MARGIN_S = 10
+_EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
+
+
+def schedule(
+    *,
+    ordering_id: Annotated[
+        str | None, typer.Option(help="Tasks of one ordering id run one at a time, in order.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When, in RFC 3339 with a zone, or now.")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--in", metavar="DURATION", help="When, from now: 10s, 1h30m.")
+    ] = None,
+    uniqueness_key: Annotated[
+        str | None, typer.Option(help="Tells tasks of one time apart; a random one by default.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(metavar="JSON", help="A JSON object, or @file, or @- for stdin.")
+    ] = "{}",
+    from_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Many tasks, one JSON a line; - is stdin.")
+    ] = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Schedule a task, or a whole file of them.
+
+    Prints the task's key when the log holds it durably.  A file has one task a line:
+    {"orderingId":"customer-7","scheduledTime":"2026-02-09T01:41:12.959Z",
+    "uniquenessKey":"invoice-42","taskData":{"invoice":42},"version":1}
+
+    \b
+    Examples:
+      hourhand schedule --ordering-id customer-7 --in 10s --data '{"invoice": 42}'
+      hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
+      hourhand schedule --from-file tasks.jsonl
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        if from_file is not None:
+            if ordering_id or at or delay or uniqueness_key or data != "{}":
+                raise InvalidTask("--from-file takes everything about its tasks from the file")
+            schedule_file(settings, from_file, output)
+            return
+        if ordering_id is None:
+            raise InvalidTask("--ordering-id is missing (or --from-file for many tasks)")
+        now_ms = wiring.open_clock().now_ms()
+        task = Task(
+            ordering_id=ordering_id,
+            scheduled_time=from_millis(task_input.due_ms(at, delay, now_ms, "--at and --in")),
+            uniqueness_key=uuid.uuid4().hex if uniqueness_key is None else uniqueness_key,
+            data=task_input.parse_data(data),
+        )
+        with SchedulerClient(settings) as client:
+            receipt = _acknowledged(client.schedule_task(task), settings)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(rendering.receipt_value(receipt)))
+        else:
+            typer.echo(str(receipt.key))
+
+
+def cancel(
+    key: KeyArgument,
+    *,
+    wait: WaitOption = 5,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Cancel a task that waits; an attempt that runs may end, no further one starts.
+
+    Scheduling the same key again later opens it again.
+
+    \b
+    Example:
+      hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        _command(settings, _Asked(Action.CANCEL, key, reason=reason), wait, output)
+
+
+def reschedule(
+    key: KeyArgument,
+    *,
+    to: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The new time, in RFC 3339 with a zone.")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--in", metavar="DURATION", help="The new time, from now.")
+    ] = None,
+    wait: WaitOption = 5,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Move a task to another time; prints its new key, as the time is part of it.
+
+    \b
+    Examples:
+      hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --in 2h
+      hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --to 2026-03-01T00:00:00Z
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        now_ms = wiring.open_clock().now_ms()
+        target: datetime = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
+        _command(settings, _Asked(Action.RESCHEDULE, key, target, reason), wait, output)
+
+
+def run_now(
+    key: KeyArgument,
+    *,
+    wait: WaitOption = 5,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Run a task that waits at once; prints its new key, as the time is part of it.
+
+    \b
+    Example:
+      hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        _command(settings, _Asked(Action.RUN_NOW, key, reason=reason), wait, output)
+
+
+def drop(
+    key: KeyArgument,
+    *,
+    wait: WaitOption = 5,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Close a task for good without running it; lets a blocked ordering id go on.
+
+    \b
+    Example:
+      hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        _command(settings, _Asked(Action.DROP, key, reason=reason), wait, output)
+
+
+def retry(
+    key: KeyArgument,
+    *,
+    wait: WaitOption = 5,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Open a failed, dropped or blocked task again and attempt it from the beginning.
+
+    \b
+    Example:
+      hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """
+    with command_session(config, assignments, debug=debug) as settings:
+        _command(settings, _Asked(Action.RETRY, key, reason=reason), wait, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for a task."""
+
+    action: Action
+    key: str
+    to: datetime | None = None
+    reason: str = ""
+
+
+def _command(settings: Settings, asked: _Asked, wait_s: float, output: OutputFormat) -> None:
+    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing."""
+    parsed = TaskKey.parse(asked.key)
+    with operator_service(settings) as service:
+        report = act_on_tasks(
+            service, asked.action, [parsed], asked.to, asked.reason, wait_s=wait_s
+        )
+    (tried,) = report.tried
+    if tried.error is not None:
+        raise tried.error
+    receipt, outcome = tried.receipt, tried.outcome
+    assert receipt is not None, "what was not refused was sent"
+    print_outcome(receipt, outcome, output)
+    if outcome is None:
+        say(
+            f"no node decided within {wait_s:g} s (is one running?); the command stays in the"
+            f" log: ask again with `hourhand outcome {receipt.partition}:{receipt.offset}`"
+        )
+    elif outcome.outcome not in _EFFECTIVE:
+        raise typer.Exit(EXIT_CALLER)
+
+
+def print_outcome(
+    receipt: Receipt | None, outcome: RecordedOutcome | None, output: OutputFormat
+) -> None:
+    """Print what a command achieved, with the receipt where there is one."""
+    if output is OutputFormat.JSON:
+        proof = {} if receipt is None else {"receipt": rendering.receipt_value(receipt)}
+        typer.echo(as_json({**rendering.outcome_value(outcome), **proof}))
+        return
+    line = rendering.outcome_value(outcome)["outcome"]
+    if outcome is not None and outcome.new_key is not None:
+        line += f" {outcome.new_key}"
+    typer.echo(line)
+
+
+def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
+    timeout_s = settings.kafka.delivery_timeout_ms / 1000 + _ACKNOWLEDGED_MARGIN_S
+    try:
+        return future.result(timeout=timeout_s)
+    except TimeoutError:
+        raise LogUnavailable(f"the log did not acknowledge within {timeout_s:.0f} s") from None

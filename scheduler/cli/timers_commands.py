@@ -1,0 +1,172 @@
+"""``hourhand timers``: a node with the HTTP timer service; list, show and end timers."""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from typing import Annotated
+
+import typer
+
+from actors.model.errors import InvalidInput
+from scheduler.cli.node_commands import leave_at_once, log_to_stderr
+from scheduler.cli.operating import (
+    NamedAct,
+    ReasonOption,
+    YesOption,
+    operator_session,
+    print_rows,
+)
+from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, view_lines
+from scheduler.cli.session import (
+    ConfigOption,
+    DebugOption,
+    OutputOption,
+    SetOption,
+    command_session,
+    say,
+)
+from scheduler.configuration.executor_path import load_executor
+from scheduler.configuration.extras import required_by
+from scheduler.services.own_tasks import NoUserTasks
+
+app = typer.Typer(
+    invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time."
+)
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As in Location: 16 digits-factor.")]
+
+
+@app.callback()
+def timers(
+    context: typer.Context,
+    *,
+    host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="For tasks of your own on the same topic."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a node that serves timers over HTTP, until it is stopped.
+
+    Needs hourhand[http].  The requests are those of Metaswitch's Chronos; the page /docs
+    describes them, /metrics counts them.
+
+    \b
+    Examples:
+      hourhand timers --port 7253
+      hourhand timers --set timers.host=0.0.0.0 --config production.toml
+      hourhand timers list
+    """
+    if context.invoked_subcommand is not None:
+        return
+    chosen = [
+        f"timers.{name}={value}"
+        for name, value in (("host", host), ("port", port))
+        if value is not None
+    ]
+    with command_session(config, [*(assignments or ()), *chosen], debug=debug) as settings:
+        log_to_stderr(log_level, settings)
+        with required_by("`hourhand timers`"):
+            from scheduler.cli.timers_running import TimersRunning
+        users = NoUserTasks if executor is None else load_executor(executor)
+        running = TimersRunning(settings, executor=users)
+        try:
+            with running.scheduler.stopped_by_signals():
+                running.start()
+                say(f"timers are served on {settings.timers.host}:{running.port}; Ctrl-C stops it")
+                running.wait()
+        except KeyboardInterrupt:
+            leave_at_once()
+        say("the timer service has stopped")
+
+
+@app.command("list")
+def list_timers(
+    *,
+    tag: Annotated[str | None, typer.Option(help="Only timers with this tag.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List timers, in no order that means anything.
+
+    \b
+    Example:
+      hourhand timers list --tag CALL -o json
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        listing, data = service.timers.page(tag, after, limit), service.settings.admin.show_data
+        values = [service.timers.value(each, data=data) for each in listing.found]
+        if output is OutputFormat.JSON:
+            typer.echo(as_json({"timers": values, "nextAfter": listing.next_after}))
+            return
+        rows = [{**each, **each["nextPop"]} for each in values]
+        print_rows(rows, ("time", "number", "intervalMs", "repeatForMs", "id", "uri"))
+        if listing.next_after is not None:
+            say(f"there are more: --after {listing.next_after}")
+
+
+@app.command()
+def show(
+    timer_id: IdArgument,
+    *,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Show a timer, and the pop it waits for or tries again.
+
+    \b
+    Example:
+      hourhand timers show 0123456789abcdef-2
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        found = service.timers.find(timer_id)
+        if found is None:
+            raise InvalidInput(f"there is no timer {timer_id!r} in this installation")
+        if output is OutputFormat.JSON:
+            value = service.timers.shown(found, data=service.settings.admin.show_data)
+            typer.echo(as_json(value))
+            return
+        value = service.timers.value(found, data=service.settings.admin.show_data)
+        typer.echo("\n".join(fact_lines(value)))
+        for view in service.timers.open_tasks(found):
+            typer.echo()
+            typer.echo("\n".join(view_lines(view)))
+
+
+@app.command()
+def delete(
+    timer_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    *,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """End timers; returns when that is durable, and none of their pops begins after it.
+
+    \b
+    Example:
+      hourhand timers delete 0123456789abcdef-2 --reason "customer left"
+    """
+    with operator_session(config, assignments, debug=debug) as service:
+        known = service.timers.known(timer_ids)
+        unknown = [each for each in dict.fromkeys(timer_ids) if each not in known]
+        doing = NamedAct(
+            "timer delete",
+            "timers",
+            list(known),
+            unknown,
+            lambda: service.timers.delete(known.values()),
+        )
+        doing.run(service, reason, yes=yes, output=output)

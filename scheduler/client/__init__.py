@@ -1,0 +1,1 @@
+"""The client: schedules tasks, sends commands, asks for messages and recurring schedules."""

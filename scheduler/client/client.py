@@ -1,0 +1,288 @@
+"""The client: what a producer of tasks and commands needs, and nothing of a node.
+
+It decides whether a task or command may enter the log at all (its form, its size, the grace
+window of promise P11) and which partition it enters.  A refusal comes through the future, like
+any other failure, and means that nothing was sent.  It never runs a task, and reads the store
+only to tell what a command achieved.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from actors.model.codec import Command, CommandKind, encode_command, encode_parts
+from actors.model.errors import HourhandError, InvalidKey, NodeStopped, StoreUnavailable
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.status import RecordedOutcome
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from actors.ports.log import LogWriter, Position
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
+from scheduler import wiring
+from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
+from scheduler.client.later import LaterRequests
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.bucket_wiring import open_buckets
+from scheduler.kafka_only.sending import MessageSender
+from scheduler.process import forking
+from scheduler.process.collector import calm_collector
+from scheduler.records.admission import (
+    Admission,
+    checked_key,
+    checked_place,
+    encoded,
+    refuse_large,
+    refuse_the_past,
+    target_ms,
+)
+from scheduler.records.receipt import Receipt, ReceiptFuture
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.relay.delivery import Message
+
+__all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
+
+_OUTCOME_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPorts:
+    """What a client works with, where it is not opened from the settings; it closes both."""
+
+    writer: LogWriter
+    open_stores: Callable[[], Stores]
+    """Called at most once, when an outcome is first asked for."""
+    clock: Clock
+    telemetry: Telemetry
+
+
+def _open_ports(settings: Settings) -> ClientPorts:
+    clock = wiring.open_clock()
+    writer: LogWriter
+    if settings.store == "kafka":
+        writer = MessageSender(open_buckets(settings, clock), settings, clock)
+    else:
+        writer = wiring.open_writer(settings)
+    telemetry = wiring.build_telemetry(settings)
+    return ClientPorts(
+        writer=wiring.observe(settings, clock, telemetry).writer(writer),
+        open_stores=lambda: wiring.open_stores(settings),
+        clock=clock,
+        telemetry=telemetry,
+    )
+
+
+class SchedulerClient(LaterRequests[Receipt]):
+    """Appends tasks and commands to the log; safe to use from any number of threads.
+
+    Opening asks the log once for its number of partitions and raises LogUnavailable or
+    TopicMissing where it cannot tell.  The futures it returns fail with a CallerError where
+    the request can never be accepted, with LogUnavailable where the log did not acknowledge
+    it in time (it may still have it), with NodeStopped after ``close``, and with UsedAfterFork
+    in a process that was forked after the client was opened.
+    """
+
+    _calms_collector = False
+
+    def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
+        ports = ports or _open_ports(settings)
+        self._settings = settings
+        self._calms_collector = settings.calm_collector
+        # Before anybody's first task waits for it, and threads would build it at the same time.
+        Task.model_rebuild()
+        self._writer = ports.writer
+        self._open_stores = ports.open_stores
+        self._clock = ports.clock
+        self._telemetry = ports.telemetry
+        self._limits = settings.client
+        self._admission = Admission(ports.clock, settings.client)
+        self._stores: Stores | None = None
+        self._closed = self._forked = False
+        # Opening and closing only: the path of a task takes no lock of the client's own.
+        self._lifecycle = Lock()
+        try:
+            self._partition_count = ports.writer.partition_count()
+        except BaseException:
+            ports.writer.close()
+            raise
+        forking.bind(self)
+
+    def after_fork(self) -> None:
+        """Refuse everything from now on, in a child that has a copy of this client.
+
+        ``close`` does nothing then, and nothing is freed: all is the parent's.
+        """
+        self._lifecycle = Lock()
+        self._forked = self._forked or not self._closed
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def schedule_task(self, task: Task) -> "Future[Receipt]":
+        """Append a task; the future resolves when the log holds it durably (P1).
+
+        It fails with TaskInThePast, TaskTooLarge or InvalidTask where nothing was sent.
+        """
+        future = ReceiptFuture(self._clock, self._telemetry)
+        try:
+            key, value = self._admitted(task)
+            future.follow(self._append_value(key.ordering_id, value), key)
+        except HourhandError as error:
+            future.set_exception(error)
+        return future
+
+    def schedule_tasks(
+        self, tasks: Iterable[Task], on_rejected: OnRejected | None = None
+    ) -> BulkResult:
+        """Append any number of tasks, at most ``client.bulk_in_flight_max`` unacknowledged.
+
+        Returns when all are settled.  A task that is refused does not stop the others: it is
+        told to ``on_rejected(task, error)`` in this thread, in the order of ``tasks``, and the
+        first ones are kept in the result.  A failing log stops the reading of ``tasks``; the
+        result's ``interrupted_by`` then says why.  ``result.raise_if_rejected()`` turns both
+        into an exception.  An exception of ``tasks`` itself is raised once what was appended
+        before it is settled.
+        """
+        if self._calms_collector:
+            calm_collector()
+        run = BulkRun(
+            admit=self._admitted,
+            begin_group=self._writer.begin_group,
+            in_flight_max=self._limits.bulk_in_flight_max,
+            clock=self._clock,
+            telemetry=self._telemetry,
+            on_rejected=on_rejected,
+        )
+        return run.run(tasks)
+
+    def cancel_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the key not be started any more; a later schedule record reopens it."""
+        return self._send(CommandKind.CANCEL, key)
+
+    def reschedule_task(self, key: TaskKey, to: datetime) -> "Future[Receipt]":
+        """Ask that the task be moved to the aware time ``to``, which is part of its new key.
+
+        Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
+        further in the past than the grace window.
+        """
+        return self._send(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
+
+    def run_task_now(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the task be moved to the time of this record, so that it runs at once."""
+        return self._send(CommandKind.RUN_NOW, key)
+
+    def drop_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that the key be closed for good without (another) attempt."""
+        return self._send(CommandKind.DROP, key)
+
+    def retry_task(self, key: TaskKey) -> "Future[Receipt]":
+        """Ask that a failed, dropped or blocked key be opened and attempted again."""
+        return self._send(CommandKind.RETRY, key)
+
+    def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
+        """Return what the command behind ``receipt`` achieved; None while it is undecided.
+
+        Blocks for one read of the store.  Raises InvalidKey for what is no receipt,
+        StoreUnavailable and NodeStopped.
+        """
+        if not isinstance(receipt, Receipt):
+            raise InvalidKey(f"a Receipt is needed, got {type(receipt).__name__}")
+        partition, offset = checked_place(receipt.partition, receipt.offset)
+        found = self._opened_stores().ownership.find_outcome(partition, offset)
+        try:
+            return found.result(timeout=_OUTCOME_TIMEOUT_S)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the store gave no outcome within {_OUTCOME_TIMEOUT_S:.0f} s; ask again"
+            ) from None
+
+    def close(self) -> None:
+        """Wait (bounded) for records in flight and let go of connections; repeatable."""
+        with self._lifecycle:
+            if self._closed:
+                return
+            self._closed = True
+            stores, self._stores = self._stores, None
+        self._writer.close()
+        if stores is not None:
+            stores.close()
+
+    def _opened_stores(self) -> Stores:
+        with self._lifecycle:
+            self._refuse_when_closed()
+            if self._stores is None:
+                self._stores = self._open_stores()
+            return self._stores
+
+    def _refuse_when_closed(self) -> None:
+        if self._forked:
+            raise forking.refusal("this client")
+        if self._closed:
+            raise NodeStopped("this client is closed; open another one to go on")
+
+    def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
+        """Check a task; raises CallerError before anything is sent."""
+        if self._closed:
+            self._refuse_when_closed()
+        return self._admission.admit(task)
+
+    def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
+        partition = partition_of(ordering_id, self._partition_count)
+        return self._writer.append(partition, ordering_id.encode(), value)
+
+    def _append_own(self, task: Task) -> "Future[Receipt]":
+        future = ReceiptFuture(self._clock, self._telemetry)
+        try:
+            self._refuse_when_closed()
+            value = encode_parts(task.key, task.data)
+            refuse_large(value, self._limits.record_bytes_max)
+            future.follow(self._append_value(task.ordering_id, value), task.key)
+        except HourhandError as error:
+            future.set_exception(error)
+        return future
+
+    def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Receipt]":
+        if isinstance(self._writer, MessageSender):
+            self._refuse_when_closed()
+            return self._writer.send(message, when_ms, now_ms)
+        return super()._send_message(message, when_ms, now_ms)
+
+    def _opened_definitions(self) -> DefinitionBook:
+        store = self._opened_stores().definitions
+        return DefinitionBook(store, self._partition_count, self._clock)
+
+    def _refuse_the_past(self, what: str, time_ms: int) -> None:
+        refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
+
+    def _send(
+        self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
+    ) -> "Future[Receipt]":
+        future = ReceiptFuture(self._clock, self._telemetry)
+        try:
+            self._refuse_when_closed()
+            command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
+            value = encoded(encode_command, command)
+            refuse_large(value, self._limits.record_bytes_max)
+            future.follow(self._append_value(key.ordering_id, value), key)
+        except HourhandError as error:
+            future.set_exception(error)
+        return future
+
+    def _target_ms(self, to: datetime) -> int:
+        to_ms = target_ms("reschedule", to)
+        self._refuse_the_past("the rescheduled task", to_ms)
+        return to_ms

@@ -1,0 +1,307 @@
+"""Settings of what stands beside the library: relay, timers, lifecycle events, observers."""
+
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from actors.model.settings import Group
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TOKEN_CHARS_MIN = 16
+TOPIC_NAME = r"^(\.{0,2}[a-zA-Z0-9_-]|\.{3})[a-zA-Z0-9._-]*$"
+"""What Kafka takes for a topic's name; neither ``.`` nor ``..`` alone."""
+_ANY_TOPIC = "*"
+
+
+class EventSettings(Group):
+    """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
+
+    topic: str | None = Field(None, pattern=TOPIC_NAME, max_length=249)
+    """Where nodes and bulk loads tell what happens to tasks, before it is stored; without a name
+    nobody is told. `hourhand migrate` creates it."""
+    partitions: int = Field(16, ge=1, le=1_000)
+    """Of the topic when it is created; any number will do."""
+
+
+class ObserveSettings(Group):
+    """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Where metrics and health are served; they hold no task, but name partitions and errors."""
+    port: int | None = Field(None, ge=0, le=65_535)
+    """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
+    metrics: bool = False
+    """Counts although no port is served."""
+    otlp: bool = False
+    """Pushes metrics to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names; needs
+    `hourhand[otel]`."""
+    push_interval_ms: int = Field(15_000, ge=100, le=3_600_000)
+    traces: bool = False
+    """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
+    hang_ms: int = Field(30_000, ge=100, le=3_600_000)
+    """A polling thread or dispatcher that does nothing for so long is taken for hung."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object each."""
+    log_task_data: bool = False
+    """Lines in JSON that are written while a task runs also hold its data."""
+    self_check_share: float = Field(0.01, ge=0, le=1)
+    """Share of the ordering ids that the self-check watches; 0 watches none."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether anybody may ask for metrics."""
+        return self.metrics or self.otlp or self.port is not None
+
+
+def with_events_apart(settings: Any) -> Any:
+    """Return all settings; raises ValueError where events go where tasks or messages are read."""
+    if settings.events.topic in (
+        settings.topic.name,
+        settings.topic.dead_letter,
+        settings.relay.in_topic,
+    ):
+        raise ValueError(
+            f"events.topic is {settings.events.topic!r}, which Hourhand reads tasks or messages"
+            " from, or puts them aside in: give the events a topic of their own"
+        )
+    return settings
+
+
+class RelaySettings(Group):
+    """Messages that are passed on at a time of their own."""
+
+    in_topic: str = Field("hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
+    """Where `hourhand relay` reads messages with an id and a deadline."""
+    out_topic: str = Field("hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
+    """Where a message appears at its deadline, unless it names another topic."""
+    target_topics: tuple[str, ...] = ()
+    """Other topics that a message may name; `*` allows all but Hourhand's own. Where any are
+    listed, `send_later` may name no others."""
+    group_id: str = Field("hourhand-relay", min_length=1)
+    """Consumer group of the in-topic."""
+    id_header: str = Field("chronosMessageId", min_length=1)
+    deadline_header: str = Field("chronosDeadline", min_length=1)
+    action_header: str = Field("hourhandAction", min_length=1)
+    topic_header: str = Field("hourhandTopic", min_length=1)
+    malformed: Literal["dead_letter", "drop"] = "dead_letter"
+    """What becomes of a message whose headers cannot be used; both are logged and counted."""
+    timing_advance_ms: int = Field(0, ge=0, le=60_000)
+    """Messages are passed on this long before their deadline."""
+    inline_bytes_max: int = Field(400_000, ge=0, le=700_000)
+    """A message that takes more, encoded in its task, is kept beside it. A relay needs a
+    `client.record_bytes_max` of the larger of this and 100,000, and 1,024 more."""
+    in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
+    """Messages read and not yet durable."""
+
+    @model_validator(mode="after")
+    def _headers_differ(self) -> "RelaySettings":
+        names = (self.id_header, self.deadline_header, self.action_header, self.topic_header)
+        if len(set(names)) < len(names):
+            raise ValueError(f"the four header names must differ, got {', '.join(names)}")
+        if self.in_topic in (self.out_topic, *self.target_topics):
+            raise ValueError(
+                f"{self.in_topic!r} is in_topic and a target: messages would be read again"
+            )
+        return self
+
+    def allows_target(self, topic: str, own_topics: tuple[str, ...]) -> bool:
+        """Whether a message may go to ``topic``; never to one of the installation's own."""
+        if topic in (*own_topics, self.in_topic):
+            return False
+        named = (self.out_topic, *self.target_topics)
+        return topic in named or _ANY_TOPIC in self.target_topics
+
+    def allows_sending(self, topic: str, own_topics: tuple[str, ...]) -> bool:
+        """Whether `send_later` may name a topic: any but one's own, where none are listed."""
+        if not self.target_topics:
+            return topic not in (*own_topics, self.in_topic)
+        return self.allows_target(topic, own_topics)
+
+
+class BucketSettings(Group):
+    """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
+
+    topic: str = Field("hourhand-pending", pattern=TOPIC_NAME, max_length=230)
+    """Where messages wait. Beside it stand `…-markers` and `…-layout`."""
+    group_id: str = Field("hourhand-pending", min_length=1)
+    """Consumer group whose members share the partitions."""
+    first_ms: int = Field(1_000, ge=100, le=3_600_000)
+    """Upper bound of the first bucket, used when the topics are created."""
+    factor: float = Field(2.0, ge=1.1, le=100.0)
+    """Each bucket reaches this many times as far as the one before; used at creation."""
+    partitions: int = Field(21, ge=2, le=200)
+    """Of the topic when it is created: a bucket each beside the first; the last has no end."""
+    first_partitions: int = Field(4, ge=1, le=100)
+    """Over which the first bucket is spread by key, so that as many owners pass on what is due;
+    best where it divides the number of the targets' partitions. Used at creation."""
+    longest_delay_ms: int = Field(604_800_000, ge=1_000, le=3_153_600_000_000)
+    """A longer delay is refused; the pending topic's retention must cover it."""
+    outage_ms: int = Field(86_400_000, ge=0, le=31_536_000_000)
+    """Retention must outlast the longest delay by this: so long may no node run."""
+    split_records_max: int = Field(200_000, ge=0, le=1_000_000_000)
+    """A bucket with more in one partition is split, without stopping; 0 splits none."""
+    split_check_ms: int = Field(10_000, ge=100, le=3_600_000)
+    partitions_max: int = Field(64, ge=2, le=1_000)
+    """No bucket is split beyond so many partitions of the topic."""
+    held_records_max: int = Field(50_000, ge=100, le=10_000_000)
+    """Records of one partition in its owner's memory."""
+    held_bytes_max: int = Field(64_000_000, ge=1_000_000, le=10_000_000_000)
+    batch_records_max: int = Field(5_000, ge=1, le=100_000)
+    """Records of one transaction."""
+    batch_bytes_max: int = Field(4_000_000, ge=10_000, le=100_000_000)
+    transaction_timeout_ms: int = Field(10_000, ge=1_000, le=900_000)
+    """The broker ends a dead owner's transaction after this, if no new owner does before."""
+
+    @model_validator(mode="after")
+    def _has_two_buckets(self) -> "BucketSettings":
+        if self.first_partitions >= self.partitions:
+            raise ValueError(
+                f"first_partitions is {self.first_partitions} and partitions {self.partitions}:"
+                " the first bucket takes all; lower the former or raise the latter"
+            )
+        return self
+
+    @property
+    def marker_topic(self) -> str:
+        """Where the owner of a partition notes how far it came."""
+        return f"{self.topic}-markers"
+
+    @property
+    def layout_topic(self) -> str:
+        """Where the bounds of the buckets are published."""
+        return f"{self.topic}-layout"
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """All three: no message may name one."""
+        return self.topic, self.marker_topic, self.layout_topic
+
+
+class HttpDoorSettings(Group):
+    """What the HTTP doors have in common."""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Where requests are taken; anything but loopback needs tokens."""
+    host_names: tuple[str, ...] = ()
+    """Names besides loopback's by which a client may reach it where no tokens are set."""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    """With `certificate_file`: requests are taken over TLS."""
+    connections_max: int = Field(1_000, ge=10, le=100_000)
+    """Requests above so many connections are answered with 503."""
+
+    @field_validator("read_tokens", "write_tokens", check_fields=False)
+    @classmethod
+    def _cannot_be_guessed(cls, tokens: Any) -> Any:
+        named = tokens if isinstance(tokens, dict) else dict(enumerate(tokens, 1))
+        for name, token in named.items():
+            fault = token_fault(token)
+            if fault is not None:
+                raise ValueError(f"the token {str(name)[:40]!r} {fault}")
+        return tokens
+
+    @model_validator(mode="after")
+    def _has_a_whole_key_pair(self) -> Self:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file belong together")
+        return self
+
+
+class TimerSettings(HttpDoorSettings):
+    """The HTTP timer service, and the callbacks that every node makes for it."""
+
+    port: int = Field(7253, ge=0, le=65_535)
+    read_tokens: tuple[SecretStr, ...] = ()
+    """Bearer tokens that may look at timers, of 16 characters or more."""
+    write_tokens: tuple[SecretStr, ...] = ()
+    """Bearer tokens that may do everything."""
+    request_bytes_max: int = Field(200_000, ge=1_000, le=700_000)
+    """Longest body of a request."""
+    requests_per_s_max: int = Field(5_000, ge=0, le=1_000_000)
+    """For each token, and for each address without one: those above it are answered with 503; 0
+    takes all."""
+    requests_burst: int = Field(1_000, ge=1, le=1_000_000)
+    """So many may come at once."""
+    callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
+    """Host names and networks that callbacks may go to; `*` allows every one."""
+    callback_timeout_ms: int = Field(2_000, ge=10, le=60_000)
+    callback_answer_bytes_max: int = Field(65_536, ge=0, le=10_000_000)
+    """More of an answer is not read, and makes it a failure."""
+    callback_retry_ms: int = Field(2_000, ge=10, le=3_600_000)
+    """Pause before a failed callback is tried again."""
+    callback_tries_max: int = Field(30, ge=1, le=1_000_000)
+    """A callback that failed so often is given up; the timer goes on with its next one."""
+    signing_key: SecretStr | None = None
+    """Signs callbacks: header `X-Hourhand-Signature`, see docs/timers.md."""
+
+    @field_validator("callback_targets")
+    @classmethod
+    def _are_hosts_or_networks(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
+        for target in targets:
+            if "/" in target:
+                ip_network(target)
+        return targets
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> "TimerSettings":
+        if self.host not in LOOPBACK and not self.write_tokens:
+            raise ValueError(
+                f"host {self.host!r} is reached from elsewhere: name write_tokens, or let a proxy"
+                " that asks for a login reach 127.0.0.1"
+            )
+        if self.signing_key is not None and not self.signing_key.get_secret_value():
+            raise ValueError("signing_key is empty: anybody could sign; name one, or none")
+        return self
+
+
+class AdminSettings(HttpDoorSettings):
+    """The admin API and the dashboard."""
+
+    port: int = Field(7254, ge=0, le=65_535)
+    read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
+    """Name of a person or program to the bearer token that lets it look, of 16 characters or
+    more."""
+    write_tokens: dict[str, SecretStr] = Field(default_factory=dict)
+    """The same, for those who may also act; the audit log keeps the name."""
+    show_data: bool = True
+    """Whether answers hold the data of tasks and dead letters."""
+    request_bytes_max: int = Field(400_000, ge=1_000, le=10_000_000)
+    """Longest body of a request."""
+    requests_per_s_max: int = Field(200, ge=0, le=1_000_000)
+    """For each token, and for each address without one: those above it are answered with 429; 0
+    takes all."""
+    requests_burst: int = Field(400, ge=1, le=1_000_000)
+    """So many may come at once."""
+    streams_max: int = Field(100, ge=1, le=10_000)
+    """Event streams open at a time."""
+    bulk_keys_max: int = Field(10_000, ge=1, le=1_000_000)
+    """Tasks that one action may concern."""
+    audit_kept_days: int = Field(400, ge=1, le=7_000)
+    """How long the audit log keeps an entry."""
+    report_interval_ms: int = Field(1_000, ge=100, le=60_000)
+    """How often a node reports, and looks whether something was paused; 0.1 to 60 s."""
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> "AdminSettings":
+        if self.host not in LOOPBACK and not self.write_tokens and not self.read_tokens:
+            raise ValueError(
+                f"host {self.host!r} is reached from elsewhere: name write_tokens or read_tokens,"
+                " or let a proxy that asks for a login reach 127.0.0.1"
+            )
+        return self
+
+
+def token_fault(token: SecretStr) -> str | None:
+    """Return what makes a token too easy to guess; None where nothing does.
+
+    An empty one, as a template makes of a variable that is not set, would be anybody's.
+    """
+    text = token.get_secret_value()
+    if len(text) >= TOKEN_CHARS_MIN and text.isascii() and text.isprintable():
+        return None
+    return (
+        f"needs {TOKEN_CHARS_MIN} printable ASCII characters or more, as `openssl rand -hex 16`"
+        f" makes, and has {len(text)} characters"
+    )

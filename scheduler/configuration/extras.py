@@ -1,0 +1,76 @@
+"""Packages that not every installation has: which extra brings them, and who asked.
+
+Decides only what is said where one is missing.  It imports none of them: an embedded
+installation does without all.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar
+
+from actors.model.errors import SettingsInvalid
+from scheduler.configuration.settings import Settings
+
+EXTRA_OF = {
+    "cassandra": "cassandra",
+    "confluent_kafka": "kafka",
+    "fastapi": "http",
+    "h11": "http",
+    "httpx": "http",
+    "opentelemetry": "otel",
+    "pandas": "spark",
+    "plotly": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "starlette": "http",
+    "uvicorn": "http",
+}
+"""By the name it is imported under; ``starlette`` comes with fastapi."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@contextmanager
+def required_by(who: str) -> Iterator[None]:
+    """Raise SettingsInvalid, naming ``who``, where an import inside finds an extra missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise _explained(error, who) from None
+
+
+def opens_drivers(
+    function: Callable[Concatenate[Settings, _P], _T],
+) -> Callable[Concatenate[Settings, _P], _T]:
+    """Let a function that picks an adapter say which setting asked for a missing driver."""
+
+    @functools.wraps(function)
+    def opening(settings: Settings, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(settings, *args, **kwargs)
+        except ModuleNotFoundError as error:
+            raise _explained(error, _asking_setting(settings, error.name or "")) from None
+
+    return opening
+
+
+def _asking_setting(settings: Settings, module: str) -> str:
+    if module.startswith("cassandra"):
+        return f"the setting store = {settings.store!r}"
+    if settings.log == "kafka":
+        return "the setting log = 'kafka'"
+    if settings.events.topic is not None:
+        return f"the setting events.topic = {settings.events.topic!r}"
+    return "a message for a Kafka topic"
+
+
+def _explained(error: ModuleNotFoundError, who: str) -> Exception:
+    """Return what to raise: a module that no extra brings is missing by a fault of our own."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRA_OF:
+        return error
+    return SettingsInvalid(
+        f"{who} needs {package}, which is not installed: install hourhand[{EXTRA_OF[package]}]"
+    )

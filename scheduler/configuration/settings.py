@@ -1,0 +1,299 @@
+"""Every setting, from code, environment or a TOML file, in that order of precedence.
+
+Groups are frozen, names carry their unit, values are ranged.  Environment names are
+``HOURHAND_<GROUP>__<NAME>``; the file is ``hourhand.toml`` in the working folder, or the one
+``HOURHAND_CONFIG`` names.  Nothing here opens a connection.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from actors.model.display import message_of, shown
+from actors.model.errors import SettingsInvalid
+from actors.model.settings import Group, TreeSettings
+from scheduler.configuration.door_settings import (
+    TOPIC_NAME,
+    AdminSettings,
+    BucketSettings,
+    EventSettings,
+    ObserveSettings,
+    RelaySettings,
+    TimerSettings,
+    with_events_apart,
+)
+from scheduler.configuration.kafka_properties import property_complaints
+from scheduler.configuration.security import LoginSettings, TlsSettings
+
+CONFIG_VARIABLE = "HOURHAND_CONFIG"
+CONFIG_FILE = "hourhand.toml"
+CACHE_VARIABLE = "HOURHAND_CACHE"
+"""No setting: where ``make up`` keeps the servers it fetched."""
+
+
+class TopicSettings(Group):
+    """The log's topics; with the embedded log only ``partitions`` matters."""
+
+    name: str = Field("hourhand", pattern=TOPIC_NAME, max_length=240)
+    dead_letter: str = Field("hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
+    partitions: int = Field(16, ge=1, le=1_000)
+    """Used when a topic is created and as the embedded log's number; fixed from then on."""
+    replication: int = Field(1, ge=1, le=9)
+    """Replicas of a topic that ``hourhand migrate`` creates."""
+
+    @model_validator(mode="after")
+    def _letters_go_elsewhere(self) -> "TopicSettings":
+        if self.name == self.dead_letter:
+            raise ValueError(
+                f"name and dead_letter are both {self.name!r}: a record put aside would be read"
+                " again for ever; give the dead letters a topic of their own"
+            )
+        return self
+
+
+class GroupSettings(Group):
+    """Membership in the consumer group, and the lease that follows from it."""
+
+    id: str = Field("hourhand", min_length=1)
+    assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
+    session_timeout_ms: int = Field(45_000, ge=1_000, le=1_800_000)
+    heartbeat_interval_ms: int = Field(3_000, ge=50, le=600_000)
+    max_poll_interval_ms: int = Field(300_000, ge=1_000, le=86_400_000)
+    lease_margin_ms: int = Field(1_000, ge=0, le=600_000)
+    """The lease ends this much before another member could own the partitions."""
+    commit_interval_ms: int = Field(1_000, ge=50, le=60_000)
+    """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
+
+    @model_validator(mode="after")
+    def _lease_can_be_renewed(self) -> "GroupSettings":
+        if self.lease_margin_ms + 2 * self.commit_interval_ms > self.session_timeout_ms:
+            raise ValueError(
+                f"session_timeout_ms {self.session_timeout_ms} leaves no lease: it must be at"
+                f" least lease_margin_ms {self.lease_margin_ms} plus twice commit_interval_ms"
+                f" {self.commit_interval_ms}"
+            )
+        return self
+
+
+class KafkaSettings(LoginSettings):
+    """How the broker is reached."""
+
+    tls: TlsSettings = TlsSettings()
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How ``username`` and its password are proved; without a username there is no login."""
+    bootstrap_servers: str = Field("localhost:9092", min_length=1)
+    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    """Longest wait for a first answer; the error then names the servers tried."""
+    delivery_timeout_ms: int = Field(30_000, ge=1_000, le=3_600_000)
+    """Longest wait for the acknowledgement of a record."""
+    consumer_properties: dict[str, str] = Field(default_factory=dict)
+    """librdkafka properties of the consumer; those that Hourhand sets itself are refused."""
+    producer_properties: dict[str, str] = Field(default_factory=dict)
+    """librdkafka properties of the producer; those that Hourhand sets itself are refused."""
+    security_properties: dict[str, SecretStr] = Field(default_factory=dict)
+    """librdkafka properties of both, never shown, for what has no setting: ``sasl.mechanism``
+    GSSAPI or OAUTHBEARER, ``ssl.crl.location``, …"""
+
+    @model_validator(mode="after")
+    def _properties_are_free(self) -> "KafkaSettings":
+        in_use = {"tls": self.tls.enabled, "username": self.username is not None}
+        complaints = [
+            *property_complaints("consumer_properties", self.consumer_properties, in_use),
+            *property_complaints("producer_properties", self.producer_properties, in_use),
+            *property_complaints("security_properties", self.security_properties, in_use),
+        ]
+        if complaints:
+            raise ValueError("; ".join(complaints))
+        return self
+
+
+class CassandraSettings(LoginSettings):
+    """How the store is reached."""
+
+    tls: TlsSettings = TlsSettings()
+    contact_points: tuple[str, ...] = ("127.0.0.1",)
+    port: int = Field(9042, ge=1, le=65_535)
+    keyspace: str = Field("hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
+    datacenter: str | None = None
+    """Local datacenter; the first contact point's where it is not named."""
+    replication: dict[str, int] = Field(default_factory=dict)
+    """Datacenter to replicas, for ``hourhand migrate``; one of the local one by default."""
+    consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
+        "LOCAL_QUORUM"
+    )
+    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    request_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    batch_bytes: int = Field(65_536, ge=1_024, le=8_388_608)
+    """Same-row batches are cut near this size."""
+
+
+_NAME_BYTES_MAX = 255
+_PATH_BYTES_MAX = 4_000
+"""Of the folder; what stands in it needs the rest of the 4,096 that systems allow."""
+
+
+class EmbeddedSettings(Group):
+    """Where the embedded log and store live."""
+
+    folder: Path = Path("hourhand-data")
+
+    @field_validator("folder")
+    @classmethod
+    def _can_be_a_path(cls, folder: Path) -> Path:
+        if "\0" in str(folder):
+            raise ValueError("a path cannot hold a NUL character")
+        longest_bytes = max(len(os.fsencode(part)) for part in (*folder.parts, "."))
+        if longest_bytes > _NAME_BYTES_MAX or len(os.fsencode(folder)) > _PATH_BYTES_MAX:
+            raise ValueError("it is longer than a path can be")
+        return folder
+
+
+class ClientSettings(Group):
+    """What a client accepts."""
+
+    grace_ms: int = Field(10_000, ge=0, le=86_400_000)
+    """A task further in the past than this is refused (P11)."""
+    record_bytes_max: int = Field(1_000_000, ge=1_000, le=100_000_000)
+    """Longest encoded task; keep it below the broker's ``message.max.bytes``."""
+    bulk_in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
+    """Unacknowledged records of ``schedule_tasks``."""
+
+
+class Settings(BaseSettings):
+    """Everything a node or client is told.  The default needs no server.
+
+    Raises SettingsInvalid for an unknown name, a wrong type or a value out of its range, and
+    says which, what it was, and what is allowed.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="HOURHAND_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    log: Literal["embedded", "kafka"] = "embedded"
+    store: Literal["embedded", "cassandra", "kafka"] = "embedded"
+    """`kafka` keeps messages of the relay and of `send_later` only, and no tasks."""
+    topic: TopicSettings = TopicSettings()
+    group: GroupSettings = GroupSettings()
+    kafka: KafkaSettings = KafkaSettings()
+    cassandra: CassandraSettings = CassandraSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
+    client: ClientSettings = ClientSettings()
+    relay: RelaySettings = RelaySettings()
+    buckets: BucketSettings = BucketSettings()
+    timers: TimerSettings = TimerSettings()
+    admin: AdminSettings = AdminSettings()
+    events: EventSettings = EventSettings()
+    observe: ObserveSettings = ObserveSettings()
+    tree: TreeSettings = TreeSettings()
+    calm_collector: bool = True
+    """A node that starts, and a client that schedules in bulk, has Python's cyclic collector look
+    at young objects less often, in the whole process; else it takes half of a busy one's time."""
+
+    @model_validator(mode="after")
+    def _kafka_stores_for_its_own_log(self) -> "Settings":
+        if self.store == "kafka" and self.log != "kafka":
+            raise ValueError(f"store is 'kafka' and log is {self.log!r}: set log to 'kafka' too")
+        return self
+
+    _events_go_elsewhere = model_validator(mode="after")(with_events_apart)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsInvalid(_described(error)) from None
+        except SettingsError as error:
+            raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
+        except RecursionError:
+            raise SettingsInvalid("invalid settings: a value is nested too deeply") from None
+        unknown = sorted(name for name in os.environ if _is_unknown(name))
+        if unknown:
+            raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Code wins over environment, environment over the file."""
+        del dotenv_settings, file_secret_settings
+        path = Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
+        named = CONFIG_VARIABLE in os.environ
+        if (named or path.exists()) and not _is_file(path):
+            which = f"{CONFIG_VARIABLE} names" if named else "the settings file is"
+            raise SettingsInvalid(f"{which} {shown(str(path))}, which is no file")
+        try:
+            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+        except UnicodeDecodeError as error:
+            reason = f"is not UTF-8 at byte {error.start}"
+        except (ValueError, RecursionError) as error:
+            reason = f"is no TOML: {message_of(error)}"
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        raise SettingsInvalid(f"the settings file {path} {reason}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # A name that no file system takes, too long for one.
+        return False
+
+
+def _is_unknown(variable: str) -> bool:
+    """Whether an environment variable has the prefix but names no group or setting."""
+    if not variable.startswith("HOURHAND_") or variable in {CONFIG_VARIABLE, CACHE_VARIABLE}:
+        return False
+    name = variable.removeprefix("HOURHAND_").lower().partition("__")[0]
+    return name not in Settings.model_fields
+
+
+def _described(error: ValidationError) -> str:
+    problems = []
+    for problem in error.errors(include_url=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        got = f", got {shown(problem['input'])}" if _may_be_shown(problem) else ""
+        problems.append(f"{where}: {problem['msg']}{got}")
+    return "invalid settings: " + "; ".join(problems)
+
+
+def _may_be_shown(problem: ErrorDetails) -> bool:
+    """Whether the value refused is certainly no secret.
+
+    A whole group may hold one, and so may a value under an unknown name: that name may be a
+    secret's, mistyped.
+    """
+    known: Any = Settings
+    for part in problem["loc"]:
+        field = getattr(known, "model_fields", {}).get(part)
+        if field is None:
+            break
+        known = field.annotation
+    is_value = isinstance(problem["input"], str | int | float | bool)
+    return (
+        is_value
+        and problem["type"] != "extra_forbidden"
+        and not hasattr(known, "model_fields")
+        and "SecretStr" not in str(known)
+        and known != dict[str, str]
+    )

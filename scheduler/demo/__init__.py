@@ -1,0 +1,1 @@
+"""The demonstration on the embedded default: a plan, nodes that die, an audit."""

@@ -1,0 +1,127 @@
+"""What the executors of a demonstration write down, and how it is read back.
+
+One file a process, one JSON object a line, one unbuffered append a line: what user code did
+is on record before it goes on, and a killed process leaves whole lines behind.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from scheduler.demo.audit import Run
+
+FOLDER_VARIABLE = "DEMO_RECORDS"
+"""Names the folder of the records in a node's environment."""
+
+
+class Recorder:
+    """Appends the starts and ends of one process's attempts; usable from any thread."""
+
+    def __init__(self, folder: Path, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._lock = threading.Lock()
+        self._numbers = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._descriptor = os.open(folder / f"attempts-{os.getpid()}.jsonl", flags, 0o644)
+
+    def start(
+        self, task_id: str, ordering_id: str, due_ms: int, *, attempt: int, fence: int
+    ) -> int:
+        """Record a start; return the number that ``end`` takes."""
+        with self._lock:
+            self._numbers += 1
+            number = self._numbers
+        self._write(
+            {
+                "event": "start",
+                "number": number,
+                "task": task_id,
+                "ordering": ordering_id,
+                "due_us": due_ms * 1000,
+                "attempt": attempt,
+                "fence": fence,
+                "pid": os.getpid(),
+                "at_us": self._now_us(),
+            }
+        )
+        return number
+
+    def end(self, number: int, *, succeeded: bool) -> None:
+        """Record the end of a start."""
+        self._write(
+            {"event": "end", "number": number, "succeeded": succeeded, "at_us": self._now_us()}
+        )
+
+    def _write(self, record: dict[str, object]) -> None:
+        os.write(self._descriptor, json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
+
+class RecordReader:
+    """Reads the records of a folder while they grow; each call sees what came since."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read_bytes: dict[Path, int] = {}
+        self._open: dict[tuple[Path, int], Run] = {}
+        self._ended: list[Run] = []
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every attempt read so far, in no order."""
+        return [*self._ended, *self._open.values()]
+
+    def read(self) -> list[Run]:
+        """Read on; return the attempts that ended since the last call."""
+        before = len(self._ended)
+        for path in sorted(self._folder.glob("attempts-*.jsonl")):
+            for line in self._new_lines(path):
+                self._take(path, json.loads(line))
+        return self._ended[before:]
+
+    def _new_lines(self, path: Path) -> Iterator[bytes]:
+        with path.open("rb") as file:
+            file.seek(self._read_bytes.get(path, 0))
+            for line in file:
+                if not line.endswith(b"\n"):
+                    # Being written right now: it is read whole next time.
+                    return
+                self._read_bytes[path] = self._read_bytes.get(path, 0) + len(line)
+                yield line
+
+    def _take(self, path: Path, record: dict[str, object]) -> None:
+        number, at_us = record["number"], record["at_us"]
+        assert isinstance(number, int)
+        assert isinstance(at_us, int)
+        if record["event"] == "start":
+            self._open[path, number] = _started(record, at_us)
+        else:
+            run = self._open.pop((path, number))
+            self._ended.append(_ended(run, at_us, succeeded=record["succeeded"] is True))
+
+
+def _started(record: dict[str, object], at_us: int) -> Run:
+    return Run(
+        task_id=str(record["task"]),
+        ordering_id=str(record["ordering"]),
+        due_us=int(str(record["due_us"])),
+        attempt=int(str(record["attempt"])),
+        fence=int(str(record["fence"])),
+        pid=int(str(record["pid"])),
+        started_us=at_us,
+    )
+
+
+def _ended(run: Run, at_us: int, *, succeeded: bool) -> Run:
+    return Run(
+        task_id=run.task_id,
+        ordering_id=run.ordering_id,
+        due_us=run.due_us,
+        attempt=run.attempt,
+        fence=run.fence,
+        pid=run.pid,
+        started_us=run.started_us,
+        ended_us=at_us,
+        succeeded=succeeded,
+    )

@@ -1,0 +1,1 @@
+"""Futures lighter than the standard library's, and what is built on them."""

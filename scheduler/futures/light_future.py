@@ -1,0 +1,171 @@
+"""A future for what is made by the ten thousand: its lock comes when somebody waits for it.
+
+Most futures of an append are asked for nothing before they are resolved.  The standard
+library's makes a condition all the same, ten objects which the garbage collector walks over
+again and again: half of the time that an append takes.  Decides nothing of its own; whatever
+is not the plain case is the standard library's.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures._base import FINISHED, RUNNING
+from threading import Condition, RLock
+from typing import Any, TypeVar
+
+from scheduler.process import forking
+from scheduler.process.user_code import is_interrupt
+
+logger = logging.getLogger("concurrent.futures")
+"""The standard library's, which tells of the same."""
+
+T = TypeVar("T")
+Given = TypeVar("Given")
+
+_plain = RLock()
+"""Held for a few instructions while a future without a condition changes: one for all of them
+is cheaper than one for each.  A signal's handler may come in between, hence a reentrant one."""
+
+
+# A thread of the parent may have held it.
+forking.in_child(_plain._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+class LightFuture(Future[T]):
+    """A ``Future`` that is running from the start, and light until it is waited for.
+
+    The attributes are the base class's.  With ``_condition`` as a property, its methods and
+    ``wait`` and ``as_completed`` work unchanged: who asks for the condition has it made, under
+    the lock that the short ways below hold, and from then on these are not taken.
+    """
+
+    # On the class until they change: most never do, or only when the future is resolved.
+    _state = RUNNING
+    _result = None
+    _exception = None
+    _waiters: list[Any] = []  # noqa: RUF012 - replaced before anybody adds to it
+    _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
+    _made: Condition | None = None
+    _process: int | None = None
+    """Of what a user waits for: the process that it was made in, see ``forking``."""
+
+    def __init__(self) -> None:
+        """Instead of the base class's, which makes everything at once."""
+
+    @property
+    def _condition(self) -> Condition:  # type: ignore[override]
+        with _plain:
+            if self._process not in {None, forking.process.generation}:
+                self._leave_behind()
+            if self._made is None:
+                self._waiters = []
+                self._done_callbacks = [*self._done_callbacks]
+                self._made = Condition()
+            return self._made
+
+    def note_process(self) -> None:
+        """Let it fail in a process that is forked while it is under way."""
+        self._process = forking.process.generation
+
+    def done(self) -> bool:
+        """Whether it is resolved."""
+        # Nobody can cancel what is running from the start.
+        if self._state == RUNNING and self._process not in {None, forking.process.generation}:
+            # Asking for it ends what was left behind.
+            _ = self._condition
+        return self._state == FINISHED
+
+    def _leave_behind(self) -> None:
+        """Fail what was under way when this process was forked: its threads are not here.
+
+        Its callbacks are the parent's, which calls them with what became of the record there.
+        """
+        self._process = None
+        if self._state == RUNNING:
+            failure: BaseException = forking.refusal("the client that this future is of")
+            self._exception = failure
+            self._state = FINISHED
+            self._done_callbacks = ()
+        # A thread that is not here may have held its lock.
+        self._made = None
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Call ``fn`` when resolved, at once where it is already."""
+        with _plain:
+            if (
+                plain := self._made is None
+                and self._state == RUNNING
+                and self._process
+                in {
+                    None,
+                    forking.process.generation,
+                }
+            ):
+                self._done_callbacks = (*self._done_callbacks, fn)
+        if not plain:
+            super().add_done_callback(fn)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result, or raise what became of it instead."""
+        if self._state == FINISHED and self._exception is None:
+            result: Any = self._result
+            return result  # type: ignore[no-any-return]
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what it failed with, None for a result."""
+        return self._exception if self._state == FINISHED else super().exception(timeout)
+
+    def set_result(self, result: T) -> None:
+        """Resolve it."""
+        with _plain:
+            if plain := self._made is None and self._state == RUNNING:
+                self._result = result
+                self._state = FINISHED
+        if not plain:
+            super().set_result(result)
+        elif self._done_callbacks:
+            self._invoke_callbacks()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Resolve it with a failure."""
+        with _plain:
+            if plain := self._made is None and self._state == RUNNING:
+                self._exception = exception
+                self._state = FINISHED
+        if not plain:
+            super().set_exception(exception)
+        elif self._done_callbacks:
+            self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        interrupt = None
+        for callback in self._done_callbacks:
+            try:
+                callback(self)
+            except BaseException as error:
+                # Of anybody's code, on a thread that resolves the futures of others as well.
+                logger.exception("exception calling callback; the others are called")
+                interrupt = error if is_interrupt(error) else interrupt
+        # A callback that holds this future, directly or not, would leave both to the cyclic
+        # collector, for which the process stands still.
+        self._done_callbacks = ()
+        if interrupt is not None:
+            raise interrupt
+
+
+def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
+    """Return a future of what ``answer`` makes of another's result."""
+    following = LightFuture[T]()
+    following.note_process()
+
+    def settle(done: Future[Given]) -> None:
+        try:
+            answered = answer(done.result())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            following.set_exception(error)
+        else:
+            following.set_result(answered)
+
+    future.add_done_callback(settle)
+    return following

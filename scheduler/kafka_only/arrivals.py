@@ -1,0 +1,209 @@
+"""What is read from one partition of the relay's in-topic, and what becomes of each message.
+
+Decides whether a message waits or is put aside with a reason: malformed ones, delays beyond what
+the pending topic keeps, and what this storage cannot do.  Everything read
+is done in the order it stands in; nothing is held back.
+"""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.events import RelayRecordRefused
+from actors.model.memory import WindowMemory
+from actors.ports.telemetry import Telemetry
+from scheduler.configuration.door_settings import RelaySettings
+from scheduler.kafka_only.bucket_layout import Layout
+from scheduler.kafka_only.letters import Letters
+from scheduler.kafka_only.mark import Mark
+from scheduler.kafka_only.ports import Outgoing
+from scheduler.kafka_only.slip import Slip, pending
+from scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
+from scheduler.kafka_only.waiting import Plan, Rules
+from scheduler.services.relay.headers import Action, Malformed, Request, request_of
+from scheduler.services.relay.standing import place_of
+
+logger = logging.getLogger("hourhand.relay")
+
+
+class IntakeRules(msgspec.Struct, frozen=True):
+    """What all partitions of the in-topic have in common."""
+
+    rules: Rules
+    relay: RelaySettings
+    delay_ms_max: int
+    """What the pending topic's retention covers."""
+    allows: Callable[[str], bool]
+    """Whether a message may name a topic."""
+    telemetry: Telemetry
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """A record in memory."""
+
+    record: LogRecord
+    request: Request | Malformed
+    """Malformed: why it can never be relayed."""
+    size_bytes: int
+
+
+class Arrivals:
+    """The records of one partition of the in-topic that are read and not yet done."""
+
+    gather_ms = INTAKE_GATHER_MS
+
+    def __init__(self, intake: IntakeRules, memory: WindowMemory) -> None:
+        self._intake = intake
+        self.memory = memory
+        self._mark = Mark(0)
+        self._reached = 0
+        self._read: deque[_Read] = deque()
+        self._letters = Letters(intake.rules.dead_letter_topic)
+        self._told: set[int] = set()
+        """Offsets of what is not relayed, each told of once."""
+        self._first_due_ms = math.inf
+        """Of what is held; kept, as it is asked for more often than anything comes or goes."""
+
+    @property
+    def mark(self) -> Mark:
+        """How far the partition is."""
+        return self._mark
+
+    @property
+    def fullness(self) -> float:
+        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        return self._intake.rules.fullness(len(self._read), self.memory)
+
+    @property
+    def held(self) -> int:
+        """How many records are in memory."""
+        return len(self._read)
+
+    def begin(self, mark: Mark) -> None:
+        """Go on from a mark; what is held already and done by then is forgotten."""
+        self._mark = mark
+        self._reached = max(self._reached, mark.next_offset)
+        while self._read and self._read[0].record.offset < mark.next_offset:
+            self._forget_first()
+        self._first_due_ms = min(map(self._due_ms, self._read), default=math.inf)
+
+    def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
+        """Hold records that were read, and note up to where there are no others."""
+        for record in records:
+            if record.offset >= self._reached:
+                read = self._read_of(record)
+                self._read.append(read)
+                self._first_due_ms = min(self._first_due_ms, self._due_ms(read))
+                self.memory.waiting_bytes += read.size_bytes
+                self._reached = record.offset + 1
+        self._reached = max(self._reached, reached or 0)
+
+    def next_ms(self) -> int | None:
+        """Return when there is something to do: at once, where anything was read."""
+        return 0 if self._read else None
+
+    def first_due_ms(self) -> int | None:
+        """Return the first deadline among what was read; None where there is none."""
+        return None if self._first_due_ms == math.inf else int(self._first_due_ms)
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return False: a late message goes to the first bucket, too, whose owner passes it on."""
+        del now_ms
+        return False
+
+    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+        """Return what becomes of the records that were read, bounded; None where there are none."""
+        rules = self._intake.rules
+        outgoing: list[Outgoing] = []
+        offsets: list[int] = []
+        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
+        next_offset = self._mark.next_offset
+        for read in self._read:
+            if len(offsets) >= rules.batch_records_max or size_bytes >= bytes_max:
+                break
+            size_bytes += read.size_bytes
+            next_offset = read.record.offset + 1
+            step = self._step(read, now_ms, layout)
+            if step is not None:
+                outgoing.append(step)
+                offsets.append(read.record.offset)
+        if next_offset == self._mark.next_offset:
+            return None
+        return Plan(tuple(outgoing), tuple(offsets), Mark(next_offset))
+
+    def settle(self, plan: Plan) -> None:
+        """A plan took effect."""
+        self.begin(plan.mark)
+
+    def put_back(self, plan: Plan) -> None:
+        """A plan certainly took no effect; what it was about is still held."""
+
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        self._letters.refuse(offset, refused, reason)
+
+    def _read_of(self, record: LogRecord) -> _Read:
+        request: Request | Malformed
+        try:
+            request = request_of(record, self._intake.relay, self._intake.allows)
+            if request.action is not Action.SCHEDULE:
+                raise Malformed(
+                    f"action {request.action}: Kafka alone keeps no index of ids, so what waits"
+                    " cannot be found; cancel and reschedule need --storage engine"
+                )
+        except Malformed as error:
+            request = error
+        return _Read(record, request, record_bytes(record))
+
+    def _due_ms(self, read: _Read) -> float:
+        """Return when a message is due; infinity where nobody waits for it."""
+        return math.inf if isinstance(read.request, Malformed) else self._when(read.request)
+
+    def _when(self, request: Request) -> int:
+        return request.deadline_ms - self._intake.relay.timing_advance_ms
+
+    def _step(self, read: _Read, now_ms: int, layout: Layout) -> Outgoing | None:
+        """Return what is produced for a record; None where it is dropped."""
+        record, request = read.record, read.request
+        if isinstance(request, Malformed):
+            return self._put_aside(record, str(request))
+        due_ms = self._when(request)
+        reason = self._letters.reason(record.offset) or self._too_far(due_ms - now_ms)
+        if reason is not None:
+            return self._put_aside(record, reason)
+        message = request.message
+        # Late ones go at once, in the order in which they came, but not past one that came in
+        # time: so they take the same way.
+        origin = place_of(record.partition, record.offset)
+        slip = Slip(max(due_ms, now_ms), 0, message.topic, origin, request.id)
+        return pending(self._intake.rules.pending_topic, layout, slip, message, now_ms)
+
+    def _too_far(self, delay_ms: int) -> str | None:
+        if delay_ms <= self._intake.delay_ms_max:
+            return None
+        return (
+            f"its deadline is {delay_ms} ms ahead, buckets.longest_delay_ms and the pending"
+            f" topic's retention cover {self._intake.delay_ms_max} ms"
+        )
+
+    def _put_aside(self, record: LogRecord, reason: str) -> Outgoing | None:
+        relay = self._intake.relay
+        if record.offset not in self._told:
+            self._told.add(record.offset)
+            where = f"{relay.in_topic}[{record.partition}] offset {record.offset}"
+            logger.error("%s is not relayed: %s", where, reason)
+            told = RelayRecordRefused(record.partition, record.offset, reason)
+            self._intake.telemetry.emit(told)
+        if relay.malformed == "drop":
+            return None
+        return self._letters.letter(relay.in_topic, record, record.headers, reason)
+
+    def _forget_first(self) -> None:
+        read = self._read.popleft()
+        self.memory.waiting_bytes -= read.size_bytes
+        self._letters.forget(read.record.offset)
+        self._told.discard(read.record.offset)

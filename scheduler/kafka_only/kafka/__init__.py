@@ -1,0 +1,1 @@
+"""The storage with Kafka alone, on a real broker."""

@@ -1,0 +1,204 @@
+"""Storage with Kafka alone, on Kafka: the parts of ``BucketStorage``."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from actors.model.codec import Headers
+from actors.ports.clock import Clock
+from actors.ports.log import Polled, Position
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    answer_within,
+    describe_topic,
+)
+from scheduler.adapters.kafka.log import KafkaLog
+from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.kafka.pending_topics import delay_covered_ms
+from scheduler.kafka_only.kafka.tails import TailReader
+from scheduler.kafka_only.kafka.targets import TargetTopics
+from scheduler.kafka_only.kafka.transactions import KafkaTransactions
+from scheduler.kafka_only.ports import BucketAdmin, HeldLog, PartitionTransactions, PendingWriter
+
+_FETCHED_BYTES = 1_000_000
+_FETCHED_MS = 30
+"""So long a fetch may gather; what is due sooner is that much later."""
+_METADATA_MS = 5_000
+"""How often a member looks whether its topic has more partitions."""
+
+
+class KafkaHeldLog(KafkaLog):
+    """One member of a group whose offsets are committed by transactions alone.
+
+    ``settings`` name topic and group; with ``marker_topic`` each transaction writes a marker.
+    """
+
+    def __init__(
+        self, settings: Settings, clock: Clock, targets: TargetTopics, marker_topic: str | None
+    ) -> None:
+        self._targets = targets
+        self._marker_topic = marker_topic
+        super().__init__(settings, clock)
+        self._membership: Any = self._consumer.consumer_group_metadata()
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Serve membership, take note of it for the transactions, and return records."""
+        polled = super().poll(records_max, timeout_ms)
+        # Asked for here: on another thread it would wait until nobody polls.
+        self._membership = self._consumer.consumer_group_metadata()
+        return polled
+
+    def hold(self, partition: int) -> None:
+        """Deliver nothing more of a partition until it is released."""
+        self._consumer.pause([TopicPartition(self._topic, partition)])
+
+    def release(self, partition: int) -> None:
+        """Go on with a partition where it was held."""
+        self._consumer.resume([TopicPartition(self._topic, partition)])
+
+    def transactions(self, partition: int) -> PartitionTransactions:
+        """Open the transactions of an assigned partition."""
+        return KafkaTransactions(
+            self._settings,
+            self._clock,
+            partition,
+            self._marker_topic,
+            lambda: self._membership,
+            self._targets,
+        )
+
+    def _properties(self) -> dict[str, Any]:
+        return {
+            # Unless the user says otherwise: with every transaction that ends the broker would
+            # answer with what it brought, and each answer is a round of all of us.
+            "fetch.min.bytes": _FETCHED_BYTES,
+            "fetch.wait.max.ms": _FETCHED_MS,
+            **super()._properties(),
+            "isolation.level": "read_committed",
+            "topic.metadata.refresh.interval.ms": _METADATA_MS,
+        }
+
+
+class KafkaBucketAdmin:
+    """Asks and changes the pending topic; usable from any thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._last_error = LastError()
+        self._admin = admin_client(settings, self._last_error)
+        self._layouts = TailReader(settings, settings.buckets.layout_topic)
+        self._pending = TailReader(settings, settings.buckets.topic)
+        self._lock = threading.Lock()
+
+    def delay_ms_max(self) -> int:
+        """Return the longest delay that retention covers; SettingsInvalid, TopicMissing."""
+        return delay_covered_ms(self._settings)
+
+    def layout(self) -> bytes | None:
+        """Return the newest layout; TopicMissing, LogUnavailable."""
+        with self._lock:
+            return self._layouts.last(0)
+
+    def partition_count(self) -> int:
+        """Ask the broker how many partitions there are."""
+        return self._count(self._settings.buckets.topic)
+
+    def occupancy(self) -> Mapping[int, int]:
+        """Return what lies between the group's offset and the end of each partition."""
+        with self._lock:
+            waiting = {}
+            for partition, committed in enumerate(self._pending.committed(self.partition_count())):
+                first, end = self._pending.bounds(partition)
+                waiting[partition] = end - max(first, committed or 0)
+            return waiting
+
+    def add_partition(self) -> int:
+        """Add one, to the marker topic first: its owner writes there from the beginning."""
+        buckets = self._settings.buckets
+        count = self.partition_count() + 1
+        for topic in (buckets.marker_topic, buckets.topic):
+            if self._count(topic) >= count:
+                continue
+            asked = self._admin.create_partitions(
+                [NewPartitions(topic, count)],
+                request_timeout=self._settings.kafka.connect_timeout_ms / 1000,
+            )
+            what = f"adding a partition to {topic!r}"
+            answer_within(asked[topic], self._settings, self._admin, self._last_error, what)
+        return count
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            self._layouts.close()
+            self._pending.close()
+
+    def _count(self, topic: str) -> int:
+        described = describe_topic(self._settings, topic, self._admin, self._last_error)
+        return len(described.partitions)
+
+
+class KafkaPendingWriter(KafkaWriter):
+    """Appends messages to the pending topic, one by one; ``settings`` name it as their topic."""
+
+    def append_message(
+        self, partition: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "Future[Position]":
+        """Append a message byte for byte; TaskTooLarge, LogUnavailable through the future."""
+        return self._produce(self._topic, value, key, partition, headers)
+
+    def knows(self, partition: int) -> bool:
+        """Whether the producer can reach a partition, asking the broker about new ones."""
+        timeout_s = self._settings.kafka.connect_timeout_ms / 1000
+        try:
+            found = self._producer.driver.list_topics(self._topic, timeout_s)
+        except KafkaException as error:
+            raise self.failure(error.args[0], self._topic) from error
+        return partition in found.topics[self._topic].partitions
+
+
+class KafkaBuckets:
+    """Opens the parts; asks the broker nothing itself."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._targets = TargetTopics(settings, clock)
+
+    def away_until_ms(self, topic: str, key: bytes | None) -> int | None:
+        """Return until when a target takes no message of a key."""
+        return self._targets.away_until_ms(topic, key)
+
+    def pending_log(self) -> HeldLog:
+        """Open the pending topic, with markers."""
+        buckets = self._settings.buckets
+        settings = _reading(self._settings, buckets.topic, buckets.group_id)
+        return KafkaHeldLog(settings, self._clock, self._targets, buckets.marker_topic)
+
+    def in_log(self) -> HeldLog:
+        """Open the relay's in-topic, without."""
+        relay = self._settings.relay
+        settings = _reading(self._settings, relay.in_topic, relay.group_id)
+        return KafkaHeldLog(settings, self._clock, self._targets, None)
+
+    def admin(self) -> BucketAdmin:
+        """Open what asks and changes the pending topic."""
+        return KafkaBucketAdmin(self._settings)
+
+    def writer(self) -> PendingWriter:
+        """Open what clients append by."""
+        buckets = self._settings.buckets
+        return KafkaPendingWriter(_reading(self._settings, buckets.topic, buckets.group_id))
+
+
+def _reading(settings: Settings, topic: str, group_id: str) -> Settings:
+    """Return settings under which a topic is read as the log of a group of its own."""
+    named = settings.topic.model_copy(update={"name": topic})
+    group = settings.group.model_copy(update={"id": group_id})
+    return settings.model_copy(update={"topic": named, "group": group})

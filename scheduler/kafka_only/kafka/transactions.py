@@ -1,0 +1,284 @@
+"""``PartitionTransactions`` on a transactional producer whose id follows the partition.
+
+Decides which of the driver's errors mean that a record is refused, that another owner began, or
+that nobody knows.  Target records keep the producer's default partitioner of Kafka.
+
+The driver sends a request again where a connection is lost, and both copies may arrive: a late
+one would end, or change, a transaction that came after.  So a producer that lost a connection, or
+waited too long for an answer, begins no further transaction: the next one has a new epoch.
+"""
+
+import contextlib
+import logging
+import math
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from actors.model.errors import LogUnavailable
+from actors.ports.clock import Clock
+from scheduler.adapters.kafka.connection import LastError, opened, shared_properties
+from scheduler.adapters.kafka.losses import TELLING, Losses
+from scheduler.adapters.kafka.security import security_advice
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.kafka.tails import TailReader
+from scheduler.kafka_only.kafka.targets import TargetTopics
+from scheduler.kafka_only.ports import Fenced, Outgoing, Refused
+
+logger = logging.getLogger(__name__)
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
+_REFUSED = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+    }
+)
+"""Of one record: trying again cannot help."""
+_TRIES = 5
+_AGAIN_S = 0.05
+_QUEUE_FULL_WAIT_S = 0.01
+_OFFSETS_EVERY_MS = 200.0
+"""Where markers are written they tell more than the group's offset, which takes further round
+trips: so it follows them."""
+_RECORD_BYTES_MAX = 110_000_000
+_RETRY_MS = 2
+"""Pause of the driver where the broker still ends the transaction before."""
+_TAKEN_SHARE = 0.5
+_ENDED_SHARE = 0.4
+"""Of the transaction's time: until its records are acknowledged, and for its end.  Each is less
+than the driver's patience with a request, after which it would close the connection."""
+_SOCKET_MARGIN_MS = 100
+_DROPPED_S = 1.0
+
+
+class KafkaTransactions:
+    """The transactions of one partition; used from one thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        partition: int,
+        marker_topic: str | None,
+        membership: Callable[[], Any],
+        targets: TargetTopics,
+    ) -> None:
+        """``settings`` name the topic read; ``membership`` returns the group's, as of now."""
+        self._settings = settings
+        self._clock = clock
+        self._place = TopicPartition(settings.topic.name, partition)
+        self._marker_topic = marker_topic
+        self._membership = membership
+        self._targets = targets
+        self._last_error = LastError()
+        timeout_s = settings.buckets.transaction_timeout_ms / 1000
+        self._taken_s, self._ended_s = _TAKEN_SHARE * timeout_s, _ENDED_SHARE * timeout_s
+        self._producer: Any = None
+        self._losses = Losses()
+        self._failed: tuple[int, KafkaError] | None = None
+        self._untaken: dict[int, Outgoing] = {}
+        """What was produced and is not acknowledged, by its number."""
+        self._dropped: dict[int, tuple[str, int]] = {}
+        """Topic and partition of what the driver gave up, by its number."""
+        self._partitions_known: dict[str, int] = {}
+        self._offsets_sent_ms = -math.inf
+
+    def begin(self) -> bytes | None:
+        """Fence, wait until no transaction of this id is under way, read the last marker."""
+        self.close()
+        self._losses = Losses()
+        self._producer = opened(Producer, self._properties(), self._losses)
+        self._partitions_known.clear()
+        try:
+            self._producer.init_transactions(self._settings.kafka.delivery_timeout_ms / 1000)
+        except KafkaException as error:
+            raise self._unknown("beginning", error.args[0]) from error
+        if self._marker_topic is None:
+            return None
+        reader = TailReader(self._settings, self._marker_topic)
+        try:
+            return reader.last(self._place.partition)
+        finally:
+            reader.close()
+
+    def commit(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
+        """Produce, note how far, commit; a transaction that the broker aborts is tried again."""
+        for tries_left in range(_TRIES, 0, -1):
+            self._refuse_missing(outgoing)
+            self._check_losses("before a transaction")
+            try:
+                self._try(outgoing, next_offset, marker)
+            except KafkaException as error:
+                failure = error.args[0]
+                self._judge(failure)
+                if tries_left == 1:
+                    raise self._unknown("committing", failure) from error
+                logger.info("%s: tried again: %s", self._place, failure.str())
+                # A rebalance under way, as a rule: the polling thread learns what it came to.
+                threading.Event().wait(_AGAIN_S)
+            else:
+                self._check_losses("committing")
+                return
+
+    def close(self) -> None:
+        """Let go of the producer; the broker ends what it left open."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            with contextlib.suppress(KafkaException):
+                # It was fenced: there is nothing left to tell.
+                producer.flush(0)
+
+    def _try(self, outgoing: Sequence[Outgoing], next_offset: int, marker: bytes | None) -> None:
+        producer, self._failed = self._producer, None
+        self._untaken.clear()
+        self._dropped.clear()
+        producer.begin_transaction()
+        for number, each in enumerate(outgoing):
+            self._produce(each, number)
+        if marker is not None and self._marker_topic is not None:
+            partition = self._place.partition
+            key = b"%d" % partition
+            self._produce(Outgoing(self._marker_topic, partition, key, marker), len(outgoing))
+        now_ms = self._clock.monotonic_ms()
+        if marker is None or now_ms - self._offsets_sent_ms >= _OFFSETS_EVERY_MS:
+            place = TopicPartition(self._place.topic, self._place.partition, next_offset)
+            producer.send_offsets_to_transaction([place], self._membership(), self._taken_s)
+            self._offsets_sent_ms = now_ms
+        if producer.flush(self._taken_s):
+            raise self._give_up(len(outgoing) + (marker is not None))
+        producer.commit_transaction(self._ended_s)
+
+    def _give_up(self, count: int) -> LogUnavailable:
+        """Note which targets take nothing now, where others do; return what is raised."""
+        untaken = dict(self._untaken)
+        # The driver reports what it drops, and so says for which partition each was.
+        self._producer.purge()
+        self._producer.flush(_DROPPED_S)
+        if len(untaken) < count:
+            for number, each in untaken.items():
+                if each.partition is None and number in self._dropped:
+                    topic, partition = self._dropped[number]
+                    self._targets.note_away(topic, partition)
+        topics = ", ".join(sorted({each.topic for each in untaken.values()})[:5])
+        return LogUnavailable(
+            f"partition {self._place.partition} of {self._place.topic!r}: {topics} did not take"
+            f" {len(untaken)} of {count} records within {self._taken_s:g} s; its owner begins anew"
+        )
+
+    def _produce(self, each: Outgoing, number: int) -> None:
+        partition = each.partition
+        if partition is None:
+            partition = self._targets.partition_for(each.topic, each.key)
+        self._look_for(each.topic, partition)
+        while True:
+            try:
+                self._producer.produce(
+                    each.topic,
+                    each.value,
+                    each.key,
+                    partition,
+                    on_delivery=partial(self._delivered, number),
+                    headers=list(each.headers),
+                )
+            except BufferError:
+                self._producer.poll(_QUEUE_FULL_WAIT_S)
+            except KafkaException as error:
+                self._failed = self._failed or (number, error.args[0])
+                raise
+            else:
+                self._untaken[number] = each
+                return
+
+    def _delivered(self, number: int, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            self._untaken.pop(number, None)
+            self._targets.note_taken(message.topic(), message.partition())
+        elif error.code() in _REFUSED:
+            self._failed = self._failed or (number, error)
+        else:
+            self._dropped[number] = message.topic(), message.partition()
+
+    def _judge(self, error: KafkaError) -> None:
+        """Leave the transaction; raise where it is not to be tried again as it is."""
+        if error.code() in _FENCED:
+            raise Fenced(f"{self._place}: {error.str()}")
+        if not error.txn_requires_abort() and self._failed is None:
+            # Timed out, lost, in conflict with what is under way: nobody knows what the broker
+            # did or will yet do, so nothing more is asked under this epoch.
+            raise self._unknown("in a transaction", error)
+        try:
+            self._producer.abort_transaction(self._ended_s)
+        except KafkaException as failed:
+            if failed.args[0].code() in _FENCED:
+                raise Fenced(f"{self._place}: {failed.args[0].str()}") from failed
+            raise self._unknown("aborting", failed.args[0]) from failed
+        self._check_losses("aborting")
+        if self._failed is not None and self._failed[1].code() in _REFUSED:
+            raise Refused(self._failed[0], self._failed[1].str())
+
+    def _check_losses(self, doing: str) -> None:
+        """Raise LogUnavailable where the driver may have sent a request twice."""
+        self._producer.poll(0)
+        if self._losses.lost:
+            raise LogUnavailable(
+                f"partition {self._place.partition} of {self._place.topic!r}, {doing}: a request"
+                f" may arrive twice ({self._losses.lost}); its owner begins anew"
+            )
+
+    def _refuse_missing(self, outgoing: Sequence[Outgoing]) -> None:
+        for number, each in enumerate(outgoing):
+            if each.partition is None and not self._targets.exists(each.topic):
+                raise Refused(number, f"topic {each.topic!r} does not exist")
+
+    def _look_for(self, topic: str, partition: int) -> None:
+        """Have the driver ask about a partition it may not have heard of."""
+        if partition < self._partitions_known.get(topic, 0):
+            return
+        found = self._producer.list_topics(topic, self._taken_s)
+        self._partitions_known[topic] = len(found.topics[topic].partitions)
+
+    def _unknown(self, doing: str, error: KafkaError) -> LogUnavailable:
+        advice = security_advice(self._settings.kafka, error.code(), error.str())
+        return LogUnavailable(
+            f"partition {self._place.partition} of {self._place.topic!r}, {doing}:"
+            f" {error.name()}: {error.str()}; its owner begins anew"
+            + (f". {advice}" if advice else "")
+        )
+
+    def _properties(self) -> dict[str, Any]:
+        settings = self._settings
+        timeout_ms = settings.buckets.transaction_timeout_ms
+        chosen = {
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.kbytes": "65536",
+            **settings.kafka.producer_properties,
+        }
+        return {
+            **shared_properties(settings, chosen, self._last_error),
+            "transactional.id": f"{settings.group.id}.{self._place.topic}.{self._place.partition}",
+            "transaction.timeout.ms": timeout_ms,
+            "socket.timeout.ms": timeout_ms - _SOCKET_MARGIN_MS,
+            **TELLING,
+            # Long enough to make batches of what a transaction produces; its end flushes them.
+            "linger.ms": 2,
+            "retry.backoff.ms": _RETRY_MS,
+            "retry.backoff.max.ms": 10 * _RETRY_MS,
+            "message.max.bytes": _RECORD_BYTES_MAX,
+            "topic.metadata.propagation.max.ms": 5_000,
+        }

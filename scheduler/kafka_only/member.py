@@ -1,0 +1,221 @@
+"""One member of a group: it reads a topic and hands each partition's records to its owner.
+
+Decides which partitions are read just now: those that begun, and whose owner has room.  The one
+thread that polls; implements ``actors.ports.log.AssignmentListener``.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError
+from actors.model.events import PartitionLost, PartitionRevoked
+from actors.model.observed import AssignmentReceived, OwnerBegan
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.kafka_only.owner import Owner
+from scheduler.kafka_only.ports import HeldLog
+
+logger = logging.getLogger("hourhand.buckets")
+
+_POLL_MS = 20
+_RECORDS_MAX = 5_000
+_FAILED_PAUSE_S = 1.0
+_ROOM = 0.8
+"""A partition that was held is read on when its owner's memory is filled less than this."""
+
+
+class Member:
+    """Reads one topic until it is stopped."""
+
+    def __init__(
+        self,
+        name: str,
+        open_log: Callable[[], HeldLog],
+        own: Callable[[HeldLog, int], Owner],
+        clock: Clock,
+        telemetry: Telemetry,
+        poll_bytes: int,
+    ) -> None:
+        """``own`` makes the owner of a partition that was assigned.
+
+        A poll ends at about ``poll_bytes``, and takes one record at least.
+        """
+        self._poll_bytes = poll_bytes
+        self._record_bytes = poll_bytes
+        """How large the records of the last poll were, on average: so are the next, probably.
+        Before the first nothing is known, so it takes one."""
+        self._name = name
+        self._open_log = open_log
+        self._own = own
+        self._clock = clock
+        self._telemetry = telemetry
+        self.polled_ms = clock.monotonic_ms()
+        """When it polled last."""
+        self.failure: str | None = None
+        """Why the last round failed; None where it did not."""
+        self._log = open_log()
+        self._log.subscribe(self)
+        self._owners: dict[int, Owner] = {}
+        self._held: set[int] = set()
+        self._starts: queue.SimpleQueue[tuple[int, int | None, Future[int]]] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def owners(self) -> Mapping[int, Owner]:
+        """The partitions of this member and who owns them; changed by the polling thread."""
+        return self._owners
+
+    def start(self) -> None:
+        """Read, on a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let every owner finish its step, leave the group, let go of connections."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        else:
+            self._log.close()
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Have each partition owned; its owner asks for it to be read."""
+        for partition in partitions:
+            owner = self._own(self._log, partition)
+            self._owners = {**self._owners, partition: owner}
+            self._telemetry.emit(AssignmentReceived(partition))
+            owner.start(self._ask_to_start, self._teller(partition))
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        """Let the owners finish; what they did is committed, so nothing is left to commit."""
+        done: Future[Mapping[int, int]] = Future()
+        gone = self._let_go(partitions)
+        for partition in partitions:
+            self._telemetry.emit(PartitionRevoked(partition, drained=True))
+        left = len(gone)
+        lock = threading.Lock()
+
+        def ended(owner: "Future[None]") -> None:
+            nonlocal left
+            del owner
+            with lock:
+                left -= 1
+                if left:
+                    return
+            done.set_result({})
+
+        for owner in gone:
+            owner.ended.add_done_callback(ended)
+        if not gone:
+            done.set_result({})
+        return done
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Stop; whatever is under way is fenced by the next owner."""
+        self._let_go(partitions)
+        for partition in partitions:
+            self._telemetry.emit(PartitionLost(partition, "the group gave it to another member"))
+
+    def _teller(self, partition: int) -> Callable[[], None]:
+        given_ms = self._clock.monotonic_ms()
+
+        def tell() -> None:
+            waited_ms = self._clock.monotonic_ms() - given_ms
+            self._telemetry.emit(OwnerBegan(partition, waited_ms))
+
+        return tell
+
+    def _ask_to_start(self, partition: int, stored: int | None) -> "Future[int]":
+        asked: Future[int] = Future()
+        self._starts.put((partition, stored, asked))
+        return asked
+
+    def _let_go(self, partitions: Sequence[int]) -> list[Owner]:
+        gone = [self._owners[each] for each in partitions if each in self._owners]
+        self._owners = {p: each for p, each in self._owners.items() if p not in partitions}
+        self._held.difference_update(partitions)
+        for owner in gone:
+            owner.stop()
+        return gone
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._round()
+                self.failure = None
+            except HourhandError as error:
+                self.failure = str(error)
+                logger.warning("%s is opened anew: %s", self._name, error)
+                self._open_anew()
+            except Exception:
+                logger.exception(
+                    "a round of %s failed and is tried again; please report", self._name
+                )
+                self._stopped.wait(_FAILED_PAUSE_S)
+        self._close()
+
+    def _round(self) -> None:
+        self._serve_starts()
+        self._hold_what_is_full()
+        self.polled_ms = self._clock.monotonic_ms()
+        polled = self._log.poll(self._records_max(), _POLL_MS)
+        by_partition: dict[int, list[LogRecord]] = {each: [] for each in polled.reached}
+        for record in polled.records:
+            by_partition.setdefault(record.partition, []).append(record)
+        size_bytes = count = 0
+        for partition, records in by_partition.items():
+            if (owner := self._owners.get(partition)) is not None:
+                size_bytes += owner.take(records, polled.reached.get(partition))
+                count += len(records)
+        if count:
+            self._record_bytes = size_bytes // count
+
+    def _records_max(self) -> int:
+        return max(1, min(_RECORDS_MAX, self._poll_bytes // max(1, self._record_bytes)))
+
+    def _serve_starts(self) -> None:
+        while not self._starts.empty():
+            partition, stored, asked = self._starts.get()
+            if not asked.set_running_or_notify_cancel():
+                continue
+            try:
+                asked.set_result(self._log.start(partition, stored).next_offset)
+            except (HourhandError, ValueError) as error:
+                # ValueError: it was revoked meanwhile, and its owner was told to stop.
+                asked.set_exception(error)
+            self._held.discard(partition)
+
+    def _hold_what_is_full(self) -> None:
+        for partition, owner in self._owners.items():
+            if partition not in self._held and owner.fullness >= 1:
+                self._log.hold(partition)
+                self._held.add(partition)
+            elif partition in self._held and owner.fullness < _ROOM:
+                self._log.release(partition)
+                self._held.discard(partition)
+
+    def _open_anew(self) -> None:
+        self._close()
+        self._stopped.wait(_FAILED_PAUSE_S)
+        while not self._stopped.is_set():
+            try:
+                self._log = self._open_log()
+                self._log.subscribe(self)
+            except HourhandError as error:
+                logger.warning("%s cannot be opened: %s", self._name, error)
+                self._stopped.wait(_FAILED_PAUSE_S)
+            else:
+                return
+
+    def _close(self) -> None:
+        for owner in self._owners.values():
+            owner.stop()
+        try:
+            self._log.close()
+        except HourhandError as error:
+            logger.warning("%s did not leave its group cleanly: %s", self._name, error)
+        self._owners, self._held = {}, set()

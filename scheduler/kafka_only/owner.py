@@ -1,0 +1,246 @@
+"""The thread that owns one partition: begins it, steps when something is ripe, ends when told.
+
+Decides what to do after a failure, which is to begin anew: after pauses that grow while nothing
+gets done, and a long one where another owner began.  It never reads the log: records are handed
+to it.
+"""
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.errors import HourhandError
+from actors.ports.clock import Clock
+from scheduler.kafka_only.layouts import LayoutBook
+from scheduler.kafka_only.ports import Fenced, Outgoing
+from scheduler.kafka_only.scanner import Scanner
+from scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
+
+logger = logging.getLogger("hourhand.buckets")
+
+_START_S = 30.0
+_PAUSE_S = 0.2
+_PAUSE_S_MAX = 10.0
+_FENCED_PAUSE_S = 5.0
+_TURN_S = 0.02
+"""A turn is waited for so long; then what was handed over meanwhile may be due sooner."""
+_ANNOUNCE_S = 30.0
+_INBOX_RECORDS_MAX = 20_000
+"""Handed over while a step is under way."""
+
+Start = Callable[[int, int | None], "Future[int]"]
+"""Begins to read a partition, at a stored offset or later; answered by the reading thread."""
+
+
+class Owner:
+    """One partition's owner; ``ended`` is called once, when nothing of it runs any more.
+
+    ``turns`` is shared by all owners of a node: one at a time takes a step that passes nothing on,
+    as transactions that are under way at once delay those that do.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        partition: int,
+        scanner: Scanner,
+        book: LayoutBook,
+        clock: Clock,
+        turns: threading.Lock,
+    ) -> None:
+        self._turns = turns
+        self._name = name
+        self._partition = partition
+        self._scanner = scanner
+        self._memory = scanner.planner.memory
+        self._book = book
+        self._clock = clock
+        self._wanted = threading.Condition()
+        self._inbox: deque[tuple[Sequence[LogRecord], int | None]] = deque()
+        self._announcements: deque[tuple[Outgoing, Future[None]]] = deque()
+        self._inbox_records = 0
+        self._stopping = False
+        self._starting: Future[int] | None = None
+        self._stepped_ms = -math.inf
+        self.has_begun = False
+        """Whether nothing of an owner before can take effect, and no step has failed since."""
+        self.ended: Future[None] = Future()
+
+    def start(self, start: Start, begun: Callable[[], None] = lambda: None) -> None:
+        """Begin on a thread of its own, and tell ``begun`` once nothing of before takes effect."""
+        self._start = start
+        self._tell_begun = begun
+        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def take(self, records: Sequence[LogRecord], reached: int | None) -> int:
+        """Hand over records that were read; return their bytes."""
+        size_bytes = sum(map(record_bytes, records))
+        with self._wanted:
+            self._memory.handed_bytes += size_bytes
+            self._inbox.append((records, reached))
+            self._inbox_records += len(records)
+            self._wanted.notify()
+        return size_bytes
+
+    def stop(self) -> None:
+        """Finish the step under way and end."""
+        with self._wanted:
+            self._stopping = True
+            if self._starting is not None:
+                # The thread that would answer may be the one that waits for the end.
+                self._starting.cancel()
+            self._wanted.notify()
+
+    def announce(self, record: Outgoing) -> bool:
+        """Produce a record in a transaction of this partition; False where it is not owned."""
+        done: Future[None] = Future()
+        with self._wanted:
+            if self._stopping:
+                return False
+            self._announcements.append((record, done))
+            self._wanted.notify()
+        try:
+            done.result(_ANNOUNCE_S)
+        except (Fenced, CancelledError, FutureTimeoutError):
+            return False
+        return True
+
+    @property
+    def fullness(self) -> float:
+        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        return max(self._scanner.planner.fullness, self._inbox_records / _INBOX_RECORDS_MAX)
+
+    @property
+    def held(self) -> int:
+        """How many records are in memory, read and not yet done."""
+        return self._scanner.planner.held + self._inbox_records
+
+    def overdue_ms(self) -> float:
+        """Return how long ago its next step fell due; 0 where none has, or nobody knows."""
+        try:
+            next_ms = self._scanner.planner.next_ms()
+        except IndexError:
+            # The thread that owns it took the last one just now.
+            return 0.0
+        return max(0.0, self._clock.now_ms() - next_ms) if next_ms else 0.0
+
+    def _run(self) -> None:
+        pause_s, mark = _PAUSE_S, self._scanner.planner.mark
+        try:
+            while not self._stopping:
+                shortest_s = 0.0
+                try:
+                    self._scanner.begin(self._begun)
+                    self.has_begun = True
+                    self._tell_begun()
+                    self._tell_begun = _tell_nobody
+                    self._work()
+                except Fenced:
+                    # Told to end a moment later, as a rule; if not, nobody else is the owner.
+                    logger.warning("%s: another owner began", self._name)
+                    shortest_s = _FENCED_PAUSE_S
+                except CancelledError:
+                    return
+                except (HourhandError, FutureTimeoutError) as error:
+                    logger.warning("%s begins anew: %s", self._name, error)
+                except Exception:
+                    logger.exception("%s begins anew; please report", self._name)
+                self.has_begun = False
+                if mark != (mark := self._scanner.planner.mark):
+                    pause_s = _PAUSE_S
+                self._pause(max(pause_s, shortest_s))
+                pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
+        finally:
+            self._end()
+
+    def _begun(self, stored: int | None) -> int:
+        started = self._start(self._partition, stored)
+        with self._wanted:
+            self._starting = started
+            if self._stopping:
+                started.cancel()
+        return started.result(_START_S)
+
+    def _work(self) -> None:
+        while True:
+            with self._wanted:
+                self._wanted.wait_for(self._is_wanted, self._wait_s())
+                if self._stopping:
+                    return
+                while self._inbox:
+                    records, reached = self._inbox.popleft()
+                    self._scanner.planner.take(records, reached)
+                self._inbox_records = self._memory.handed_bytes = 0
+                announcement = self._announcements.popleft() if self._announcements else None
+            if announcement is not None:
+                self._announce(*announcement)
+            if self._wait_ms() == 0:
+                self._step_in_turn()
+
+    def _step_in_turn(self) -> None:
+        if self._scanner.planner.passes_on(self._clock.now_ms()):
+            self._step()
+        elif self._turns.acquire(timeout=_TURN_S):
+            try:
+                self._step()
+            finally:
+                self._turns.release()
+
+    def _step(self) -> None:
+        if self._scanner.step(self._book.current):
+            self._stepped_ms = self._clock.monotonic_ms()
+
+    def _is_wanted(self) -> bool:
+        return self._stopping or bool(self._inbox) or bool(self._announcements)
+
+    def _wait_s(self) -> float | None:
+        left_ms = self._wait_ms()
+        # Looked at each second at least: the wall clock may be set.
+        return None if left_ms is None else min(1.0, left_ms / 1000)
+
+    def _wait_ms(self) -> float | None:
+        planner = self._scanner.planner
+        return wait_ms(
+            planner.next_ms(),
+            planner.first_due_ms(),
+            self._clock.now_ms(),
+            self._clock.monotonic_ms() - self._stepped_ms,
+            planner.gather_ms,
+        )
+
+    def _settle(self) -> None:
+        left_ms = self._stepped_ms + SETTLE_MS - self._clock.monotonic_ms()
+        if left_ms > 0:
+            threading.Event().wait(left_ms / 1000)
+
+    def _announce(self, record: Outgoing, done: "Future[None]") -> None:
+        self._settle()
+        try:
+            self._scanner.announce(record)
+        except BaseException as error:
+            done.set_exception(error)
+            raise
+        done.set_result(None)
+        self._stepped_ms = self._clock.monotonic_ms()
+
+    def _pause(self, pause_s: float) -> None:
+        with self._wanted:
+            self._wanted.wait_for(lambda: self._stopping, pause_s)
+
+    def _end(self) -> None:
+        with self._wanted:
+            self._stopping = True
+            while self._announcements:
+                self._announcements.popleft()[1].cancel()
+        self._scanner.close()
+        self._memory.end()
+        self.ended.set_result(None)
+
+
+def _tell_nobody() -> None:
+    """Stand for whoever was told already."""

@@ -1,0 +1,233 @@
+"""A node of storage with Kafka alone: it owns partitions of the pending topic, and of the in-topic.
+
+Puts the parts together on threads.  Any of them may die at any moment: what it did is committed
+or never happened, and another node goes on.
+"""
+
+import logging
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from actors.model.errors import HourhandError, SettingsInvalid
+from actors.model.memory import NodeMemory, WindowMemory
+from actors.model.observed import BucketSplit
+from actors.ports.telemetry import Telemetry
+from scheduler import wiring
+from scheduler.configuration.memory_limit import measures_of, tree_within_memory
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
+from scheduler.kafka_only.asking import Asking
+from scheduler.kafka_only.bucket_wiring import open_buckets
+from scheduler.kafka_only.layouts import LayoutBook, Splitter
+from scheduler.kafka_only.member import Member
+from scheduler.kafka_only.owner import Owner
+from scheduler.kafka_only.ports import HeldLog, Outgoing
+from scheduler.kafka_only.scanner import Scanner
+from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.observe.health import Dispatching, NodeProbes
+from scheduler.observe.observation import Observation
+from scheduler.process.collector import calm_collector
+from scheduler.process.entering import StartedOnEntry
+
+logger = logging.getLogger("hourhand.buckets")
+
+
+class BucketRelay(StartedOnEntry):
+    """A running node; as a context manager it starts on entry and stops on exit.
+
+    ``intake``: whether it reads the relay's in-topic too, beside what ``send_later`` appended.
+    Raises SettingsInvalid where retention is too short for the longest delay, TopicMissing and
+    LogUnavailable.
+    """
+
+    def __init__(
+        self, settings: Settings, *, intake: bool = True, telemetry: Telemetry | None = None
+    ) -> None:
+        if settings.store != "kafka":
+            raise SettingsInvalid(f"store is {settings.store!r}: this node needs store 'kafka'")
+        self._settings = settings
+        self._clock = wiring.open_clock()
+        told = telemetry or wiring.build_telemetry(settings)
+        self._observation = wiring.observe(settings, self._clock, told)
+        self._telemetry = self._observation.telemetry
+        self._closing = ExitStack()
+        self._closing.callback(self._observation.close)
+        self._stop_requested = threading.Event()
+        self._turns = threading.Lock()
+        self._memory = NodeMemory(tree_within_memory(settings).window.memory_bytes_max)
+        try:
+            self._open(intake=intake)
+        except BaseException:
+            self._closing.close()
+            raise
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions of the pending topic that this node owns, in order."""
+        return tuple(sorted(self._pending.owners))
+
+    @property
+    def observation(self) -> Observation:
+        """What observes this node: its metrics and, once it was started, its health."""
+        return self._observation
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every partition that this node owns has begun."""
+        owners = [each for member in self._members for each in member.owners.values()]
+        return bool(owners) and all(each.has_begun for each in owners)
+
+    def start(self) -> None:
+        """Join the groups and work, on threads."""
+        if self._settings.calm_collector:
+            calm_collector()
+        self._observation.begin(self._probes())
+        for member in self._members:
+            member.start()
+        if self._settings.buckets.split_records_max:
+            self._split_thread.start()
+
+    def wait(self) -> None:
+        """Wait until the node is asked to stop, then stop."""
+        self._stop_requested.wait()
+        self.stop()
+
+    def stop(self) -> None:
+        """Finish what is under way, leave the groups, let go of connections; repeatable."""
+        self._stop_requested.set()
+        self._closing.close()
+
+    @contextmanager
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Have SIGINT and SIGTERM end ``wait``, within the block."""
+        before = {
+            each: signal.signal(each, lambda *_: self._stop_requested.set())
+            for each in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _open(self, *, intake: bool) -> None:
+        storage = self._storage = open_buckets(self._settings, self._clock)
+        self._admin = storage.admin()
+        self._closing.callback(self._admin.close)
+        self._asking = Asking(self._admin.partition_count)
+        self._delay_ms_max = self._admin.delay_ms_max()
+        buckets = self._settings.buckets
+        self._book = LayoutBook(self._admin, buckets.layout_topic)
+        self._closing.callback(self._book.close)
+        self._rules = self._rules_of(self._settings)
+        self._pending = self._member("hourhand-pending", storage.pending_log, self._own_pending)
+        self._members = [self._pending]
+        if intake:
+            self._members.append(self._member("hourhand-in", storage.in_log, self._own_arrivals))
+        self._split_thread = threading.Thread(
+            target=self._split, name="hourhand-split", daemon=True
+        )
+        self._splitter = Splitter(self._admin, self._book, buckets, self._clock, self._announce)
+
+    def _member(
+        self,
+        name: str,
+        open_log: Callable[[], HeldLog],
+        own: Callable[[HeldLog, int], Owner],
+    ) -> Member:
+        # Of the intake's poll and of the other member's, which may be under way at once.
+        poll_bytes = self._memory.polled_bytes_max // 2
+        member = Member(name, open_log, own, self._clock, self._telemetry, poll_bytes)
+        self._closing.callback(member.stop)
+        return member
+
+    def _rules_of(self, settings: Settings) -> Rules:
+        buckets, topic = settings.buckets, settings.topic
+        own_topics = (topic.name, topic.dead_letter, *buckets.own_topics)
+
+        def allows(target: str) -> str | None:
+            if settings.relay.allows_sending(target, own_topics):
+                return None
+            return "it is Hourhand's own, or relay.target_topics names others only"
+
+        return Rules(
+            buckets.topic,
+            topic.dead_letter,
+            allows,
+            buckets.batch_records_max,
+            buckets.batch_bytes_max,
+            buckets.held_records_max,
+            buckets.held_bytes_max,
+            self._storage.away_until_ms,
+        )
+
+    def _own_pending(self, log: HeldLog, partition: int) -> Owner:
+        planner = Waiting(self._rules, self._begin_window())
+        scanner = Scanner(planner, log.transactions(partition), self._clock, self._telemetry)
+        return self._owner(f"hourhand-pending-{partition}", partition, scanner)
+
+    def _own_arrivals(self, log: HeldLog, partition: int) -> Owner:
+        settings = self._settings
+        names = (settings.topic.name, settings.topic.dead_letter, *settings.buckets.own_topics)
+        rules = IntakeRules(
+            self._rules,
+            settings.relay,
+            self._delay_ms_max,
+            lambda target: settings.relay.allows_target(target, names),
+            self._telemetry,
+        )
+        scanner = Scanner(
+            Arrivals(rules, self._begin_window()),
+            log.transactions(partition),
+            self._clock,
+            self._telemetry,
+            marks=False,
+        )
+        return self._owner(f"hourhand-in-{partition}", partition, scanner)
+
+    def _begin_window(self) -> WindowMemory:
+        """Return an owner's share of the budget; the one before keeps its own until it ends."""
+        return self._memory.begin(object())
+
+    def _owner(self, name: str, partition: int, scanner: Scanner) -> Owner:
+        return Owner(name, partition, scanner, self._book, self._clock, self._turns)
+
+    def _probes(self) -> NodeProbes:
+        return NodeProbes(
+            dispatching=lambda: Dispatching(0, 0),
+            partitions=lambda: self.partitions,
+            works=lambda: self.is_ready,
+            # None is needed: what a fenced owner does never takes effect.
+            lease_ends_ms=lambda: math.inf,
+            ask_store=self._asking.ask,
+            polled_ms=lambda: min(member.polled_ms for member in self._members),
+            poll_failure=lambda: next((m.failure for m in self._members if m.failure), None),
+            measures={
+                **measures_of(self._memory),
+                "owned_partitions": lambda: {"": sum(len(m.owners) for m in self._members)},
+                "held_messages": lambda: {p: o.held for p, o in self._pending.owners.items()},
+                "oldest_overdue_seconds": lambda: {
+                    p: o.overdue_ms() / 1000 for p, o in self._pending.owners.items()
+                },
+            },
+        )
+
+    def _announce(self, record: Outgoing) -> bool:
+        owner = self._pending.owners.get(0)
+        return owner is not None and owner.announce(record)
+
+    def _split(self) -> None:
+        while not self._stop_requested.wait(self._settings.buckets.split_check_ms / 1000):
+            if 0 not in self._pending.owners:
+                continue
+            try:
+                split = self._splitter.look()
+                if split is not None:
+                    self._telemetry.emit(BucketSplit(split.version))
+            except HourhandError as error:
+                logger.warning("no bucket was split: %s", error)
+            except Exception:
+                logger.exception("no bucket was split; please report")

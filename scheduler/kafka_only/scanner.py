@@ -1,0 +1,166 @@
+"""The owner of one partition: it takes each planned step in one transaction.
+
+Decides what a failed transaction means: a record that can never be produced is put aside with the
+next one; an unknown outcome is settled by beginning anew, and so is what cannot be put aside.
+Never decides what a step is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError, LogUnavailable
+from actors.model.events import MessageRelayed
+from actors.model.memory import WindowMemory
+from actors.model.observed import LogCalled, TransactionCommitted
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.kafka_only.bucket_layout import Layout
+from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.ports import Fenced, Outgoing, PartitionTransactions, Refused
+from scheduler.kafka_only.waiting import Plan
+
+
+class Planner(Protocol):
+    """What decides the steps of a partition: ``Waiting`` or ``Arrivals``."""
+
+    gather_ms: float
+    """Between two steps, while nothing is due soon."""
+    memory: WindowMemory
+    """What the partition holds, and may, of the node's budget."""
+
+    @property
+    def mark(self) -> Mark:
+        """How far the partition is."""
+
+    @property
+    def fullness(self) -> float:
+        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+
+    @property
+    def held(self) -> int:
+        """How many records are in memory."""
+
+    def begin(self, mark: Mark) -> None:
+        """Go on from a mark."""
+
+    def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
+        """Hold records that were read."""
+
+    def next_ms(self) -> int | None:
+        """Return when there is something to do."""
+
+    def first_due_ms(self) -> int | None:
+        """Return when what is to be done first is due; None where nobody waits for it."""
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return whether the next step passes on what is due, which waits for nobody's turn."""
+
+    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+        """Return one step."""
+
+    def settle(self, plan: Plan) -> None:
+        """A plan took effect."""
+
+    def put_back(self, plan: Plan) -> None:
+        """A plan took no effect."""
+
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside; LogUnavailable where its letter was refused as often as can be."""
+
+
+class Scanner:
+    """One partition's steps; used from one thread."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        transactions: PartitionTransactions,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        marks: bool = True,
+    ) -> None:
+        """``marks``: whether markers are written; else the group's offset says it all."""
+        self.planner = planner
+        self._transactions = transactions
+        self._clock = clock
+        self._telemetry = telemetry
+        self._marks = marks
+
+    def begin(self, start: Callable[[int | None], int]) -> None:
+        """Fence the owner before, read how far it came, and go on from there.
+
+        ``start`` is given the marker's next offset, if any, and returns where reading begins.
+        Raises LogUnavailable.
+        """
+        with self._told("begin"):
+            marker = self._transactions.begin()
+        mark = None if marker is None else decode_mark(marker)
+        next_offset = start(None if mark is None else mark.next_offset)
+        if mark is None or mark.next_offset > next_offset:
+            mark = Mark(next_offset)
+        self.planner.begin(mark.doing((), next_offset))
+
+    def step(self, layout: Layout) -> bool:
+        """Do what is ripe, one transaction of it; return whether there was anything.
+
+        Raises Fenced, and LogUnavailable where only ``begin`` can tell what happened.
+        """
+        plan = self.planner.plan(self._clock.now_ms(), layout)
+        if plan is None:
+            return False
+        marker = encode_mark(plan.mark) if self._marks else None
+        try:
+            with self._told("transaction"):
+                self._transactions.commit(plan.outgoing, plan.mark.next_offset, marker)
+        except Refused as error:
+            if error.number >= len(plan.offsets):
+                raise LogUnavailable(f"the marker was refused: {error.reason}") from error
+            self.planner.put_back(plan)
+            number = error.number
+            self.planner.refuse(plan.offsets[number], plan.outgoing[number], error.reason)
+            return True
+        self.planner.settle(plan)
+        told = TransactionCommitted(len(plan.outgoing), plan.moved, plan.put_aside)
+        self._telemetry.emit(told)
+        now_ms = self._clock.now_ms()
+        for due_ms in plan.due_ms:
+            self._telemetry.emit(MessageRelayed(now_ms - due_ms))
+        return True
+
+    def announce(self, record: Outgoing) -> None:
+        """Produce one record in a transaction of its own, as the partition's owner.
+
+        Raises Fenced, LogUnavailable.
+        """
+        mark = self.planner.mark
+        marker = encode_mark(mark) if self._marks else None
+        try:
+            self._transactions.commit((record,), mark.next_offset, marker)
+        except Refused as error:
+            raise LogUnavailable(f"an announcement was refused: {error.reason}") from error
+
+    def close(self) -> None:
+        """Let go of the partition's transactions."""
+        self._transactions.close()
+
+    @contextmanager
+    def _told(self, call: str) -> Iterator[None]:
+        """Tell how long a request to the log took, and whether it failed.
+
+        A record that is refused is none of its failures: it is told of when it is put aside.
+        """
+        began_ms, failure = self._clock.monotonic_ms(), None
+        try:
+            yield
+        except Fenced:
+            failure = "fenced"
+            raise
+        except HourhandError as error:
+            failure = error.code
+            raise
+        finally:
+            took_ms = self._clock.monotonic_ms() - began_ms
+            self._telemetry.emit(LogCalled(call, took_ms, failure))

@@ -1,0 +1,252 @@
+"""What waits in one partition of the pending topic, and what its owner does with it when.
+
+Decides which messages are passed on, which are moved to a nearer bucket and which are put aside,
+and the mark that goes with it; a planned step counts only once it is settled.  It never produces
+anything and reads no clock.
+"""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+import msgspec
+
+from actors.model.codec import LogRecord, record_bytes
+from actors.model.memory import WindowMemory
+from scheduler.kafka_only.bucket_layout import Layout, ripe_ms
+from scheduler.kafka_only.letters import Letters
+from scheduler.kafka_only.mark import Mark
+from scheduler.kafka_only.ports import Outgoing
+from scheduler.kafka_only.slip import NoSlip, Slip, pending, read_slip
+from scheduler.kafka_only.step_timing import MOVE_GATHER_MS
+from scheduler.services.relay.delivery import Message
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What all partitions have in common."""
+
+    pending_topic: str
+    dead_letter_topic: str
+    allows: Callable[[str], str | None]
+    """Why a topic may not be a target; None where it may."""
+    batch_records_max: int
+    batch_bytes_max: int
+    held_records_max: int
+    held_bytes_max: int
+    """Of one partition, where the node's budget allows as much."""
+    away_until_ms: Callable[[str, bytes | None], int | None] = lambda _topic, _key: None
+    """Until when a topic takes no message of a key; None where it may."""
+
+    def fullness(self, records: int, memory: WindowMemory) -> float:
+        """Return what a partition holds as a share of what it may, by records and by bytes."""
+        bytes_max = min(self.held_bytes_max, memory.share_bytes)
+        return max(records / self.held_records_max, memory.held_bytes / bytes_max)
+
+    def step_bytes(self, memory: WindowMemory) -> int:
+        """Return where a step ends, less its last record: a driver copies what it produces."""
+        return max(1, min(self.batch_bytes_max, memory.share_bytes // 2))
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One step: what is produced, and how far it brings the partition."""
+
+    outgoing: tuple[Outgoing, ...]
+    offsets: tuple[int, ...]
+    """Of the record behind each that is produced."""
+    mark: Mark
+    due_ms: tuple[int, ...] = ()
+    """When those were due that are passed on."""
+    moved: int = 0
+    """How many go to a nearer bucket."""
+    put_aside: int = 0
+    """How many of the pending topic go to the dead-letter topic."""
+
+
+class _Fate(Enum):
+    """What a step makes of a message."""
+
+    PASSED_ON = auto()
+    MOVED = auto()
+    PUT_ASIDE = auto()
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """A record in memory."""
+
+    record: LogRecord
+    slip: Slip | None
+    message: Message | None
+    size_bytes: int
+    unread: str = ""
+    """Why there is neither slip nor message."""
+
+
+class Waiting:
+    """The records of one partition that its owner holds in memory."""
+
+    gather_ms = MOVE_GATHER_MS
+
+    def __init__(self, rules: Rules, memory: WindowMemory) -> None:
+        self._rules = rules
+        self.memory = memory
+        self._mark = Mark(0)
+        self._reached = 0
+        self._held: dict[int, _Held] = {}
+        self._in_order: deque[int] = deque()
+        self._ripening: list[tuple[int, int, str, int]] = []
+        """(when it needs its owner, when it is due, its origin, its offset), as a heap."""
+        self._letters = Letters(rules.dead_letter_topic)
+
+    @property
+    def mark(self) -> Mark:
+        """How far the partition is."""
+        return self._mark
+
+    @property
+    def fullness(self) -> float:
+        """What is held in memory as a share of what may be; from 1 on no more should be read."""
+        return self._rules.fullness(len(self._held), self.memory)
+
+    @property
+    def held(self) -> int:
+        """How many records are in memory."""
+        return len(self._held)
+
+    def begin(self, mark: Mark) -> None:
+        """Go on from a mark; what is held already and done by then is forgotten."""
+        self._mark = mark
+        self._reached = max(self._reached, mark.next_offset)
+        for offset in [each for each in self._held if mark.is_done(each)]:
+            self._forget(offset)
+        self._ripening = [self._entry(held) for held in self._held.values()]
+        heapq.heapify(self._ripening)
+
+    def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
+        """Hold records that were read, and note up to where there are no others."""
+        for record in records:
+            self._reached = max(self._reached, record.offset + 1)
+            if record.offset in self._held or self._mark.is_done(record.offset):
+                continue
+            held = _read(record)
+            self._held[record.offset] = held
+            self._in_order.append(record.offset)
+            self.memory.waiting_bytes += held.size_bytes
+            heapq.heappush(self._ripening, self._entry(held))
+        self._reached = max(self._reached, reached or 0)
+
+    def next_ms(self) -> int | None:
+        """Return when there is something to do; None where nothing waits."""
+        return self._ripening[0][0] if self._ripening else None
+
+    def first_due_ms(self) -> int | None:
+        """Return when that which needs its owner first is due; None where nothing waits.
+
+        In the first bucket that is what is due first; elsewhere nothing is due for long.
+        """
+        return self._ripening[0][1] if self._ripening else None
+
+    def passes_on(self, now_ms: int) -> bool:
+        """Return whether the next step passes on what is due."""
+        return bool(self._ripening) and self._ripening[0][1] <= now_ms
+
+    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+        """Return what is to be done now, bounded; None where nothing is."""
+        ripe = self._ripe(now_ms)
+        if not ripe:
+            return None
+        outgoing: list[Outgoing] = []
+        due_ms: list[int] = []
+        fates: Counter[_Fate] = Counter()
+        for held in ripe:
+            step, fate = self._step(held, now_ms, layout)
+            outgoing.append(step)
+            fates[fate] += 1
+            if fate is _Fate.PASSED_ON and held.slip is not None:
+                due_ms.append(held.slip.due_ms)
+        offsets = tuple(held.record.offset for held in ripe)
+        mark = self._mark.doing(offsets, self._first_left(frozenset(offsets)))
+        moved, put_aside = fates[_Fate.MOVED], fates[_Fate.PUT_ASIDE]
+        return Plan(tuple(outgoing), offsets, mark, tuple(due_ms), moved, put_aside)
+
+    def settle(self, plan: Plan) -> None:
+        """A plan took effect."""
+        self._mark = plan.mark
+        for offset in plan.offsets:
+            self._forget(offset)
+
+    def put_back(self, plan: Plan) -> None:
+        """A plan certainly took no effect."""
+        for offset in plan.offsets:
+            heapq.heappush(self._ripening, self._entry(self._held[offset]))
+
+    def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
+        """Put a record aside with its next plan; LogUnavailable where that was refused too."""
+        self._letters.refuse(offset, refused, reason)
+
+    def _ripe(self, now_ms: int) -> list[_Held]:
+        rules = self._rules
+        ripe: list[_Held] = []
+        size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
+        while self._ripening and self._ripening[0][0] <= now_ms:
+            if len(ripe) >= rules.batch_records_max or size_bytes >= bytes_max:
+                break
+            held = self._held[heapq.heappop(self._ripening)[3]]
+            ripe.append(held)
+            size_bytes += held.size_bytes
+        return ripe
+
+    def _step(self, held: _Held, now_ms: int, layout: Layout) -> tuple[Outgoing, _Fate]:
+        """Return what is produced for a record, and what that makes of its message."""
+        slip, message = held.slip, held.message
+        if slip is None or message is None:
+            return self._letters.letter(
+                self._rules.pending_topic, held.record, held.record.headers, held.unread
+            ), _Fate.PUT_ASIDE
+        reason = self._letters.reason(held.record.offset) or self._rules.allows(slip.topic)
+        if reason is not None:
+            told = f"message for topic {slip.topic!r} not passed on: {reason}"
+            return self._letters.letter(
+                self._rules.pending_topic, held.record, message.headers, told
+            ), _Fate.PUT_ASIDE
+        if slip.due_ms <= now_ms:
+            away_ms = self._rules.away_until_ms(slip.topic, message.key)
+            if away_ms is None or away_ms <= now_ms:
+                return (
+                    Outgoing(slip.topic, None, message.key, message.value, message.headers),
+                    _Fate.PASSED_ON,
+                )
+            # Kept here, messages for a target that is away for long would fill the memory, and
+            # hold what is for others.
+            slip = msgspec.structs.replace(slip, due_ms=away_ms)
+        return pending(self._rules.pending_topic, layout, slip, message, now_ms), _Fate.MOVED
+
+    def _first_left(self, planned: frozenset[int]) -> int:
+        """Return the first offset that still waits once a plan has taken effect."""
+        while self._in_order and self._in_order[0] not in self._held:
+            self._in_order.popleft()
+        for offset in self._in_order:
+            if offset in self._held and offset not in planned:
+                return offset
+        return self._reached
+
+    def _entry(self, held: _Held) -> tuple[int, int, str, int]:
+        record = held.record
+        if held.slip is None:
+            return 0, 0, "", record.offset
+        due_ms = held.slip.due_ms
+        ripe = ripe_ms(record.timestamp_ms, held.slip.lower_ms, due_ms)
+        return ripe, due_ms, held.slip.origin, record.offset
+
+    def _forget(self, offset: int) -> None:
+        self.memory.waiting_bytes -= self._held.pop(offset).size_bytes
+        self._letters.forget(offset)
+
+
+def _read(record: LogRecord) -> _Held:
+    size_bytes = record_bytes(record)
+    try:
+        slip, message = read_slip(record)
+    except NoSlip as error:
+        return _Held(record, None, None, size_bytes, str(error))
+    return _Held(record, slip, message, size_bytes)

@@ -1,0 +1,392 @@
+"""One node: polls the log, has its tree make records durable, commits, and meets rebalances.
+
+Decides when a tree is built, when a partition is claimed, and which offsets are committed.
+Each call of ``step`` is one round, so the same code runs under a thread and under a virtual
+clock.  It never waits for the tree: batches overlap, and answers arrive through ``tell`` on
+the dispatcher's thread, which is why a rebalance callback can wait without a deadlock.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+
+from actors.kernel.actor import System
+from actors.kernel.ref import Ref
+from actors.kernel.supervision import FailureListener
+from actors.messages import (
+    AssignPartitions,
+    ForgetPartitions,
+    PartitionsRevoked,
+    PauseTasks,
+    PersistRecords,
+    RecordsPersisted,
+    RevokePartitions,
+    TasksPersisted,
+)
+from actors.model.codec import LogRecord
+from actors.model.errors import HourhandError, OwnershipLost
+from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from actors.model.holds import HeldPartitions
+from actors.model.ownership import Claim, Ownership
+from actors.ports.clock import Clock
+from actors.ports.effects import Effects
+from actors.ports.log import TaskLog
+from actors.topic_supervisor import TopicSupervisor
+from scheduler.node.claiming import Claiming, poll_ms
+from scheduler.node.holding_back import hold_back
+from scheduler.node.holdings import (
+    Held,
+    Holding,
+    Revocation,
+    Stage,
+    assigned_event,
+    commit_offsets,
+)
+from scheduler.node.in_flight import BatchesInFlight
+from scheduler.node.lease import Lease
+from scheduler.node.pausing import PauseWatch
+from scheduler.node.rebuilds import Rebuilds
+
+logger = logging.getLogger("hourhand.node")
+
+_STOPPING_COMMIT_MS = 100
+"""Pause between two commits of a node that stops."""
+
+
+class Node:
+    """Implements ``actors.ports.log.AssignmentListener`` and ``actors.messages.Recipient``."""
+
+    def __init__(
+        self,
+        *,
+        log: TaskLog,
+        lease: Lease,
+        clock: Clock,
+        effects: Effects,
+        make_system: Callable[[FailureListener], System],
+        commit_interval_ms: int,
+        lease_ms: int,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._log = log
+        self._lease = lease
+        self._clock = clock
+        self._effects, self.memory = effects, effects.memory
+        self._recovery = effects.settings.recovery
+        self._commit_interval_ms = commit_interval_ms
+        self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
+        self._rebuilds = Rebuilds(self._recovery, rng)
+        self.pauses = PauseWatch(effects.stores.oversight, clock)
+        # Guards all below: the polling thread and the dispatcher both enter.
+        self._lock = threading.RLock()
+        self._holdings: dict[int, Holding] = {}
+        self._owned: dict[int, Ownership] = {}
+        self._final_offsets: dict[int, int] = {}
+        """Of partitions this node let go of by itself while it stops."""
+        self._revocations: list[Revocation] = []
+        self._root: Ref | None = None
+        self._batch = 0
+        self._in_flight = BatchesInFlight(effects.memory)
+        self._held: frozenset[int] = frozenset()
+        self._committed_at_ms = -1e18
+        self._system = make_system(self._tree_failed)
+        self._stop_requested = False
+        self._stopping: Future[Mapping[int, int]] | None = None
+        log.subscribe(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every partition assigned so far is worked on."""
+        with self._lock:
+            return {holding.stage for holding in self._holdings.values()} == {Stage.RUNNING}
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions this node holds, in order."""
+        with self._lock:
+            return tuple(sorted(self._holdings))
+
+    def describe(self) -> list[Held]:
+        """Return what this node holds, for those who look."""
+        with self._lock:
+            return [self._holdings[partition].described() for partition in self.partitions]
+
+    def step(self, timeout_ms: int) -> None:
+        """Do one round: build, claim, poll, deliver, commit."""
+        self._build_tree()
+        self._advance_holdings()
+        hold_back(self._log, self._holdings, self._held, self._lock)
+        self._watch_deadline()
+        if not self._room():
+            # The log has nothing to wait for then, and spinning would take the tree's time.
+            self._in_flight.wait_for_answer(timeout_ms)
+            timeout_ms = 0
+        with self._lock:
+            timeout_ms = poll_ms(self._holdings.values(), timeout_ms)
+        polled = self._log.poll(self._room(), timeout_ms)
+        with self._lock:
+            self._deliver(tuple(polled.records), dict(polled.reached))
+        self._commit()
+
+    def request_stop(self) -> "Future[Mapping[int, int]]":
+        """Begin to drain everything; ``step`` on until the future resolves, then ``close``."""
+        with self._lock:
+            if self._stopping is None:
+                self._stop_requested = True
+                self._stopping = self._revoke(tuple(self._holdings))
+            return self._stopping
+
+    def close(self) -> None:
+        """Leave the group and stop the tree; offsets drained before are committed."""
+        self._log.close()
+        with self._lock:
+            if self._root is not None:
+                self._system.stop_tree(self._root)
+                self._root = None
+
+    # What the tree answers, on the dispatcher's thread.
+
+    def tell(self, message: object) -> None:
+        """Take an answer of the tree."""
+        with self._lock:
+            match message:
+                case RecordsPersisted(batch=batch, unpersisted=unpersisted):
+                    self._settle(batch, unpersisted)
+                case TasksPersisted(batch=batch, partition=partition):
+                    if partition in self._holdings:
+                        self._holdings[partition].settle(batch)
+                case HeldPartitions(partitions=partitions, supervisor=supervisor):
+                    self._held = partitions if supervisor is self._root else self._held
+                case PartitionsRevoked(partitions=partitions, drained=drained):
+                    self._finish_revocation(partitions, drained=drained)
+                case _:
+                    raise AssertionError(f"no tree says {message!r} to its node")
+        self._in_flight.note_answer()
+
+    def _settle(self, batch: int, unpersisted: Collection[int]) -> None:
+        if not self._in_flight.settle(batch):
+            return
+        for partition, holding in self._holdings.items():
+            if partition not in unpersisted:
+                holding.settle(batch)
+
+    def _finish_revocation(self, partitions: tuple[int, ...], *, drained: bool) -> None:
+        for revocation in [r for r in self._revocations if r.partitions == partitions]:
+            self._revocations.remove(revocation)
+            self._let_go(revocation, drained=drained)
+
+    def _let_go(self, revocation: Revocation, *, drained: bool) -> None:
+        offsets = {}
+        for holding in revocation.holdings:
+            if self._holdings.get(holding.partition) is holding:
+                del self._holdings[holding.partition]
+                if holding.next_offset is not None:
+                    offsets[holding.partition] = holding.next_offset
+            self._effects.telemetry.emit(PartitionRevoked(holding.partition, drained))
+        if self._stop_requested:
+            self._final_offsets.update(offsets)
+        revocation.future.set_result(offsets)
+
+    def _tree_failed(self, cause: BaseException) -> None:
+        """Plan a rebuild after a growing, jittered pause; deliver again what was in flight."""
+        with self._lock:
+            if self._root is None:
+                return
+            self._root = None
+            now_ms = self._clock.monotonic_ms()
+            pause_ms = round(self._rebuilds.note_failed(now_ms))
+            failures = self._rebuilds.failures
+            self._effects.telemetry.emit(TreeRebuilt(repr(cause), failures, pause_ms))
+            self._in_flight.clear()
+            self._held = frozenset()
+            for holding in self._holdings.values():
+                if holding.stage is Stage.RUNNING:
+                    holding.stage = Stage.WAITING
+            if isinstance(cause, OwnershipLost):
+                self._give_up(cause.partition, now_ms)
+            for revocation in tuple(self._revocations):
+                revocation.lose_tree()
+                self._drain(revocation)
+
+    def _give_up(self, partition: int, now_ms: float) -> None:
+        """A newer owner exists: claim again only once membership is proved from now on.
+
+        The newer one may be a zombie that claimed late; then this node is still the member
+        that the group names, and an offset commit sent from now on will be accepted.
+        """
+        holding = self._holdings.get(partition)
+        if holding is not None:
+            self._lease.withdraw((partition,))
+            holding.ownership = None
+            holding.claim_after_ms = now_ms
+            self._effects.telemetry.emit(PartitionLost(partition, "a newer owner exists"))
+
+    # What the log tells, on the polling thread.
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Hold these partitions; they are claimed in the next round."""
+        with self._lock:
+            self._holdings.update({each: Holding(each, self._owned) for each in partitions})
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        """Start nothing more of these, drain them, and resolve to their durable offsets."""
+        with self._lock:
+            if self._stopping is None:
+                return self._revoke(tuple(sorted(partitions)))
+            if not self._stopping.done():
+                # Everything is being drained already, these among the rest.
+                return self._stopping
+            drained: Future[Mapping[int, int]] = Future()
+            drained.set_result({p: o for p, o in self._final_offsets.items() if p in partitions})
+            return drained
+
+    def _revoke(self, partitions: tuple[int, ...]) -> "Future[Mapping[int, int]]":
+        held = tuple(self._holdings[p] for p in partitions if p in self._holdings)
+        ends_ms = self._clock.monotonic_ms() + self._recovery.drain_deadline_ms
+        revocation = Revocation(partitions, held, ends_ms)
+        self._lease.withdraw(partitions)
+        self._revocations.append(revocation)
+        self._drain(revocation)
+        return revocation.future
+
+    def _drain(self, revocation: Revocation) -> None:
+        """Have the tree drain it.  Where that failed and attempts run on, its successor does,
+        as long as there is time: until then no other node may start their ordering ids (P3).
+        """
+        if revocation.told:
+            return
+        runner, now_ms = self._effects.runner, self._clock.monotonic_ms()
+        orphaned = any(runner.unsettled(each, given_up=False) for each in revocation.treeless)
+        late = now_ms >= revocation.ends_ms
+        if late or not (orphaned or revocation.has_tree):
+            self._revocations.remove(revocation)
+            current = [h for h in revocation.holdings if self._holdings.get(h.partition) is h]
+            runner.abandon([holding.partition for holding in current])
+            self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
+        elif self._root is not None and not orphaned:
+            revocation.told = True
+            left_ms = round(revocation.ends_ms - now_ms)
+            self._root.tell(RevokePartitions(revocation.partitions, left_ms))
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget these at once: another node works on them already."""
+        with self._lock:
+            self._lease.withdraw(partitions)
+            for partition in partitions:
+                self._holdings.pop(partition, None)
+                self._effects.telemetry.emit(PartitionLost(partition, "lost to another member"))
+            self._effects.runner.abandon(partitions)
+            if self._root is not None:
+                self._root.tell(ForgetPartitions(tuple(partitions)))
+
+    # One round, on the polling thread.
+
+    def _build_tree(self) -> None:
+        with self._lock:
+            now_ms = self._clock.monotonic_ms()
+            if self._root is not None or not self._rebuilds.is_due(now_ms):
+                return
+            self._rebuilds.note_built(now_ms)
+            self._root = self._system.spawn_root(TopicSupervisor(self._effects, self))
+            self._root.tell(PauseTasks(self.pauses.sheet))
+
+    def _advance_holdings(self) -> None:
+        with self._lock:
+            for revocation in tuple(self._revocations):
+                self._drain(revocation)
+            if self.pauses.look(self._lease) and self._root is not None:
+                self._root.tell(PauseTasks(self.pauses.sheet))
+            if self._root is None or self._stop_requested or not self.pauses.is_known:
+                return
+            ready = [h for h in self._holdings.values() if self._claiming.advance(h)]
+        # The log may be slow to refuse, and the lease of the others needs this thread: one failure
+        # ends the round.
+        all(self._take_claim(holding) for holding in ready)
+
+    def _take_claim(self, holding: Holding) -> bool:
+        """Begin reading a partition whose durable state is known, without a lock meanwhile."""
+        try:
+            claim = holding.durable_state()
+            holding.begin_reading(self._log, claim.watermark.next_offset)
+        except Exception as error:
+            # Whatever it is, another round may find it gone; this one must not end the polling.
+            trace = None if isinstance(error, HourhandError) else error
+            logger.warning(
+                "partition %d: %s; tried again", holding.partition, error, exc_info=trace
+            )
+            with self._lock:
+                now_ms = self._clock.monotonic_ms()
+                holding.postpone(now_ms, self._recovery.rebuild_pause_min_ms)
+                if isinstance(error, OwnershipLost):
+                    self._give_up(holding.partition, now_ms)
+            return False
+        with self._lock:
+            if self._holdings.get(holding.partition) is not holding:
+                return True
+            if self._root is not None:
+                self._hand_over(holding, claim)
+                return True
+            # The tree failed meanwhile; its successor resumes with the same epoch.
+            holding.stage = Stage.WAITING
+            holding.take(claim)
+            return True
+
+    def _hand_over(self, holding: Holding, claim: Claim) -> None:
+        """Let the tree work on a partition."""
+        assert self._root is not None, "a partition is handed to a tree"
+        assignment = holding.take(claim)
+        holding.stage = Stage.RUNNING
+        if not any(holding in revocation.holdings for revocation in self._revocations):
+            # What is being given up is handed over only so that it is drained.
+            self._lease.grant(holding.partition, claim.epoch)
+        self._root.tell(AssignPartitions((assignment,)))
+        # Membership is proved, and the lease begins, with the next accepted commit.
+        self._committed_at_ms = -1e18
+        self._effects.telemetry.emit(assigned_event(assignment))
+
+    def _watch_deadline(self) -> None:
+        """Treat a tree that does not answer as failed; empty polls ask it too."""
+        with self._lock:
+            oldest_ms = self._in_flight.oldest_ms()
+            now_ms = self._clock.monotonic_ms()
+            if oldest_ms is None or self._root is None:
+                return
+            if now_ms - oldest_ms > self._recovery.persist_deadline_ms:
+                self._system.stop_tree(self._root)
+                self._tree_failed(TimeoutError("the tree did not answer a batch in time"))
+
+    def _room(self) -> int:
+        """How many records may be polled now; 0 keeps the membership alive and no more."""
+        with self._lock:
+            served = self._root is not None and not self._stop_requested
+            return self._in_flight.room() if served else 0
+
+    def _deliver(self, records: tuple[LogRecord, ...], reached: dict[int, int]) -> None:
+        if self._root is None:
+            # What was polled for a tree that died meanwhile is sought again when it is rebuilt.
+            return
+        if not reached and self._in_flight:
+            return
+        self._batch += 1
+        held = self._holdings
+        known = {p: o for p, o in reached.items() if p in held and held[p].stage is Stage.RUNNING}
+        for partition, offset in known.items():
+            self._holdings[partition].deliver(self._batch, offset)
+        self._in_flight.send(self._batch, self._clock.monotonic_ms(), records)
+        self._root.tell(PersistRecords(self._batch, records, known))
+
+    def _commit(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        interval_ms = self._commit_interval_ms
+        if self._stop_requested:
+            # What is durable last is committed while attempts end, not when everybody waits.
+            interval_ms = min(interval_ms, _STOPPING_COMMIT_MS)
+        if now_ms - self._committed_at_ms < interval_ms:
+            return
+        with self._lock:
+            offsets = commit_offsets(self._holdings)
+        if offsets:
+            self._committed_at_ms = now_ms
+            self._log.commit(offsets)

@@ -1,0 +1,257 @@
+"""Runs user code: blocking ``execute`` on a bounded pool of threads, ``async def`` on one loop.
+
+Decides when an attempt gets a worker and checks the gate as the last thing before user code.
+One attempt is one hand-over, never a list: a slow task may not hold others (P7).  Never
+decides what follows from an outcome.
+"""
+
+import asyncio
+import inspect
+import logging
+import queue
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.errors import HourhandError
+from actors.model.events import AttemptAbandoned, AttemptStarted, AttemptStuck
+from actors.model.settings import ExecutionSettings
+from actors.ports.clock import Clock
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from scheduler.node.async_loop import LoopThread
+from scheduler.node.attempts import (
+    RegisteredAttempts,
+    RunningAttempt,
+    broken_off,
+    ended_badly,
+    ended_well,
+    not_started,
+)
+from scheduler.node.current_attempt import tell_attempt
+from scheduler.process.user_code import runs_async
+
+START_DEADLINE_S = 30.0
+"""How long a worker waits for a start to become durable before it gives the slot back."""
+
+logger = logging.getLogger("hourhand.runner")
+
+
+class WorkerRunner(RegisteredAttempts):
+    """Implements ``actors.ports.runner.Runner`` with real threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        settings: ExecutionSettings,
+    ) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._telemetry = telemetry
+        super().__init__()
+        self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
+        # Suspects of a node run one at a time: if one kills the process, it is known which.
+        self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
+        self._loop = LoopThread(settings.async_attempts_max)
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Run the attempt as soon as a worker is free."""
+        running = self._registry.add(attempt, executor, listener)
+        if attempt.suspect:
+            self._suspect_lane.submit(running)
+        elif runs_async(executor):
+            self._loop.submit(lambda: self._run_async(running))
+        else:
+            self._workers.submit(running)
+
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts of a partition whose user code has been running for so long."""
+        return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Cancel async attempts of these partitions, report blocking ones."""
+        for running in self._registry.abandon(partitions):
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+            if running.cancel is not None:
+                running.cancel()
+
+    def close(self) -> None:
+        """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
+        self._workers.close()
+        self._suspect_lane.close()
+        self._loop.close()
+
+    # On a worker thread.
+
+    def _run(self, running: RunningAttempt) -> None:
+        try:
+            ended = self._attempt(running)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            ended = self._broken_off(running, error)
+        self._registry.end(running, ended)
+
+    def _broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
+        logger.error("an attempt failed outside user code; please report this", exc_info=error)
+        return broken_off(running, error, self._clock.now_ms())
+
+    def _attempt(self, running: RunningAttempt) -> AttemptEnded:
+        attempt = running.attempt
+        if not self._make_start_durable(running) or not self._may_begin(running):
+            return not_started(attempt, self._clock.now_ms())
+        started_ms = self._begin(running)
+        watch = self._watch(running)
+        awaits = False
+        try:
+            tell_attempt(attempt, running.executor)
+            outcome: object = running.executor.execute(attempt.task.to_task())
+            if inspect.isawaitable(outcome):
+                awaits = True
+                awaited = self._loop.begin(outcome, attempt.timeout_ms)
+                self._registry.let_cancel(running, awaited.cancel)
+                outcome = awaited.result()
+            ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except FutureTimeoutError as error:
+            ending = Ending.TIMED_OUT if awaits else Ending.FAILED
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+        if watch is not None:
+            watch()
+        return ended
+
+    def _make_start_durable(self, running: RunningAttempt) -> bool:
+        """Write the start of an overdue task just before it runs, never while it waits."""
+        attempt = running.attempt
+        if attempt.record_start is None:
+            return True
+        if running.withdrawn or not self._gate(attempt):
+            return False
+        try:
+            attempt.record_start(attempt).result(timeout=START_DEADLINE_S)
+        except (CancelledError, FutureTimeoutError, HourhandError):
+            # The tree went away meanwhile; its successor starts the task again.
+            return False
+        return True
+
+    def _may_begin(self, running: RunningAttempt) -> bool:
+        """Decide as the last thing before user code: from True on it counts as running."""
+        now_ms = self._clock.monotonic_ms()
+        return self._gate(running.attempt) and self._registry.begin(running, now_ms)
+
+    def _begin(self, running: RunningAttempt) -> int:
+        attempt = running.attempt
+        started_ms = self._clock.now_ms()
+        due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
+        self._telemetry.emit(
+            AttemptStarted(attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms)
+        )
+        return started_ms
+
+    def _watch(self, running: RunningAttempt) -> Callable[[], None] | None:
+        """Report a blocking attempt that passes its timeout; return what calls that off."""
+        attempt = running.attempt
+        if attempt.timeout_ms is None:
+            return None
+        event = AttemptStuck(attempt.partition, attempt.task.key, attempt.timeout_ms)
+        return self._loop.call_later(attempt.timeout_ms, lambda: self._telemetry.emit(event))
+
+    # On the event loop.
+
+    async def _run_async(self, running: RunningAttempt) -> None:
+        try:
+            ended = await self._attempt_async(running)
+        except GeneratorExit as error:
+            # Raised by a task that user code awaits, it closes each frame up to the loop's own.
+            ended = broken_off(running, error, self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - as for a worker
+            ended = self._broken_off(running, error)
+        self._registry.end(running, ended)
+
+    async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
+        attempt = running.attempt
+        if not await self._await_durable_start(running) or not self._may_begin(running):
+            return not_started(attempt, self._clock.now_ms())
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        if task is not None:
+            self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
+        started_ms = self._begin(running)
+        return await self._execute_async(running, started_ms)
+
+    async def _await_durable_start(self, running: RunningAttempt) -> bool:
+        """As ``_make_start_durable``, without a thread: all that are overdue wait together."""
+        attempt = running.attempt
+        if attempt.record_start is None:
+            return True
+        if running.withdrawn or not self._gate(attempt):
+            return False
+        try:
+            async with asyncio.timeout(START_DEADLINE_S):
+                await asyncio.wrap_future(attempt.record_start(attempt))
+        except (asyncio.CancelledError, TimeoutError, HourhandError):
+            return False
+        return True
+
+    async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
+        attempt = running.attempt
+        timeout_s = None if attempt.timeout_ms is None else attempt.timeout_ms / 1000
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                tell_attempt(attempt, running.executor)
+                outcome = running.executor.execute(attempt.task.to_task())
+                if inspect.isawaitable(outcome):
+                    outcome = await outcome
+            return ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
+            return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+
+
+class _Workers:
+    """Threads that take one attempt at a time; started as they are needed, up to a limit."""
+
+    def __init__(self, run: Callable[[RunningAttempt], None], threads_max: int, name: str) -> None:
+        self._run = run
+        self._threads_max = threads_max
+        self._name = name
+        self._waiting: queue.SimpleQueue[RunningAttempt | None] = queue.SimpleQueue()
+        self._outstanding = 0
+        """Attempts queued or running, until there are as many threads as there may be: each has
+        a thread.  Counting idle threads instead would take one just woken for a free one."""
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def submit(self, running: RunningAttempt) -> None:
+        if len(self._threads) < self._threads_max:
+            with self._lock:
+                self._outstanding += 1
+                if len(self._threads) < min(self._outstanding, self._threads_max):
+                    self._add_thread()
+        self._waiting.put(running)
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._waiting.put(None)
+
+    def _add_thread(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (running := self._waiting.get()) is not None:
+            try:
+                self._run(running)
+            except BaseException:
+                logger.exception("a worker failed outside user code; please report this")
+            if len(self._threads) < self._threads_max:
+                with self._lock:
+                    self._outstanding -= 1

@@ -1,0 +1,72 @@
+"""The program's log as lines for people or as JSON objects, each with the task it is about.
+
+Decides the fields.  A line about a task, or written while one runs, names its key and ordering
+id; its data is told only where the settings say so.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from actors.model.display import message_of
+from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.node.current_attempt import current_attempt
+
+_PEOPLE = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
+_STACK_CHARS_MAX = 8_000
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line; fields nobody knows are left out."""
+
+    def __init__(self, *, task_data: bool = False) -> None:
+        super().__init__()
+        self._task_data = task_data
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; whatever a field holds, it is one."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event = getattr(record, "event", None)
+        if event is not None:
+            line["event"] = event
+            line |= getattr(record, "event_fields", {})
+        line |= self._task_fields(record)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = type(record.exc_info[1]).__name__
+            line["error_message"] = message_of(record.exc_info[1])
+            line["stack"] = self.formatException(record.exc_info)[-_STACK_CHARS_MAX:]
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+    def _task_fields(self, record: logging.LogRecord) -> dict[str, object]:
+        """Return which task the line is about; the event's own, else the one that runs here."""
+        key = getattr(record, "event_key", None)
+        attempt = current_attempt()
+        if key is None and attempt is None:
+            return {}
+        found: dict[str, object] = {}
+        if attempt is not None and key in (None, attempt.task.key):
+            key = attempt.task.key
+            found = {"attempt": attempt.number, "partition": attempt.partition}
+            if self._task_data:
+                found["task_data"] = json.loads(attempt.task.data)
+        assert key is not None, "one of the two is known"
+        return {"key": str(key), "ordering_id": key.ordering_id, **found}
+
+
+def log_to_stderr(level: int, settings: ObserveSettings) -> None:
+    """Show the program's log on standard error, from a level on."""
+    handler = logging.StreamHandler(sys.stderr)
+    if settings.log_format == "json":
+        handler.setFormatter(JsonLines(task_data=settings.log_task_data))
+    else:
+        handler.setFormatter(logging.Formatter(_PEOPLE))
+    logging.basicConfig(handlers=[handler], level=max(level, logging.INFO))
+    # Drivers' own debug lines would bury the node's.
+    logging.getLogger("hourhand").setLevel(level)

@@ -1,0 +1,1 @@
+"""What jobs, doors and operators need from outside, as protocols with contracts in prose."""

@@ -1,0 +1,1 @@
+"""This process: forks, interrupts, user code on our threads, the collector, start and stop."""

@@ -1,0 +1,1 @@
+"""Reading what is stored, from outside of a node."""

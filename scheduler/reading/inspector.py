@@ -1,0 +1,213 @@
+"""What the store says about tasks: one of them in full, or many in key order.
+
+Decides which of them a listing holds, and how much it may look at.  Only reads,
+and asks no node, so a first attempt that runs right now still shows as pending: its start is
+not in the store.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from actors.model.display import storable_text
+from actors.model.instant import INSTANT_MIN_MS
+from actors.model.key import TaskKey, first_key_at
+from actors.model.partition import partition_of
+from actors.model.status import AttemptRecord, Completion
+from actors.model.task import StoredTask
+from actors.ports.store import Stores
+from scheduler.reading.partition_reader import PartitionReader, by_key, wait_for
+from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
+
+__all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
+
+LOOKED_MAX = 10_000
+"""Tasks that one listing looks at, where few of them or none are in the states asked for."""
+_PAGE_TASKS_MAX = 1_000
+_OPEN_PAGE_TASKS = 200
+"""Rows of a read, where most of them may be others' or closed."""
+_BEGUN_AT_ONCE = 16
+"""Partitions whose first tasks are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskListing:
+    """A page of tasks in key order."""
+
+    tasks: Sequence[TaskView]
+    next_after: TaskKey | None
+    """Pass it as ``after`` for the next page, which may come although this one holds few tasks or
+    none; None where there is none."""
+
+
+class Inspector:
+    """Reads an installation's tasks.  Errors: StoreUnavailable."""
+
+    def __init__(self, stores: Stores, partition_count: int) -> None:
+        self._stores = stores
+        self._partition_count = partition_count
+
+    def show(self, key: TaskKey) -> TaskView:
+        """Return all that is known of ``key``; its state is ``unknown`` where nothing is."""
+        partition = partition_of(key.ordering_id, self._partition_count)
+        found = self._stores.schedule.find_tasks(partition, [key])
+        completed = self._stores.status.find_completions(partition, [key])
+        attempted = self._stores.status.find_attempts(partition, [key])
+        return view_of(
+            key,
+            partition,
+            wait_for(found).get(key),
+            wait_for(completed).get(key),
+            wait_for(attempted),
+        )
+
+    def list_tasks(
+        self,
+        *,
+        from_ms: int,
+        to_ms: int,
+        limit: int,
+        states: Collection[TaskState] = (),
+        ordering_id: str | None = None,
+        partition: int | None = None,
+        after: TaskKey | None = None,
+    ) -> TaskListing:
+        """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
+
+        ``states``, ``ordering_id`` and ``partition`` choose, where given; ``after`` continues a
+        listing.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer,
+        even none, come while there are more.  Closed tasks are listed until their completion's
+        retention is over.
+        """
+        page_tasks = _PAGE_TASKS_MAX if states else limit
+        readers = self._readers(
+            ordering_id, from_ms, to_ms, after, limit, page_tasks=page_tasks, partition=partition
+        )
+        views = _begun([reader.views(ordering_id) for reader in readers])
+        found: list[TaskView] = []
+        last: TaskKey | None = None
+        for looked, view in enumerate(heapq.merge(*views, key=_key_of)):
+            if looked == max(limit, LOOKED_MAX):
+                return TaskListing(found, last)
+            last = view.key
+            if not states or view.state in states:
+                if len(found) == limit:
+                    return TaskListing(found, found[-1].key)
+                found.append(view)
+        return TaskListing(found, None)
+
+    def list_open(
+        self,
+        *,
+        to_ms: int,
+        limit: int,
+        looked_max: int,
+        begins: str = "",
+        ordering_id: str | None = None,
+        after: TaskKey | None = None,
+    ) -> TaskListing:
+        """Return up to ``limit`` open tasks with scheduled < ``to_ms``, in key order.
+
+        ``ordering_id`` chooses, or how it ``begins``.  Reads from the watermark on, and at most
+        ``looked_max`` rows: fewer tasks, even none, come while there are more.
+        """
+        page_tasks = max(limit, _OPEN_PAGE_TASKS)
+        wanted = looked_max if begins else limit
+        readers = self._readers(
+            ordering_id, INSTANT_MIN_MS, to_ms, after, wanted, page_tasks=page_tasks
+        )
+        rows = heapq.merge(*(reader.rows_from_open(ordering_id) for reader in readers), key=_key_of)
+        found: list[TaskView] = []
+        looked, last = 0, None
+        while True:
+            chosen: list[StoredTask] = []
+            for row in rows:
+                looked, last = looked + 1, row.key
+                if row.key.ordering_id.startswith(begins):
+                    chosen.append(row)
+                if len(found) + len(chosen) == limit or looked == looked_max:
+                    break
+            else:
+                return TaskListing([*found, *self._open_among(chosen)], None)
+            found += self._open_among(chosen)
+            if len(found) == limit or looked == looked_max:
+                return TaskListing(found, last)
+
+    def _open_among(self, rows: Sequence[StoredTask]) -> "list[TaskView]":
+        """Return those of these rows that are open, in their order; one look for each partition."""
+        keys: defaultdict[int, list[TaskKey]] = defaultdict(list)
+        for row in rows:
+            keys[partition_of(row.key.ordering_id, self._partition_count)].append(row.key)
+        read = self._stores.status
+        asked = [
+            (read.find_completions(each, some), read.find_attempts(each, some))
+            for each, some in keys.items()
+        ]
+        completions: dict[TaskKey, Completion] = {}
+        attempts: dict[TaskKey, Sequence[AttemptRecord]] = {}
+        for completed, attempted in asked:
+            closed = wait_for(completed)
+            completions.update(closed)
+            attempts.update(by_key(wait_for(attempted)))
+        views = (
+            view_of(
+                row.key,
+                partition_of(row.key.ordering_id, self._partition_count),
+                row,
+                completions.get(row.key),
+                attempts.get(row.key, ()),
+            )
+            for row in rows
+        )
+        return [view for view in views if view.state in OPEN_STATES]
+
+    def _readers(
+        self,
+        ordering_id: str | None,
+        from_ms: int,
+        to_ms: int,
+        after: TaskKey | None,
+        wanted: int,
+        *,
+        page_tasks: int,
+        partition: int | None = None,
+    ) -> "list[PartitionReader]":
+        start = first_key_at(from_ms)
+        if after is not None and after > start:
+            start = after
+        numbers = [each for each in range(self._partition_count) if partition in (None, each)]
+        if ordering_id is not None:
+            # No task has an id that UTF-8 cannot hold, and stores cannot even be asked for it.
+            known = storable_text(ordering_id) == ordering_id
+            own = partition_of(ordering_id, self._partition_count) if known else None
+            numbers = [each for each in numbers if each == own]
+        page_tasks = min(page_tasks, _PAGE_TASKS_MAX)
+        # Half as many again as a partition's share, so that few partitions are read twice.
+        share = 1 + wanted * 3 // (2 * max(1, len(numbers)))
+        return [
+            PartitionReader(
+                self._stores,
+                number,
+                start,
+                to_ms,
+                first_page_tasks=min(share, page_tasks),
+                page_tasks=page_tasks,
+            )
+            for number in numbers
+        ]
+
+
+def _begun(streams: "Sequence[Iterator[TaskView]]") -> "list[Iterator[TaskView]]":
+    """Return these streams after the first of each was read: a merge would wait for one by one."""
+    if len(streams) < 2:
+        return list(streams)
+    with ThreadPoolExecutor(min(len(streams), _BEGUN_AT_ONCE)) as pool:
+        firsts = list(pool.map(lambda stream: list(islice(stream, 1)), streams))
+    return [chain(first, stream) for first, stream in zip(firsts, streams, strict=True)]
+
+
+def _key_of(view: TaskView | StoredTask) -> TaskKey:
+    return view.key

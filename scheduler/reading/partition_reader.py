@@ -1,0 +1,181 @@
+"""One partition's tasks of a stretch of time, in key order, read a page at a time.
+
+Decides what is read together.  What a row, its completion and its attempts say is not its matter.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import chain, groupby
+from typing import TypeVar
+
+from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.errors import StoreUnavailable
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import Claim
+from actors.model.status import AttemptRecord, Completion
+from actors.model.task import StoredTask
+from actors.ports.store import Stores, TaskPage
+from scheduler.reading.task_state import TaskView, view_of
+
+_READ_TIMEOUT_S = 30.0
+_EMPTY_HOURS_MAX = 64
+"""Hours asked for at once where those before were empty; one that is full may be very large."""
+_HOURS_GROWTH = 8
+
+_T = TypeVar("_T")
+
+
+class PartitionReader:
+    """One partition's tasks of a range, in key order, a page at a time.
+
+    The first reads of all partitions are asked for before any is awaited: what is known of an
+    owner when a reader is made, the first page when its tasks are asked for.  That page may be
+    smaller than those after it: where many partitions are listed, few tasks of each are wanted.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        partition: int,
+        start: TaskKey,
+        to_ms: int,
+        *,
+        first_page_tasks: int,
+        page_tasks: int,
+    ) -> None:
+        self._schedule = stores.schedule
+        self._status = stores.status
+        self._partition = partition
+        self._start = start
+        self._to_ms = to_ms
+        self._first_page_tasks = first_page_tasks
+        self._page_tasks = page_tasks
+        self._claim: Future[Claim | None] = stores.ownership.find_watermark(partition)
+
+    def views(self, ordering_id: str | None) -> Iterator[TaskView]:
+        """Return the tasks of the range, or those of one ordering id."""
+        claim = wait_for(self._claim)
+        start = self._start
+        swept: Iterator[TaskView] = iter(())
+        if claim is not None:
+            # Hours before this have no rows any more, only completions.
+            swept_ms = min(claim.watermark.tasks_swept_until_ms, self._to_ms)
+            kept_ms = claim.watermark.statuses_swept_until_ms
+            swept = self._swept_views(ordering_id, kept_ms, swept_ms)
+            start = max(start, first_key_at(swept_ms))
+        pages = self._pages(ordering_id, start)
+        return chain(
+            swept, (view for tasks in pages for view in self._row_views(tasks, ordering_id))
+        )
+
+    def rows_from_open(self, ordering_id: str | None) -> Iterator[StoredTask]:
+        """Return the rows of the range from the first one on that may be open."""
+        claim = wait_for(self._claim)
+        start = self._start
+        if claim is not None:
+            mark = claim.watermark
+            open_ms = min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
+            start = max(start, first_key_at(open_ms))
+        if start.scheduled_ms >= self._to_ms:
+            return iter(())
+        return chain.from_iterable(self._pages(ordering_id, start))
+
+    def _swept_views(
+        self, ordering_id: str | None, kept_ms: int, swept_ms: int
+    ) -> Iterator[TaskView]:
+        next_ms = max(self._start.scheduled_ms, kept_ms)
+        hours = 1
+        while next_ms < swept_ms:
+            end_ms = min(hour_of(next_ms) + hours * HOUR_MS, swept_ms)
+            start, end = max(self._start, first_key_at(next_ms)), first_key_at(end_ms)
+            completions = wait_for(self._status.load_completions(self._partition, start, end))
+            yield from self._completed_views(
+                [each for each in completions if ordering_id in (None, each.key.ordering_id)]
+            )
+            next_ms = end_ms
+            hours = 1 if completions else min(_HOURS_GROWTH * hours, _EMPTY_HOURS_MAX)
+
+    def _completed_views(self, completions: Sequence[Completion]) -> Iterator[TaskView]:
+        """Return closed tasks whose rows are gone: most hours have none, so attempts come last."""
+        if not completions:
+            return
+        start, end = first_key_at(completions[0].key.scheduled_ms), completions[-1].key
+        attempts = by_key(wait_for(self._status.load_attempts(self._partition, start, end)))
+        for each in completions:
+            yield view_of(each.key, self._partition, None, each, attempts.get(each.key, ()))
+
+    def _pages(self, ordering_id: str | None, start: TaskKey) -> Iterator[Sequence[StoredTask]]:
+        """Return the pages from ``start`` on; the first is asked for now."""
+        first = self._page(ordering_id, start, self._first_page_tasks)
+        return self._pages_after(ordering_id, start, first)
+
+    def _pages_after(
+        self, ordering_id: str | None, start: TaskKey, asked: "Future[TaskPage]"
+    ) -> Iterator[Sequence[StoredTask]]:
+        while True:
+            page = wait_for(asked)
+            if page.tasks:
+                yield page.tasks
+                start = page.tasks[-1].key
+            if page.complete:
+                return
+            asked = self._page(ordering_id, start, self._page_tasks)
+
+    def _page(self, ordering_id: str | None, start: TaskKey, tasks_max: int) -> "Future[TaskPage]":
+        if ordering_id is None:
+            return self._schedule.load_tasks(self._partition, start, self._to_ms, tasks_max)
+        end = first_key_at(self._to_ms)
+        return self._schedule.load_ordering(self._partition, ordering_id, start, end, tasks_max)
+
+    def _row_views(
+        self, tasks: Sequence[StoredTask], ordering_id: str | None
+    ) -> Iterator[TaskView]:
+        if ordering_id is not None:
+            # They lie too far apart for a range, and are all asked for together.
+            yield from self._views_of(tasks, *self._statuses_of([task.key for task in tasks]))
+            return
+        # A range from the first row of an hour to its last reads no hour without rows and
+        # is one sequential read.
+        for _, of_hour in groupby(tasks, key=lambda task: hour_of(task.key.scheduled_ms)):
+            rows = list(of_hour)
+            yield from self._views_of(rows, *self._statuses_between(rows[0].key, rows[-1].key))
+
+    def _views_of(
+        self,
+        rows: Sequence[StoredTask],
+        completions: Mapping[TaskKey, Completion],
+        attempts: Mapping[TaskKey, Sequence[AttemptRecord]],
+    ) -> Iterator[TaskView]:
+        for row in rows:
+            completion = completions.get(row.key)
+            yield view_of(row.key, self._partition, row, completion, attempts.get(row.key, ()))
+
+    def _statuses_between(
+        self, first: TaskKey, last: TaskKey
+    ) -> tuple[Mapping[TaskKey, Completion], Mapping[TaskKey, Sequence[AttemptRecord]]]:
+        start = first_key_at(first.scheduled_ms)
+        completions = self._status.load_completions(self._partition, start, last)
+        attempts = self._status.load_attempts(self._partition, start, last)
+        return {one.key: one for one in wait_for(completions)}, by_key(wait_for(attempts))
+
+    def _statuses_of(
+        self, keys: Sequence[TaskKey]
+    ) -> tuple[Mapping[TaskKey, Completion], Mapping[TaskKey, Sequence[AttemptRecord]]]:
+        completions = self._status.find_completions(self._partition, keys)
+        attempts = self._status.find_attempts(self._partition, keys)
+        return wait_for(completions), by_key(wait_for(attempts))
+
+
+def by_key(attempts: Sequence[AttemptRecord]) -> dict[TaskKey, Sequence[AttemptRecord]]:
+    """Return attempts, which stand in key order, by their keys."""
+    return {key: tuple(of_key) for key, of_key in groupby(attempts, key=lambda one: one.key)}
+
+
+def wait_for(future: "Future[_T]") -> _T:
+    """Return what a read of the store answers; StoreUnavailable where it takes too long."""
+    try:
+        return future.result(timeout=_READ_TIMEOUT_S)
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"the store did not answer a read within {_READ_TIMEOUT_S:.0f} s"
+        ) from None

@@ -1,0 +1,1 @@
+"""From a task to a record of the log: what is admitted, appended and receipted."""

@@ -1,0 +1,170 @@
+"""Whether a task or command may enter the log at all.
+
+Decides nothing but refusals, each a CallerError raised before anything is sent: so that a
+node need not dead-letter what its producer could have been told at once.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import ParamSpec
+
+from actors.model.codec import encode_parts
+from actors.model.definition import RESERVED
+from actors.model.display import message_of, shown
+from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX, Task
+from actors.ports.clock import Clock
+from scheduler.configuration.settings import ClientSettings
+
+_P = ParamSpec("_P")
+
+_SHORT_CHARS_MAX = ID_BYTES_MAX // 4
+"""A character takes up to four bytes, so ids of fewer characters in all need no count."""
+
+
+class Admission:
+    """Judges the tasks of one client, and makes their records; used from any thread."""
+
+    def __init__(self, clock: Clock, limits: ClientSettings) -> None:
+        self._now_ms = clock.now_ms
+        self._grace_ms = limits.grace_ms
+        self._record_bytes_max = limits.record_bytes_max
+
+    def admit(self, task: object) -> tuple[TaskKey, bytes]:
+        """Return a task's key and record; InvalidTask, TaskInThePast or TaskTooLarge."""
+        key = checked_task(task)
+        refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
+        assert isinstance(task, Task), "checked just now"
+        try:
+            value = encode_parts(key, task.data)
+        except InvalidTask:
+            raise
+        except Exception as error:
+            raise unencodable(error) from error
+        refuse_large(value, self._record_bytes_max)
+        return key, value
+
+
+def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:
+    """Raise TaskInThePast where ``time_ms`` is more than ``grace_ms`` before now (P11)."""
+    late_ms = now_ms - time_ms
+    if late_ms > grace_ms:
+        raise TaskInThePast(
+            f"{what} is due at {format_instant(time_ms)}, {late_ms} ms ago, and"
+            f" client.grace_ms allows {grace_ms}: schedule it for now instead"
+        )
+
+
+def refuse_large(value: bytes, record_bytes_max: int) -> None:
+    """Raise TaskTooLarge where a record has more than ``record_bytes_max`` bytes."""
+    if len(value) > record_bytes_max:
+        raise TaskTooLarge(
+            f"the record takes {len(value)} bytes, client.record_bytes_max is"
+            f" {record_bytes_max}: keep large data elsewhere and schedule a reference to it"
+        )
+
+
+def encoded(encode: Callable[_P, bytes], *values: _P.args, **named: _P.kwargs) -> bytes:
+    """Return what ``encode`` makes of ``values``; InvalidTask where they cannot be encoded."""
+    try:
+        return encode(*values, **named)
+    except InvalidTask:
+        raise
+    except Exception as error:
+        raise unencodable(error) from error
+
+
+def unencodable(error: Exception) -> InvalidTask:
+    """Return what a failure to encode is refused with."""
+    # A lone surrogate, or a part of the value that is code of the caller's and raises.
+    kind = type(error).__name__
+    return InvalidTask(f"cannot be written as a record: {kind}: {message_of(error)}")
+
+
+def refuse_reserved(ordering_id: str) -> None:
+    """Raise InvalidTask for an ordering id of Hourhand's own tasks, which no user's can have."""
+    if ordering_id.startswith(RESERVED):
+        raise InvalidTask(
+            f"ordering id {shown(ordering_id)} begins with {RESERVED!r}, as those of Hourhand's"
+            " own tasks do: choose another"
+        )
+
+
+def checked_task(task: object) -> TaskKey:
+    """Return a task's key; raises InvalidTask for no task, or one built around its checks."""
+    if not isinstance(task, Task):
+        raise InvalidTask(f"a Task is needed, got {type(task).__name__}: {shown(task)}")
+    ordering_id: object = getattr(task, "ordering_id", None)
+    uniqueness_key: object = getattr(task, "uniqueness_key", None)
+    if not (isinstance(ordering_id, str) and isinstance(uniqueness_key, str) and ordering_id):
+        got = shown((ordering_id, uniqueness_key))
+        raise InvalidTask(f"a task has two ids that are text, got {got}")
+    if ordering_id.startswith(RESERVED):
+        refuse_reserved(ordering_id)
+    if len(ordering_id) + len(uniqueness_key) > _SHORT_CHARS_MAX:
+        _refuse_long(ordering_id, uniqueness_key)
+    if not isinstance(getattr(task, "data", None), dict):
+        raise InvalidTask("a task's data is a JSON object: make tasks by calling Task(...)")
+    instant: object = getattr(task, "scheduled_time", None)
+    if type(instant) is datetime and instant.tzinfo is UTC:
+        # What every validated task has, and nothing that could fail.
+        return TaskKey(to_millis(instant), ordering_id, uniqueness_key)
+    due_ms = target_ms("schedule", instant)
+    return TaskKey(due_ms, ordering_id, uniqueness_key)
+
+
+def _refuse_long(*texts: str) -> None:
+    for text in texts:
+        size_bytes = len(text.encode(errors="surrogatepass"))
+        if size_bytes > ID_BYTES_MAX:
+            raise InvalidTask(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+
+
+def target_ms(what: str, instant: object) -> int:
+    """Return a moment somebody gave as UTC milliseconds; raises InvalidTask where it is none."""
+    if not isinstance(instant, datetime):
+        got = shown(instant)
+        raise InvalidTask(f"cannot {what}: a datetime with a time zone is needed, got {got}")
+    try:
+        return to_millis(instant)
+    except Exception as error:
+        # Time zones are code of the caller's, which may raise anything.
+        raise InvalidTask(f"cannot {what}: {message_of(error)}; write datetime.now(UTC)") from error
+
+
+def checked_key(key: object) -> TaskKey:
+    """Return the key; raises InvalidKey for one that no task can have."""
+    if not isinstance(key, TaskKey):
+        got = shown(key)
+        raise InvalidKey(f"a TaskKey is needed, got {got}: TaskKey.parse reads its text form")
+    time_ms, ids = key.scheduled_ms, (key.ordering_id, key.uniqueness_key)
+    if type(time_ms) is not int or not all(isinstance(text, str) for text in ids):
+        raise InvalidKey(f"a key is whole milliseconds and two ids, got {shown(tuple(key))}")
+    if not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        raise InvalidKey(f"{shown(time_ms)} ms lies outside years 1 to 9999")
+    if not key.ordering_id:
+        raise InvalidKey(f"{key} has an empty ordering id, which no task can have")
+    for text in ids:
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidKey(f"{shown(text)} holds a lone surrogate: no id can") from error
+        if size_bytes > ID_BYTES_MAX:
+            raise InvalidKey(f"an id has {size_bytes} bytes in UTF-8, at most {ID_BYTES_MAX}")
+    return key
+
+
+def checked_place(partition: object, offset: object) -> tuple[int, int]:
+    """Return where a receipt says its record stands; raises InvalidKey where no log has that."""
+    if not (_is_natural(partition, 2**31 - 1) and _is_natural(offset, 2**63 - 1)):
+        got = f"{shown(partition)}:{shown(offset)}"
+        raise InvalidKey(f"{got} is no receipt: expected partition:offset, as 3:1274")
+    assert isinstance(partition, int), "checked just now"
+    assert isinstance(offset, int), "checked just now"
+    return partition, offset
+
+
+def _is_natural(value: object, highest: int) -> bool:
+    return type(value) is int and 0 <= value <= highest

@@ -1,0 +1,189 @@
+"""The definitions as executors use them: one at a time, asked for and written in groups.
+
+While one request of a partition is under way, those that come meanwhile wait and go together,
+so that thousands of tasks a second cost the store a few hundred requests.  Decides nothing
+about what a definition says.
+"""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Generic, TypeVar
+
+from actors.kernel.futures import gather
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.model.display import shown, storable_text
+from actors.model.partition import partition_of
+from actors.ports.clock import Clock
+from actors.ports.definitions import DefinitionPage, DefinitionStore
+from scheduler.futures.light_future import LightFuture, then
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+PAGE_ROWS = 1_000
+SAVES_PER_SWEEP = 1_000
+"""So often what has expired is looked for, where the store does not forget by itself."""
+GROUP_MAX = 200
+"""Requests that go together; further ones wait for the next."""
+_PARTITION_DIGITS_MAX = 6
+
+
+class DefinitionBook:
+    """Finds and saves single definitions; used from any thread."""
+
+    def __init__(self, store: DefinitionStore, partition_count: int, clock: Clock) -> None:
+        self.store = store
+        self.partition_count = partition_count
+        self._clock = clock
+        self._finding: dict[int, _Group[DefinitionName, Definition | None]] = {}
+        self._saving: dict[int, _Group[Definition, None]] = {}
+        self._saved: Counter[int] = Counter()
+
+    def find(self, name: DefinitionName) -> "Future[Definition | None]":
+        """Read a definition, an ended one too; None where there is no row."""
+        partition = partition_of(name.ordering_id, self.partition_count)
+        return _group_of(self._finding, partition, self._find).ask(name)
+
+    def save(self, definition: Definition) -> "Future[None]":
+        """Write a definition; of two of one name the one with the higher offset stands."""
+        partition = partition_of(definition.name.ordering_id, self.partition_count)
+        return _group_of(self._saving, partition, self._save).ask(definition)
+
+    def find_all(self, names: Iterable[DefinitionName]) -> "Future[list[Definition]]":
+        """Read many definitions, ended ones too, one request for each partition."""
+        by_partition: defaultdict[int, list[DefinitionName]] = defaultdict(list)
+        for name in names:
+            by_partition[partition_of(name.ordering_id, self.partition_count)].append(name)
+        found = gather([self.store.find(each, asked) for each, asked in by_partition.items()])
+        return then(found, lambda answers: [row for rows in answers for row in rows.values()])
+
+    def save_all(self, definitions: Iterable[Definition]) -> "Future[None]":
+        """Write many definitions, each name once, one request for each partition."""
+        by_partition: defaultdict[int, list[Definition]] = defaultdict(list)
+        for row in definitions:
+            by_partition[partition_of(row.name.ordering_id, self.partition_count)].append(row)
+        saved = gather([self._save(each, rows) for each, rows in by_partition.items()])
+        return then(saved, lambda _saved: None)
+
+    def page(self, kind: DefinitionKind, after: str | None, limit: int) -> "Future[DefinitionPage]":
+        """Read about ``limit`` definitions of a kind that have not ended, on behind a page.
+
+        One request of one partition: a page may be empty while there are more.  ValueError for
+        an ``after`` that no page returned.
+        """
+        partition, inner = _split_cursor(after)
+        if partition >= self.partition_count:
+            ended: Future[DefinitionPage] = Future()
+            ended.set_result(DefinitionPage([], None))
+            return ended
+        last = partition + 1 == self.partition_count
+
+        def onwards(page: DefinitionPage) -> DefinitionPage:
+            following = None if last else f"{partition + 1}~"
+            if page.next_after is not None:
+                following = f"{partition}~{page.next_after}"
+            return DefinitionPage(page.definitions, following)
+
+        return then(self.store.page(partition, kind, inner, limit), onwards)
+
+    def all_of(self, kind: DefinitionKind, timeout_s: float) -> Iterator[Definition]:
+        """Yield all definitions of a kind that have not ended, page by page; blocks."""
+        after: str | None = None
+        while True:
+            page = self.page(kind, after, PAGE_ROWS).result(timeout_s)
+            yield from page.definitions
+            after = page.next_after
+            if after is None:
+                return
+
+    def _find(
+        self, partition: int, names: Sequence[DefinitionName]
+    ) -> "Future[Sequence[Definition | None]]":
+        def answers(found: Mapping[DefinitionName, Definition]) -> Sequence[Definition | None]:
+            return [found.get(name) for name in names]
+
+        return then(self.store.find(partition, names), answers)
+
+    def _save(self, partition: int, definitions: Sequence[Definition]) -> "Future[Sequence[None]]":
+        # A store may mix two rows of one name in one call; only the last of them counts.
+        last: dict[DefinitionName, Definition] = {}
+        for each in definitions:
+            if each.name not in last or last[each.name].offset <= each.offset:
+                last[each.name] = each
+        now_ms = self._clock.now_ms()
+        saved = self.store.save(partition, tuple(last.values()), now_ms)
+        self._saved[partition] += len(last)
+        if self._saved[partition] >= SAVES_PER_SWEEP:
+            self._saved[partition] = 0
+            self.store.forget(partition, now_ms)
+        return then(saved, lambda _saved: [None] * len(definitions))
+
+
+class _Group(Generic[Asked, Answer]):
+    """Requests of one kind and partition: one under way, the others wait for it."""
+
+    def __init__(self, send: "Callable[[Sequence[Asked]], Future[Sequence[Answer]]]") -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Asked, Future[Answer]]] = []
+        self._under_way = False
+
+    def ask(self, asked: Asked) -> "Future[Answer]":
+        """Ask now, or with the next group."""
+        # Running from the start: nobody can take back what others wait for too.
+        future = LightFuture[Answer]()
+        with self._lock:
+            self._waiting.append((asked, future))
+            if self._under_way:
+                return future
+            self._under_way = True
+        self._send_next()
+        return future
+
+    def _send_next(self) -> None:
+        with self._lock:
+            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            self._under_way = bool(group)
+        if group:
+            sent = self._send([asked for asked, _ in group])
+            sent.add_done_callback(lambda done: self._settle(group, done))
+
+    def _settle(
+        self, group: "list[tuple[Asked, Future[Answer]]]", done: "Future[Sequence[Answer]]"
+    ) -> None:
+        # The next group first: what follows from these answers may take a while.
+        self._send_next()
+        error = done.exception()
+        if error is not None:
+            for _, future in group:
+                future.set_exception(error)
+            return
+        for (_, future), answer in zip(group, done.result(), strict=True):
+            future.set_result(answer)
+
+
+def _group_of(
+    groups: dict[int, _Group[Asked, Answer]],
+    partition: int,
+    send: "Callable[[int, Sequence[Asked]], Future[Sequence[Answer]]]",
+) -> _Group[Asked, Answer]:
+    """Return the group of a partition, made when it is first asked for."""
+    group = groups.get(partition)
+    if group is None:
+        # Where two threads make one, both are given the one that came first.
+        group = groups.setdefault(partition, _Group(partial(send, partition)))
+    return group
+
+
+def _split_cursor(after: str | None) -> tuple[int, str | None]:
+    """Read where a listing goes on; ValueError for what no listing returned."""
+    if after is None:
+        return 0, None
+    number, _, inner = after.partition("~")
+    plain = number.isascii() and number.isdigit() and len(number) <= _PARTITION_DIGITS_MAX
+    if not plain or storable_text(inner) != inner:
+        raise ValueError(f"{shown(after)} is no cursor of a listing")
+    return int(number), inner or None

@@ -1,0 +1,213 @@
+"""What every HTTP door asks of a request before it is looked at.
+
+Decides who asks, whether a page of somebody else's made a browser ask, and whether too much is
+asked; never what a path means, nor how a refusal looks.
+
+Bearer tokens only: nothing a browser sends by itself, such as a cookie, is ever taken for a
+permission.  Without tokens only loopback is served, and only under its own names, so that no
+other name can be made to point here.  Whoever is known has an allowance of their own, so requests
+of strangers, which are counted by address, never use it up.
+"""
+
+import hmac
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from actors.ports.clock import Clock
+from scheduler.configuration.door_settings import LOOPBACK
+
+STRANGERS_MAX = 1_000
+"""Addresses whose requests are counted; of more, those that asked least lately are forgotten."""
+JSON = "application/json"
+_HOSTS_MAX = 100
+"""Hosts whose names are remembered: clients ask for the same few."""
+_READING = frozenset({"GET", "HEAD"})
+_OWN_SITE = (b"same-origin", b"none")
+_OF_A_SITE = 64
+"""Bits of an address of IPv6 that tell one network from another."""
+
+
+class Refusal(NamedTuple):
+    """Why a request is not looked at; the code is stable."""
+
+    status: int
+    code: str
+    detail: str
+
+
+class Asker(NamedTuple):
+    """Who asks: the name of a token, or None where a path needs none."""
+
+    who: str | None
+    may_act: bool = False
+
+
+_FROM_LOOPBACK = Asker("loopback", may_act=True)
+_TOO_MANY = Refusal(429, "too-many-requests", "too many requests; try again in a second")
+_UNKNOWN_HOST = Refusal(
+    421, "unknown-host", "without tokens only localhost is served: name tokens, or host_names"
+)
+_TOKEN_NEEDED = Refusal(401, "token-needed", "a bearer token is needed: Authorization: Bearer …")
+_MAY_ONLY_READ = Refusal(403, "token-may-only-read", "this token may look and not act")
+_CROSS_SITE = Refusal(403, "cross-site", "a page of another site may not act here")
+_NOT_JSON = Refusal(415, "invalid-request", f"the body must be {JSON}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """What a door asks for."""
+
+    read_tokens: Mapping[str, SecretStr]
+    write_tokens: Mapping[str, SecretStr]
+    """By the name of whoever has them; they may look as well."""
+    host_names: Collection[str]
+    """Names besides loopback's by which a door without tokens may be reached."""
+    requests_per_s_max: int
+    requests_burst: int
+    body_kinds: Collection[str] = (JSON,)
+    """Content types of what changes something; the empty one is a request without a type.  None
+    that a page's form can send belongs here."""
+    open_to: str = ""
+    """Whoever asks has this name: somebody else asked for a login before."""
+
+
+class TokenBucket:
+    """Takes so many requests a second, and so many at once."""
+
+    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled_ms = clock.monotonic_ms()
+
+    def take(self) -> bool:
+        """Return whether one more request may be taken now."""
+        if not self._per_second:
+            return True
+        now_ms = self._clock.monotonic_ms()
+        gained = (now_ms - self._filled_ms) * self._per_second / 1000
+        self._tokens, self._filled_ms = min(self._burst, self._tokens + gained), now_ms
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+class HttpGuard:
+    """Judges the requests of one door; used from one event loop."""
+
+    def __init__(self, door: Door, clock: Clock) -> None:
+        self._door = door
+        self._clock = clock
+        self._readers = {**door.read_tokens, **door.write_tokens}
+        self._known: dict[str, TokenBucket] = {}
+        self._strangers: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def judge(self, scope: Mapping[str, Any], *, needs_token: bool = True) -> Asker | Refusal:
+        """Judge a request by its ASGI scope; a path without data ``needs_token`` not."""
+        # The first of several headers of one name counts.
+        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        told = self._told(scope["method"], headers) if needs_token else Asker(None)
+        if isinstance(told, Asker) and told.who is not None:
+            bucket = self._known.get(told.who)
+            if bucket is None:
+                bucket = self._known[told.who] = self._bucket()
+        else:
+            bucket = self._bucket_of(scope.get("client"))
+        return told if bucket.take() else _TOO_MANY
+
+    def _told(self, method: str, headers: Mapping[bytes, bytes]) -> Asker | Refusal:
+        asker = self._asker(headers)
+        if isinstance(asker, Refusal) or method in _READING:
+            return asker
+        if not asker.may_act:
+            return _MAY_ONLY_READ
+        if _is_of_another_site(headers):
+            return _CROSS_SITE
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        return asker if kind.decode("latin-1") in self._door.body_kinds else _NOT_JSON
+
+    def _asker(self, headers: Mapping[bytes, bytes]) -> Asker | Refusal:
+        if self._door.open_to:
+            return Asker(self._door.open_to, may_act=True)
+        if not self._readers:
+            host = _host_of(headers.get(b"host", b""))
+            if host not in LOOPBACK and host not in self._door.host_names:
+                return _UNKNOWN_HOST
+            return _FROM_LOOPBACK
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        writer = name_of(authorization, self._door.write_tokens)
+        who = name_of(authorization, self._readers) if writer is None else writer
+        return _TOKEN_NEEDED if who is None else Asker(who, may_act=writer is not None)
+
+    def _bucket(self) -> TokenBucket:
+        return TokenBucket(self._clock, self._door.requests_per_s_max, self._door.requests_burst)
+
+    def _bucket_of(self, client: tuple[str, int] | None) -> TokenBucket:
+        """Return the allowance of an address, whatever it asks for and whoever it says it is."""
+        address = _network_of(client[0]) if client else ""
+        bucket = self._strangers.pop(address, None) or self._bucket()
+        self._strangers[address] = bucket
+        if len(self._strangers) > STRANGERS_MAX:
+            self._strangers.popitem(last=False)
+        return bucket
+
+
+def _is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a page that this door did not serve made a browser ask.
+
+    Every browser of today says where a request comes from; an older one names the page's origin
+    with whatever changes something.  A program says neither.
+    """
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in _OWN_SITE
+    origin = headers.get(b"origin")
+    return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")
+
+
+@lru_cache(maxsize=_HOSTS_MAX)
+def _host_of(host: bytes) -> str:
+    """Return the name in a ``Host`` header, without a port; empty where there is none."""
+    try:
+        return urlsplit(f"//{host.decode('latin-1')}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _network_of(address: str) -> str:
+    """Return what is counted as one: whoever has an address of IPv6 has its whole network."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address) or parsed.ipv4_mapped is not None:
+        return address
+    return f"{int(parsed) >> _OF_A_SITE:x}"
+
+
+def is_among(authorization: str, tokens: Iterable[SecretStr]) -> bool:
+    """Return whether an ``Authorization`` header holds one of these bearer tokens."""
+    return name_of(authorization, {str(n): each for n, each in enumerate(tokens)}) is not None
+
+
+def name_of(authorization: str, tokens: Mapping[str, SecretStr]) -> str | None:
+    """Return the name of the bearer token in an ``Authorization`` header; None where it is none.
+
+    Every token is compared, so that the time taken tells nothing.
+    """
+    scheme, _, given = authorization.partition(" ")
+    found = [
+        name
+        for name, token in tokens.items()
+        if hmac.compare_digest(given.strip().encode(), token.get_secret_value().encode())
+    ]
+    return found[0] if found and scheme.lower() == "bearer" else None

@@ -1,0 +1,117 @@
+"""Every kind of Hourhand's own tasks, with the executor that runs it.
+
+Each node can run all of them, whatever door its operator opened: any node of the group may own
+the partition that a timer or a message belongs to.  What only some need is opened when it is
+first needed, and closed with the node.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from threading import Lock
+
+from actors.model.definition import DefinitionKind
+from actors.ports.clock import Clock
+from actors.ports.log import LogWriter
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.configuration.extras import required_by
+from scheduler.configuration.settings import Settings
+from scheduler.ports.messages import MessageWriter
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.own_tasks import ExecutorFactory, RoutedFactory, Surroundings, routed
+from scheduler.services.recurring.executor import RunRecurring
+from scheduler.services.relay.claims import CLAIMS, DecideClaims
+from scheduler.services.relay.delivery import SEND, DeliverMessage
+from scheduler.services.relay.shares import SharedMessages
+from scheduler.services.relay.standing import DecidedHere
+from scheduler.services.timers.calls import CALL, CallBack
+from scheduler.services.timers.executor import Caller, RunTimer
+
+
+def open_caller(
+    settings: TimerSettings, clock: Clock, trace: Callable[[], Mapping[str, str]] = dict
+) -> Caller:
+    """Open what makes callbacks; SettingsInvalid where this node has no HTTP client."""
+    with required_by("a timer, which calls back over HTTP,"):
+        from scheduler.services.timers.callbacks import HttpCaller
+    return HttpCaller(settings, clock, trace)
+
+
+@dataclass
+class OwnKinds:
+    """The executors of one node, and what they have open."""
+
+    settings: Settings
+    stores: Stores
+    writer: LogWriter
+    partition_count: int
+    clock: Clock
+    telemetry: Telemetry
+    open_messages: Callable[[], MessageWriter]
+    """Called at most once, when the first message is passed on."""
+    open_caller: Callable[[], Caller]
+    """Called at most once, when the first timer calls back."""
+    looks_max: int = 5
+    _lock: Lock = field(default_factory=Lock)
+    _messages: MessageWriter | None = None
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What the executors work with."""
+        appender = TaskAppender(self.writer, self.partition_count)
+        book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
+        return Surroundings(appender, book, self.clock, self.telemetry, self.looks_max)
+
+    def beside(self, users: ExecutorFactory) -> RoutedFactory:
+        """Return a factory for a user's tasks and Hourhand's own."""
+        return routed(users, self._factories())
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        with self._lock:
+            messages, self._messages = self._messages, None
+        if messages is not None:
+            messages.close()
+
+    def _allows(self, topic: str, relayed: bool) -> bool:  # noqa: FBT001 - a port's question
+        """Whether a topic may be a target, of a relayed message or of ``send_later``."""
+        relay, names = self.settings.relay, self.settings.topic
+        allows = relay.allows_target if relayed else relay.allows_sending
+        return allows(topic, (names.name, names.dead_letter))
+
+    def _factories(self) -> Mapping[str, ExecutorFactory]:
+        around = self.surroundings
+        decided, status, timers = DecidedHere(), self.stores.status, self.settings.timers
+        caller = _LaterCaller(self.open_caller)
+        return {
+            DefinitionKind.RECURRING.value: partial(RunRecurring, around, self.stores),
+            CLAIMS: partial(DecideClaims, around, status, decided),
+            DefinitionKind.TIMER.value: partial(RunTimer, around, status, caller, timers),
+            CALL: partial(CallBack, around, status, caller, timers),
+            SEND: partial(
+                DeliverMessage, around, self._opened_messages, self.writer, self._allows, decided
+            ),
+        }
+
+    def _opened_messages(self) -> MessageWriter:
+        with self._lock:
+            if self._messages is None:
+                self._messages = SharedMessages(self.open_messages(), self.clock)
+            return self._messages
+
+
+class _LaterCaller:
+    """Opens the caller in the event loop that first needs it."""
+
+    def __init__(self, make: Callable[[], Caller]) -> None:
+        self._make = make
+        self._caller: Caller | None = None
+
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """Call with what was opened; callbacks are made from one event loop only."""
+        if self._caller is None:
+            self._caller = self._make()
+        await self._caller.call(uri, body, sequence_number, of)

@@ -1,0 +1,122 @@
+"""A node's runner: the ordinary one, and two short ways for Hourhand's own tasks.
+
+Most of these wait for nothing but an acknowledgement: they are handed over to a driver that
+answers later.  One thread does that for all of them, without a coroutine for each.  Others wait
+for each other, and would block a bounded number of slots for good: they take none.  Decides which
+way an attempt goes; gate, registry and outcomes are those of the ordinary runner.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from actors.model.attempts import Attempt
+from actors.model.outcome import Outcome
+from actors.model.settings import ExecutionSettings
+from actors.ports.clock import Clock
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from scheduler.node.attempts import RunningAttempt, ended_badly, ended_well, not_started
+from scheduler.node.runner import WorkerRunner
+from scheduler.services.own_tasks import HandOver, OwnExecutor
+
+_PATIENCE = 10
+"""So many times as long as any other may what waits for another task run before its queue is left
+to the store: read again, the queue would cost the store what the other task is waiting for."""
+
+
+class NodeRunner(WorkerRunner):
+    """Implements ``actors.ports.runner.Runner``."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        settings: ExecutionSettings,
+    ) -> None:
+        super().__init__(clock=clock, gate=gate, telemetry=telemetry, settings=settings)
+        self._prompt: queue.SimpleQueue[tuple[RunningAttempt, HandOver] | None]
+        self._prompt = queue.SimpleQueue()
+        self._prompt_thread: threading.Thread | None = None
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Run the attempt: at once where it only has to be handed over, or by a worker."""
+        if attempt.suspect or not isinstance(executor, OwnExecutor):
+            super().start(attempt, executor, listener)
+            return
+        hand_over = executor.prompt(attempt.task)
+        if hand_over is not None:
+            self._submit_prompt(self._registry.add(attempt, executor, listener), hand_over)
+        elif executor.unslotted:
+            running = self._registry.add(attempt, executor, listener)
+            self._loop.begin(self._run_async(running), None)
+        else:
+            super().start(attempt, executor, listener)
+
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return the attempts that have been running for so long, or longer where they wait."""
+        longer = {id(each) for each in super().long_running(partition, at_least_ms * _PATIENCE)}
+        found = super().long_running(partition, at_least_ms)
+        return [each for each in found if id(each) in longer or not self._waits(each)]
+
+    def close(self) -> None:
+        """Take no more attempts."""
+        self._prompt.put(None)
+        super().close()
+
+    async def _await_durable_start(self, running: RunningAttempt) -> bool:
+        """Wait for nothing where no user code is called: a start is written to find out which
+        task ends the process, and Hourhand's own are never given up for that.
+        """
+        if isinstance(running.executor, OwnExecutor):
+            return True
+        return await super()._await_durable_start(running)
+
+    def _waits(self, attempt: Attempt) -> bool:
+        """Whether an attempt is of a kind that waits for other tasks."""
+        running = self._registry.find(attempt)
+        executor = None if running is None else running.executor
+        return isinstance(executor, OwnExecutor) and executor.unslotted
+
+    def _submit_prompt(self, running: RunningAttempt, hand_over: HandOver) -> None:
+        if self._prompt_thread is None:
+            # Attempts are started by one thread, the dispatcher's.
+            self._prompt_thread = threading.Thread(
+                target=self._hand_over_all, name="hourhand-prompt", daemon=True
+            )
+            self._prompt_thread.start()
+        self._prompt.put((running, hand_over))
+
+    def _hand_over_all(self) -> None:
+        while (item := self._prompt.get()) is not None:
+            try:
+                self._hand_over(*item)
+            except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+                self._registry.end(item[0], self._broken_off(item[0], error))
+
+    def _hand_over(self, running: RunningAttempt, hand_over: HandOver) -> None:
+        attempt = running.attempt
+        if not self._may_begin(running):
+            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+            return
+        started_ms = self._begin(running)
+
+        def take(done: "Future[Outcome | None]") -> None:
+            finished_ms = self._clock.now_ms()
+            error = done.exception()
+            if error is None:
+                ended = ended_well(attempt, done.result(), started_ms, finished_ms)
+            else:
+                ended = ended_badly(attempt, error, started_ms, finished_ms)
+            self._registry.end(running, ended)
+
+        try:
+            handed_over = hand_over()
+        except BaseException as error:  # noqa: BLE001 - a driver may raise anything
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+            self._registry.end(running, ended)
+        else:
+            handed_over.add_done_callback(take)

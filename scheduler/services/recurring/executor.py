@@ -1,0 +1,273 @@
+"""Runs a recurring schedule: its changes, and a tick for each time it is due.
+
+All are tasks of the schedule's own ordering id, so they come one after the other.  A tick makes
+the occurrence, then the new state, then the next tick, each durable before the next step; one
+that is run again after a crash finds by the state what is done already.  It never runs the
+occurrence: that is a task of the user's.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import JsonValue
+
+from actors.model.definition import RESERVED, Definition
+from actors.model.errors import InvalidTask
+from actors.model.instant import format_instant, from_millis
+from actors.model.key import TaskKey
+from actors.model.outcome import Drop, Outcome
+from actors.model.task import BEFORE_EVERY_RECORD, Task
+from actors.ports.store import Stores
+from scheduler.futures.awaiting import settled
+from scheduler.services.own_tasks import OwnExecutor, Surroundings
+from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
+from scheduler.services.recurring.state import (
+    Change,
+    ChangeRequest,
+    Recurring,
+    State,
+    Tick,
+    name_of,
+    recent_keys,
+    recurring_of,
+    tick_task,
+)
+
+_ENDED_KEPT_MS = 10 * 86_400_000
+_RECENT_MAX = 2
+_ORDERING_IDS = name_of("").ordering_id
+"""How ordering ids of schedules begin."""
+_STORED_WITHIN_MS = 3_600_000
+"""Older than this, an occurrence without a row was swept, and so it had ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What follows from a change or tick: an occurrence at a time, a state, the next time."""
+
+    state: State
+    next_ms: int | None
+    occurrence: Task | None = None
+
+
+class RunRecurring(OwnExecutor):
+    """Runs one change or tick."""
+
+    def __init__(self, surroundings: Surroundings, stores: Stores) -> None:
+        self._surroundings = surroundings
+        self._stores = stores
+        self._began_ms = 0
+        """When this attempt began, by the wall clock: what it waits for makes nothing too late."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Do what the task says, unless it was done before or belongs to an earlier state."""
+        self._began_ms = self._surroundings.clock.now_ms()
+        name = task.ordering_id.removeprefix(_ORDERING_IDS)
+        found = await settled(self._surroundings.definitions.find(name_of(name)))
+        try:
+            if "generation" in task.data:
+                tick = msgspec.convert(task.data, Tick)
+                return await self._tick(task, name, found, tick)
+            request = msgspec.convert(task.data, ChangeRequest)
+            checked_name(name)
+            if request.change is Change.SET:
+                checked_rule(**(request.rule or {}))
+        except (msgspec.ValidationError, InvalidTask, TypeError) as error:
+            return Drop(f"its data is no change of a recurring schedule: {error}")
+        return await self._change(task, name, found, request)
+
+    # A tick.
+
+    async def _tick(
+        self, task: Task, name: str, found: Definition | None, tick: Tick
+    ) -> Outcome | None:
+        if found is None:
+            return Drop("there is no such schedule")
+        known = recurring_of(found)
+        if known.state.made_by == _mark(task):
+            # Run again after a crash: all but the next tick is durable.
+            await self._append_tick(name, found.next_ms, found.offset)
+            return None
+        if found.offset != tick.generation or known.state.paused or known.state.over:
+            return Drop("the schedule was changed since")
+        return await self._follow(name, found, await self._step_of(task, known))
+
+    async def _step_of(self, task: Task, known: Recurring) -> _Step:
+        rule, due_ms = known.rule, task.key.scheduled_ms
+        oldest_ms = self._began_ms - rule.catch_up_ms
+        state = replace(known.state, made_by=_mark(task))
+        occurrence = None
+        if due_ms < oldest_ms and not await self._began_in_time(task.key, rule):
+            state = await self._too_late(known, state, due_ms)
+        else:
+            state, occurrence = await self._occurrence(known, state, due_ms, "")
+        # What fell due while no node ran and is too old now is passed over in one go.
+        from_ms = max(due_ms, oldest_ms - 1)
+        state = replace(state, passed_ms=from_ms)
+        return _Step(state, rule.next_after(from_ms, state.anchor_ms), occurrence)
+
+    async def _began_in_time(self, tick: TaskKey, rule: RecurringRule) -> bool:
+        """Whether an earlier attempt of a tick was not too late: it may have made the task, which
+        stands in the log then, and is stored by and by.
+        """
+        partition = self._surroundings.appender.partition_of(tick.ordering_id)
+        attempts = await settled(self._stores.status.find_attempts(partition, [tick]))
+        return any(each.started_ms <= tick.scheduled_ms + rule.catch_up_ms for each in attempts)
+
+    async def _too_late(self, known: Recurring, state: State, due_ms: int) -> State:
+        """Count a time as missed, unless a tick that broke off had made its task in time."""
+        task = _task_of(known, state, due_ms, "")
+        if await self._is_stored(task.key):
+            return _with(state, task)
+        return replace(state, missed=state.missed + 1)
+
+    async def _occurrence(
+        self, known: Recurring, state: State, due_ms: int, mark: str
+    ) -> tuple[State, Task | None]:
+        """Return the task of a time, unless the overlap policy leaves it out."""
+        rule = known.rule
+        open_keys: list[TaskKey] = []
+        if rule.overlap != "allow":
+            open_keys = await self._still_open(recent_keys(state))
+        if len(open_keys) > (1 if rule.overlap == "buffer_one" else 0):
+            return replace(state, skipped=state.skipped + 1), None
+        task = _task_of(known, state, due_ms, mark)
+        return _with(state, task), task
+
+    async def _still_open(self, keys: list[TaskKey]) -> list[TaskKey]:
+        """Return those of these keys that have not ended, as far as is durable."""
+        open_keys = []
+        for key in keys:
+            partition = self._surroundings.appender.partition_of(key.ordering_id)
+            closed = await settled(self._stores.status.find_completions(partition, [key]))
+            rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
+            completion, row = closed.get(key), rows.get(key)
+            offset = BEFORE_EVERY_RECORD if row is None else row.offset
+            if completion is not None and completion.closes(offset):
+                continue
+            age_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
+            if row is not None or age_ms < _STORED_WITHIN_MS:
+                open_keys.append(key)
+        return open_keys
+
+    async def _is_stored(self, key: TaskKey) -> bool:
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
+        closed = await settled(self._stores.status.find_completions(partition, [key]))
+        return key in rows or key in closed
+
+    # A change.
+
+    async def _change(
+        self, task: Task, name: str, found: Definition | None, request: ChangeRequest
+    ) -> Outcome | None:
+        known = None if found is None else recurring_of(found)
+        if found is not None and known is not None:
+            if known.state.made_by == _mark(task):
+                await self._append_tick(name, found.next_ms, found.offset)
+                return None
+            if known.state.changed_at > self.record_offset:
+                return Drop("a later change came before this one")
+            found = await self._catch_up(name, found, task.key.scheduled_ms)
+            known = recurring_of(found)
+        if request.change is not Change.SET and (known is None or known.state.over):
+            return Drop("there is no such schedule")
+        return await self._follow(name, found, await self._changed(task, known, request))
+
+    async def _catch_up(self, name: str, found: Definition, before_ms: int) -> Definition:
+        """Make what was due before a time: its ticks come through the log, one after the other,
+        and may come behind a change that was asked for later.
+        """
+        while found.next_ms is not None and found.next_ms < before_ms:
+            tick = tick_task(name, found.next_ms, found.offset)
+            await self._follow(name, found, await self._step_of(tick, recurring_of(found)))
+            read = await settled(self._surroundings.definitions.find(name_of(name)))
+            assert read is not None, "it was written just now"
+            found = read
+        return found
+
+    async def _changed(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
+        asked_ms = task.key.scheduled_ms
+        if request.change is Change.SET:
+            rule = checked_rule(**(request.rule or {}))
+            state = State(
+                rule.model_dump(mode="json", exclude_defaults=True),
+                asked_ms,
+                _mark(task),
+                changed_at=self.record_offset,
+                recent=() if known is None else known.state.recent,
+            )
+            return _Step(state, rule.next_after(asked_ms, asked_ms))
+        assert known is not None, "only a schedule that exists is changed"
+        rule, state = known.rule, replace(known.state, made_by=_mark(task))
+        if request.change is Change.TRIGGER:
+            state, occurrence = await self._occurrence(known, state, asked_ms, "!")
+            return _Step(state, known.next_ms, occurrence)
+        state = replace(state, changed_at=self.record_offset)
+        match request.change:
+            case Change.PAUSE:
+                return _Step(replace(state, paused=True), None)
+            case Change.RESUME:
+                if not state.paused:
+                    return _Step(state, known.next_ms)
+                # It may come through the log behind ticks of times after it was asked.
+                next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
+                return _Step(replace(state, paused=False), next_ms)
+            case Change.DELETE:
+                return _Step(replace(state, over=True), None)
+            case _:
+                assert_never(request.change)
+
+    # What both end with, in this order.
+
+    async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
+        offset = self.offset_over(found)
+        if step.occurrence is not None:
+            await settled(self._surroundings.appender.append(step.occurrence))
+        rule = RecurringRule.model_validate(step.state.rule)
+        used_up = rule.count_max is not None and step.state.taken >= rule.count_max
+        state, expires_ms = step.state, None
+        # A paused schedule has no next time and yet goes on; any other one has ended then.
+        if used_up or (step.next_ms is None and not state.paused):
+            state = replace(state, over=True)
+        if state.over:
+            expires_ms = self._surroundings.clock.now_ms() + _ENDED_KEPT_MS
+        next_ms = None if state.over else step.next_ms
+        row = Definition(name_of(name), offset, msgspec.json.encode(state), next_ms, expires_ms)
+        await settled(self._surroundings.definitions.save(row))
+        await self._append_tick(name, next_ms, offset)
+        return None
+
+    async def _append_tick(self, name: str, next_ms: int | None, generation: int) -> None:
+        if next_ms is not None:
+            tick = tick_task(name, next_ms, generation)
+            await settled(self._surroundings.appender.append(tick))
+
+
+def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
+    """Return the task that stands for a time."""
+    rule, text = known.rule, format_instant(due_ms)
+    allow = rule.overlap == "allow"
+    return Task.model_construct(
+        ordering_id=f"{rule.ordering_id}@{text}{mark}" if allow else rule.ordering_id,
+        scheduled_time=from_millis(rule.jittered_ms(known.name, due_ms)),
+        uniqueness_key=f"{known.name}@{text}{mark}",
+        data=_data(rule, state.taken + 1),
+    )
+
+
+def _with(state: State, task: Task) -> State:
+    recent = (*state.recent, str(task.key))[-_RECENT_MAX:]
+    return replace(state, taken=state.taken + 1, recent=recent)
+
+
+def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:
+    """Return an occurrence's data: a user's as it is, of one of our own kinds with its number."""
+    return {**rule.data, "number": number} if rule.ordering_id.startswith(RESERVED) else rule.data
+
+
+def _mark(task: Task) -> str:
+    """Return what tells a tick or change from every other of its schedule."""
+    return f"{task.key.scheduled_ms}:{task.uniqueness_key}"

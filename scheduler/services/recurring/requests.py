@@ -1,0 +1,51 @@
+"""What a client asks of recurring schedules, as tasks: checked before anything is sent."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from actors.model.display import shown
+from actors.model.errors import InvalidTask
+from actors.model.task import Task
+from scheduler.records.admission import refuse_reserved, target_ms
+from scheduler.services.own_tasks import unique_in_order
+from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
+from scheduler.services.recurring.state import Change, ChangeRequest, change_task
+
+
+def rule_of(name: str, **values: object) -> RecurringRule:
+    """Return the rule of what ``schedule_recurring`` was given; raises InvalidTask."""
+    given = {key: value for key, value in values.items() if value is not None}
+    readers: dict[str, tuple[str, Callable[[str, object], int]]] = {
+        "every": ("every_ms", _millis),
+        "catch_up": ("catch_up_ms", _millis),
+        "jitter": ("jitter_ms", _millis),
+        "starts": ("starts_ms", target_ms),
+        "ends": ("ends_ms", target_ms),
+    }
+    for key, (field, read) in readers.items():
+        if key in given:
+            given[field] = read(f"schedule {key}", given.pop(key))
+    rule = checked_rule(**{"ordering_id": checked_name(name), **given})
+    refuse_reserved(rule.ordering_id)
+    return rule
+
+
+def set_task(name: str, rule: RecurringRule, now_ms: int) -> Task:
+    """Return the task that makes or replaces a schedule; InvalidTask where it is never due."""
+    if rule.next_after(now_ms, now_ms) is None:
+        raise InvalidTask(
+            f"the recurring schedule {shown(name)} would end before it is due: check ends"
+        )
+    values = rule.model_dump(mode="json", exclude_defaults=True)
+    return request_task(name, ChangeRequest(Change.SET, values), now_ms)
+
+
+def request_task(name: str, request: ChangeRequest, now_ms: int) -> Task:
+    """Return the task that changes a schedule."""
+    return change_task(checked_name(name), now_ms, unique_in_order(now_ms), request)
+
+
+def _millis(what: str, duration: object) -> int:
+    if not isinstance(duration, timedelta):
+        raise InvalidTask(f"cannot {what}: a timedelta is needed, got {shown(duration)}")
+    return duration // timedelta(milliseconds=1)

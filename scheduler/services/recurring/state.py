@@ -1,0 +1,113 @@
+"""What is known of a recurring schedule, and the tasks that change or continue it.
+
+Decides how these are written and nothing about what they do.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from pydantic import JsonValue, TypeAdapter
+
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.task import Task
+from scheduler.services.recurring.rule import RecurringRule
+
+
+class Change(StrEnum):
+    """What may be asked of a recurring schedule."""
+
+    SET = "set"
+    PAUSE = "pause"
+    RESUME = "resume"
+    TRIGGER = "trigger"
+    DELETE = "delete"
+
+
+class ChangeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The data of a task that changes a schedule."""
+
+    change: Change
+    rule: dict[str, object] | None = None
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """The data of a task that makes the occurrence of its time, and the next tick."""
+
+    generation: int
+    """Offset of the definition it belongs to."""
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rule of a definition: the schedule's own rule, and how far it is."""
+
+    rule: dict[str, object]
+    anchor_ms: int
+    """Where intervals are counted from."""
+    made_by: str
+    """Uniqueness key of the task that made this state: its repetition is known by it."""
+    changed_at: int = -1
+    """Log offset of the last record that set, paused, resumed or deleted it."""
+    paused: bool = False
+    over: bool = False
+    """It has ended; the row stays for a while, so that an earlier record cannot undo that."""
+    taken: int = 0
+    """Occurrences that became tasks."""
+    skipped: int = 0
+    """Occurrences left out because an earlier one had not ended."""
+    missed: int = 0
+    """Occurrences left out because they were due too long ago."""
+    recent: tuple[str, ...] = ()
+    """Keys of the last tasks, the newest last: those that a next one might overlap."""
+    passed_ms: int = 0
+    """Every time of the rule up to this one had its tick."""
+
+
+class Recurring(NamedTuple):
+    """A recurring schedule as the store has it."""
+
+    name: str
+    rule: RecurringRule
+    state: State
+    next_ms: int | None
+
+
+_rules = TypeAdapter(RecurringRule)
+
+
+def name_of(name: str) -> DefinitionName:
+    """Return the name of a schedule's definition."""
+    return DefinitionName(DefinitionKind.RECURRING, name)
+
+
+def recurring_of(definition: Definition) -> Recurring:
+    """Read a definition that has not ended."""
+    state = msgspec.json.decode(definition.rule, type=State)
+    rule = _rules.validate_python(state.rule)
+    return Recurring(definition.name.id, rule, state, definition.next_ms)
+
+
+def change_task(name: str, asked_ms: int, unique: str, request: ChangeRequest) -> Task:
+    """Return the task that changes a schedule."""
+    return _task(name, asked_ms, f"change:{unique}", msgspec.to_builtins(request))
+
+
+def tick_task(name: str, due_ms: int, generation: int) -> Task:
+    """Return the task of the next occurrence; the same one whoever makes it again."""
+    return _task(name, due_ms, f"tick:{generation:020d}", {"generation": generation})
+
+
+def _task(name: str, due_ms: int, unique: str, data: dict[str, JsonValue]) -> Task:
+    return Task.model_construct(
+        ordering_id=name_of(name).ordering_id,
+        scheduled_time=from_millis(due_ms),
+        uniqueness_key=unique,
+        data=data,
+    )
+
+
+def recent_keys(state: State) -> list[TaskKey]:
+    """Return the keys of the last occurrences, the newest last."""
+    return [TaskKey.parse(text) for text in state.recent]

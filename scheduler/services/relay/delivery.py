@@ -1,0 +1,303 @@
+"""A message on its way: how it is written into a task, and the task that passes it on.
+
+The task's ordering id is made from the message's key, so messages of one key keep their order.
+Where the message has an id, it is passed on only when that id is known to be this message's:
+until its claim is decided, the delivery waits, and with it what stands behind it.
+"""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from urllib.parse import quote_from_bytes
+
+import msgspec
+
+from actors.model.codec import LogRecord
+from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
+from actors.model.errors import CallerError, TopicMissing
+from actors.model.events import MessageRelayed
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.task import StoredTask, Task
+from actors.ports.log import LogWriter, Position
+from scheduler.futures.awaiting import settled
+from scheduler.futures.light_future import LightFuture
+from scheduler.ports.messages import MessageWriter
+from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
+from scheduler.services.relay.standing import (
+    CLAIM_KEPT_MS,
+    Claim,
+    DecidedHere,
+    Standing,
+    place_parts,
+)
+
+SEND = "send"
+"""The kind of ordering ids that deliveries have."""
+
+_KEY_CHARS_MAX = 400
+_LOOK_AGAIN_MS = 10
+_PAUSE_MAX_MS = 10_000
+_WAITS_S = (0.0, 0.2, 1.0, 5.0)
+"""How long a delivery waits before each look at a claim that is not decided."""
+MOVED_ON = "moved to another time"
+"""Why the delivery of a message that still waits was dropped."""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Kafka message, byte for byte."""
+
+    topic: str
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in a task, before it is written as text."""
+        size_bytes = len(self.key or b"") + len(self.value or b"")
+        for name, value in self.headers:
+            size_bytes += len(name) + len(value or b"")
+        return size_bytes
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The data of a task that passes a message on: itself, or where it is parked."""
+
+    message: Message | None = None
+    parked: str | None = None
+    id: str | None = None
+    """Its id, where it has one: the claim must be this message's."""
+    place: str | None = None
+    """What tells this message from others of the same id."""
+
+
+def ordering_id_of(key: bytes | None, place: str) -> str:
+    """Return the ordering id of a delivery: one for each key; a null key has no order."""
+    if key is None:
+        return f"{RESERVED}{SEND}:-{place}"
+    text = quote_from_bytes(key, safe="")
+    if len(text) > _KEY_CHARS_MAX:
+        return f"{RESERVED}{SEND}:#{hashlib.sha256(key).hexdigest()}"
+    return f"{RESERVED}{SEND}:={text}"
+
+
+def delivery_task(due_ms: int, unique: str, key: bytes | None, delivery: Delivery) -> Task:
+    """Return the task that passes a message on at a time."""
+    return Task.model_construct(
+        ordering_id=ordering_id_of(key, unique),
+        scheduled_time=from_millis(due_ms),
+        uniqueness_key=unique,
+        data=msgspec.to_builtins(delivery),
+    )
+
+
+def parked_name(place: str) -> DefinitionName:
+    """Return the name of the row that holds a message too long for a task."""
+    return DefinitionName(DefinitionKind.PARKED, place)
+
+
+def parked(place: str, message: Message) -> Definition:
+    """Return the row that holds a message too long for a task."""
+    return Definition(parked_name(place), 0, msgspec.msgpack.encode(message))
+
+
+_decode_delivery = msgspec.json.Decoder(Delivery).decode
+
+
+class _PassedOn:
+    """Stands for a message that was parked and passed on, before a crash kept its task open."""
+
+
+class DeliverMessage(OwnExecutor):
+    """Passes one message on."""
+
+    unslotted = True
+    """Waiting for a claim it keeps nothing else from running."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        messages: Callable[[], MessageWriter],
+        letters: LogWriter,
+        allows: Callable[[str, bool], bool],
+        decided: DecidedHere,
+    ) -> None:
+        """``allows`` says whether a topic may be a target, of a relayed message or another."""
+        self._surroundings = surroundings
+        self._messages = messages
+        self._letters = letters
+        self._allows = allows
+        self._decided = decided
+        self._awaited_id = ""
+
+    def hurry(self) -> None:
+        """Wait for no decision: this node may be the one that cannot make it any more."""
+        self._decided.release(self._awaited_id)
+
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Return what passes a message on, where nothing has to be waited for before."""
+        try:
+            delivery = _decode_delivery(task.data)
+        except msgspec.MsgspecError:
+            return None
+        message = delivery.message
+        if message is None or not self._is_known_to_have(delivery, task.key.scheduled_ms):
+            return None
+        relayed = delivery.id is not None
+        return lambda: self._produce(task.key, message, relayed=relayed, offset=task.offset)
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Wait until the id is known to be this message's, then produce it."""
+        try:
+            delivery = msgspec.convert(task.data, Delivery)
+            if delivery.place is not None:
+                place_parts(delivery.place)
+        except (msgspec.ValidationError, ValueError) as error:
+            return Drop(f"its data is no delivery: {error}")
+        if delivery.message is None and delivery.parked is None:
+            return Drop("its data holds no message")
+        for look in range(self._surroundings.looks_max):
+            # Decided within milliseconds, as a rule: another attempt, or asking the store again
+            # and again, would keep it from being decided.
+            await self._wait_for_decision(delivery, look)
+            standing, claim = await self._standing(task, delivery)
+            if standing is not Standing.UNDECIDED or self.is_draining:
+                break
+        if standing is Standing.UNDECIDED:
+            return Retry(after=self._pause())
+        if standing is Standing.LOST:
+            return Drop("another message of this id waited, or this one was cancelled")
+        # At a time that the claim does not know it was put by a later command.
+        if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
+            return await self._move(task, claim)
+        message = await self._message_of(delivery)
+        if message is None:
+            # Written at the same time as this task, it may not be there yet.
+            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            gone = late_ms >= CLAIM_KEPT_MS
+            return Drop("what was parked for it is gone") if gone else Retry(after=self._pause())
+        if not isinstance(message, Message):
+            return Drop("it was passed on before")
+        relayed, offset = delivery.id is not None, self.record_offset
+        outcome = await settled(self._produce(task.key, message, relayed=relayed, offset=offset))
+        if delivery.parked is not None:
+            await self._unpark(delivery.parked)
+        return outcome
+
+    def _is_known_to_have(self, delivery: Delivery, due_ms: int) -> bool:
+        """Whether memory says that the id, if there is one, is this message's."""
+        if delivery.id is None or delivery.place is None:
+            return True
+        return self._decided.take(delivery.id, delivery.place, due_ms)
+
+    async def _standing(self, task: Task, delivery: Delivery) -> "tuple[Standing, Claim | None]":
+        """Return whether the id is this message's, as far as is known now."""
+        if self._is_known_to_have(delivery, task.key.scheduled_ms):
+            return Standing.CLAIMED, None
+        assert delivery.id is not None, "one without an id has none to claim"
+        assert delivery.place is not None, "nor has one without a place"
+        name = DefinitionName(DefinitionKind.RELAY, delivery.id)
+        row = await settled(self._surroundings.definitions.find(name))
+        if row is None or row.ended:
+            # Later than this the claim may have expired, which only a decided one can.
+            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            expired = late_ms >= CLAIM_KEPT_MS
+            return (Standing.CLAIMED if expired else Standing.UNDECIDED), None
+        claim = msgspec.json.decode(row.rule, type=Claim)
+        if claim.place == delivery.place:
+            return Standing.CLAIMED, claim
+        lost = claim.has_decided(delivery.place)
+        return (Standing.LOST if lost else Standing.UNDECIDED), claim
+
+    async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
+        """Wait before a look at the claim; before the first one only where it will be made here."""
+        if delivery.id is None or delivery.place is None or self._surroundings.looks_max == 1:
+            return
+        name = DefinitionName(DefinitionKind.RELAY, delivery.id)
+        partition = self._surroundings.appender.partition_of(name.ordering_id)
+        now_ms = self._surroundings.clock.monotonic_ms()
+        here = self._decided.will_decide(partition, delivery.place, now_ms)
+        if wait_s := _WAITS_S[-1 if here else min(look, len(_WAITS_S) - 1)]:
+            self._awaited_id = delivery.id
+            await self._decided.wait(delivery.id, wait_s, lambda: self.is_draining)
+
+    def _pause(self) -> timedelta:
+        doubled = min(self.attempt + self._surroundings.looks_max - 2, 10)
+        pause_ms = min(_PAUSE_MAX_MS, _LOOK_AGAIN_MS * 2**doubled)
+        return timedelta(milliseconds=pause_ms)
+
+    async def _move(self, task: Task, claim: Claim) -> Outcome:
+        """Go on at the time the claim says: the command that was to move it came before it."""
+        moved = task.model_copy(update={"scheduled_time": from_millis(claim.times_ms[-1])})
+        await settled(self._surroundings.appender.append(moved))
+        return Drop(MOVED_ON)
+
+    async def _message_of(self, delivery: Delivery) -> "Message | _PassedOn | None":
+        """Return the message; None where it is not there, or not yet."""
+        if delivery.parked is None:
+            return delivery.message
+        name = parked_name(delivery.parked)
+        row = await settled(self._surroundings.definitions.find(name))
+        if row is None:
+            return None
+        if row.ended:
+            return _PassedOn()
+        return msgspec.msgpack.decode(row.rule, type=Message)
+
+    async def _unpark(self, place: str) -> None:
+        expires_ms = self._surroundings.clock.now_ms() + CLAIM_KEPT_MS
+        row = Definition(parked_name(place), 1, b"", None, expires_ms)
+        await settled(self._surroundings.definitions.save(row))
+
+    # Passing on, without waiting: the outcome comes through a future.
+
+    def _produce(
+        self, key: TaskKey, message: Message, *, relayed: bool, offset: int
+    ) -> "Future[Outcome | None]":
+        outcome: LightFuture[Outcome | None] = LightFuture()
+
+        def take(produced: "Future[None]") -> None:
+            error = produced.exception()
+            if error is None:
+                late_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
+                self._surroundings.telemetry.emit(MessageRelayed(late_ms))
+                outcome.set_result(None)
+            elif isinstance(error, CallerError | TopicMissing):
+                # Trying again cannot help, and what stands behind it is to go on.
+                self._put_aside(key, message, str(error), offset, outcome)
+            else:
+                outcome.set_exception(error)
+
+        if self._allows(message.topic, relayed):
+            content = (message.topic, message.key, message.value, message.headers)
+            self._messages().produce(*content).add_done_callback(take)
+        else:
+            why = "relay.target_topics does not name it"
+            self._put_aside(key, message, why, offset, outcome)
+        return outcome
+
+    def _put_aside(
+        self,
+        key: TaskKey,
+        message: Message,
+        why: str,
+        offset: int,
+        outcome: "Future[Outcome | None]",
+    ) -> None:
+        """Write a message that can never be passed on to the dead-letter topic."""
+        reason = f"message for topic {message.topic!r} not passed on: {why}"
+        now_ms = self._surroundings.clock.now_ms()
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        letter = LogRecord(partition, offset, now_ms, message.key, message.value, message.headers)
+
+        def take(written: "Future[Position]") -> None:
+            error = written.exception()
+            if error is None:
+                outcome.set_result(Drop(reason))
+            else:
+                outcome.set_exception(error)
+
+        self._letters.dead_letter(letter, reason).add_done_callback(take)

@@ -1,0 +1,100 @@
+"""Gathers claims on their way to the log, so that many of them travel as one task.
+
+Decides how long a claim may wait for others, which is hardly at all where its message is due
+soon.  Batches of different partitions go at different times: all at once they would keep this
+process and the store from everything else meanwhile.  Decides nothing about claims.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from scheduler.futures.light_future import LightFuture
+from scheduler.services.relay.claims import ClaimBatch, ClaimRequest
+from scheduler.services.relay.sizes import CLAIMS_BYTES_MAX
+
+GATHER_MS = 500
+"""How long a claim waits for others at most; a partition's batches go so often."""
+SOON_MS = 1_500
+"""The claim of a message that is due within this waits less."""
+GATHER_SOON_MS = 20
+BATCH_CLAIMS_MAX = 500
+_CLAIM_REST_BYTES = 100
+"""What a claim takes beside its two ids: action, place, two times, quotes and commas."""
+_encode = msgspec.json.Encoder().encode
+
+
+class _Batch:
+    """Claims that wait for others."""
+
+    def __init__(self, opened_ms: int) -> None:
+        self.opened_ms = opened_ms
+        self.claims: list[ClaimRequest] = []
+        self.size_bytes = 0
+        self.first_due_ms = opened_ms + 2 * SOON_MS
+        self.durable: LightFuture[None] = LightFuture()
+
+
+class ClaimGatherer:
+    """One open batch for each partition of the task log; used from one thread."""
+
+    def __init__(
+        self, append: "Callable[[int, ClaimBatch], Future[Any]]", partition_count: int
+    ) -> None:
+        """``append`` appends the task of a batch to the log, in the partition named."""
+        self._append = append
+        self._partition_count = partition_count
+        self._open: dict[int, _Batch] = {}
+
+    def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[None]":
+        """Add a claim; the future resolves when its batch is durable in the log."""
+        # Encoded, as a character may take six bytes; an ordering id of ours takes one for each.
+        size_bytes = len(_encode(request.id)) + len(request.delivery_ordering_id)
+        size_bytes += _CLAIM_REST_BYTES
+        batch = self._open.get(partition)
+        if batch is not None and batch.size_bytes + size_bytes > CLAIMS_BYTES_MAX:
+            self._close(partition)
+            batch = None
+        if batch is None:
+            batch = self._open[partition] = _Batch(now_ms)
+        batch.claims.append(request)
+        batch.size_bytes += size_bytes
+        batch.first_due_ms = min(batch.first_due_ms, request.due_ms)
+        if len(batch.claims) >= BATCH_CLAIMS_MAX:
+            self._close(partition)
+        return batch.durable
+
+    def flush(self, now_ms: int, *, idle: bool) -> None:
+        """Append what has waited long enough, or belongs to messages that are due soon.
+
+        All of it where no further claims come just now.
+        """
+        for partition, batch in tuple(self._open.items()):
+            soon = batch.first_due_ms < now_ms + SOON_MS
+            wait_ms = GATHER_SOON_MS if soon else self._turn_in_ms(partition, batch.opened_ms)
+            if idle or not batch.opened_ms <= now_ms < batch.opened_ms + wait_ms:
+                self._close(partition)
+
+    def flush_all(self) -> None:
+        """Append everything."""
+        for partition in tuple(self._open):
+            self._close(partition)
+
+    def _turn_in_ms(self, partition: int, now_ms: int) -> int:
+        """Return how long it is to the next turn of a partition: more than nothing."""
+        turn_ms = GATHER_MS * partition // self._partition_count
+        return GATHER_MS - (now_ms - turn_ms) % GATHER_MS
+
+    def _close(self, partition: int) -> None:
+        batch = self._open.pop(partition)
+
+        def settle(appended: "Future[Any]") -> None:
+            error = appended.exception()
+            if error is None:
+                batch.durable.set_result(None)
+            else:
+                batch.durable.set_exception(error)
+
+        self._append(partition, ClaimBatch(batch.claims)).add_done_callback(settle)

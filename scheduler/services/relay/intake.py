@@ -1,0 +1,287 @@
+"""Reads the in-topic: each message becomes a claim of its id, and the task of its delivery.
+
+One polling thread calls ``step``.  An offset is committed only when everything before it is
+durable in the task log, or put aside.  What another try would not change is put aside; where
+another may, its partition alone rests and is read again.  Both carry the record's place, so
+reading one again changes nothing.  Decides nothing about ids: claims do.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from actors.model.codec import LogRecord
+from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
+from actors.model.events import RelayRecordRefused
+from actors.model.key import TaskKey
+from scheduler.configuration.door_settings import RelaySettings
+from scheduler.services.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
+from scheduler.services.relay.delivery import Delivery, ordering_id_of
+from scheduler.services.relay.gathering import ClaimGatherer
+from scheduler.services.relay.headers import Action, Malformed, Request, request_of
+from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.relay.progress import Progress, Read
+from scheduler.services.relay.sizes import beside, inline_data
+
+logger = logging.getLogger("hourhand.relay")
+
+STAMP_AGE_MS_MAX = 30_000
+"""How far back a record's own time is believed; older ones are of now."""
+COMMIT_INTERVAL_MS = 1_000
+_DAY_MS = 86_400_000
+_encode = msgspec.json.Encoder().encode
+SETTLE_S = 5.0
+"""Longest wait for what was read, when it is given up: what is not durable then is read again."""
+
+
+class RelayIntake:
+    """Implements ``actors.ports.log.AssignmentListener``."""
+
+    def __init__(
+        self, ports: IntakePorts, settings: RelaySettings, allows: Callable[[str], bool]
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._allows = allows
+        self._claim_ids = claim_ordering_ids(ports.appender.partition_count)
+        self._claims = ClaimGatherer(self._append_claims, ports.appender.partition_count)
+        self._partitions: dict[int, Progress] = {}
+        self._waiting: list[int] = []
+        self._committed_ms = 0.0
+        ports.log.subscribe(self)
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The partitions of the in-topic this member reads, in order."""
+        return tuple(sorted(self._partitions))
+
+    def step(self, timeout_ms: int) -> int:
+        """Do one round: begin, poll, append, commit; return how many records were read."""
+        self._begin_assigned()
+        self._learn_topic()
+        self._wake()
+        under_way = sum(len(each.under_way) for each in self._partitions.values())
+        room = max(0, self._settings.in_flight_max - under_way)
+        polled = self._ports.log.poll(room, timeout_ms)
+        read = {p: each for p, each in self._partitions.items() if each.rests_until_ms is None}
+        for record in polled.records:
+            if (held := read.get(record.partition)) is None:
+                continue
+            if record.offset < held.polled:
+                self._begin_anew(record.partition, read.pop(record.partition), record.offset)
+            else:
+                held.polled = record.offset + 1
+                held.under_way.append(self._take(record, held, self._settings.inline_bytes_max))
+        for partition, reached in polled.reached.items():
+            if partition in read:
+                read[partition].reached = reached
+        self._claims.flush(self._ports.clock.now_ms(), idle=not polled.records)
+        self._settle()
+        self._commit()
+        return len(polled.records)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait (bounded) for what was read, and commit what became durable of it."""
+        self._claims.flush_all()
+        self._wait_for(self._partitions, timeout_s)
+        self._settle()
+        self._ports.log.commit(self._offsets(tuple(self._partitions)))
+
+    # What the log tells, on the polling thread.
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Begin these in the next round."""
+        self._waiting += partitions
+
+    def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
+        """Let what was read become durable, for a bounded time, then let go."""
+        done: Future[Mapping[int, int]] = Future()
+        self._claims.flush_all()
+        self._wait_for(partitions, SETTLE_S)
+        for partition in partitions:
+            if partition in self._partitions:
+                self._settle_one(partition, self._partitions[partition], seek=False)
+        done.set_result(self._offsets(partitions))
+        self.lost(partitions)
+        return done
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget these at once."""
+        for partition in partitions:
+            self._partitions.pop(partition, None)
+        self._waiting = [each for each in self._waiting if each not in partitions]
+
+    def _wait_for(self, partitions: Iterable[int], timeout_s: float) -> None:
+        """Wait once for all of these: a slow log must not be waited for by each."""
+        held = [self._partitions[each] for each in partitions if each in self._partitions]
+        answers = [each for one in held for read in one.under_way for each in read.futures]
+        self._ports.wait(answers, timeout_s)
+
+    def _begin_assigned(self) -> None:
+        while self._waiting:
+            partition = self._waiting[0]
+            start = self._ports.log.start(partition, None)
+            self._waiting.remove(partition)
+            self._partitions[partition] = Progress(start.next_offset)
+
+    def _learn_topic(self) -> None:
+        unknown = [each for each in self._partitions.values() if each.topic_id is None]
+        if unknown:
+            topic_id = self._ports.topic_id()
+            for held in unknown:
+                held.topic_id = topic_id
+
+    def _begin_anew(self, partition: int, held: Progress, offset: int) -> None:
+        """Read again, once it is known which topic this is: the one before had the offset too."""
+        where = f"{self._settings.in_topic}[{partition}]"
+        logger.warning("%s is at offset %d again: the topic was made anew", where, offset)
+        held.topic_id = None
+        held.go_back(offset)
+        self._ports.log.seek(partition, offset)
+
+    def _settle(self) -> None:
+        for partition, held in self._partitions.items():
+            self._settle_one(partition, held, seek=True)
+
+    def _settle_one(self, partition: int, held: Progress, *, seek: bool) -> None:
+        """Take note of what became durable; ``seek`` where the partition stays this member's."""
+        while held.under_way and all(each.done() for each in held.under_way[0].futures):
+            read = held.under_way[0]
+            error = next((e for e in (each.exception() for each in read.futures) if e), None)
+            if isinstance(error, CallerError | PoisonRecord) and not read.refusal:
+                held.under_way[0] = self._try_otherwise(read, held, str(error))
+                continue
+            if error is not None:
+                self._read_again(partition, held, error, seek=seek)
+                break
+            held.under_way.popleft()
+            held.next_offset, held.failures = read.record.offset + 1, 0
+            if read.refusal:
+                self._tell_of(read)
+        if not held.under_way:
+            held.next_offset = max(held.next_offset, held.reached)
+
+    def _read_again(
+        self, partition: int, held: Progress, error: BaseException, *, seek: bool
+    ) -> None:
+        offset = held.under_way[0].record.offset
+        held.failures += 1
+        pause_ms = self._ports.patience.delay_ms(held.failures)
+        logger.warning(
+            "%s[%d] is read again from offset %d in %d ms: %s",
+            self._settings.in_topic,
+            partition,
+            offset,
+            pause_ms,
+            error,
+            exc_info=None if isinstance(error, HourhandError) else error,
+        )
+        held.go_back(offset)
+        if seek:
+            held.rests_until_ms = self._ports.clock.monotonic_ms() + pause_ms
+
+    def _wake(self) -> None:
+        now_ms = self._ports.clock.monotonic_ms()
+        for partition, held in self._partitions.items():
+            if held.rests_until_ms is not None and now_ms >= held.rests_until_ms:
+                self._ports.log.seek(partition, held.next_offset)
+                held.rests_until_ms = None
+
+    def _commit(self) -> None:
+        now_ms = self._ports.clock.monotonic_ms()
+        if now_ms - self._committed_ms >= COMMIT_INTERVAL_MS:
+            self._committed_ms = now_ms
+            self._ports.log.commit(self._offsets(tuple(self._partitions)))
+
+    def _offsets(self, partitions: Sequence[int]) -> dict[int, int]:
+        return {
+            each: self._partitions[each].next_offset
+            for each in partitions
+            if each in self._partitions
+        }
+
+    # One record.
+
+    def _take(self, record: LogRecord, held: Progress, inline_bytes_max: int) -> Read:
+        now_ms = self._ports.clock.now_ms()
+        believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
+        # Never back, so that claims of one id are decided in the order of the in-topic.
+        held.stamp_ms = max(held.stamp_ms, record.timestamp_ms if believed else now_ms)
+        try:
+            request = request_of(record, self._settings, self._allows)
+            with self._ports.within(record.headers):
+                return self._schedule(record, request, held, now_ms, inline_bytes_max)
+        except (Malformed, TaskTooLarge) as error:
+            return self._refuse(record, str(error))
+
+    def _try_otherwise(self, read: Read, held: Progress, reason: str) -> Read:
+        """Go on with a record that the log or the store refused: beside its task, or put aside.
+
+        What became durable of it would keep its key and its id from going on.
+        """
+        if read.is_inline:
+            return self._take(read.record, held, inline_bytes_max=0)
+        refused = self._refuse(read.record, reason)
+        if read.delivery_key is not None:
+            refused.futures.append(self._ports.appender.cancel(read.delivery_key))
+        return refused
+
+    def _refuse(self, record: LogRecord, reason: str) -> Read:
+        letters = []
+        if self._settings.malformed != "drop":
+            letters = [self._ports.put_aside(record, reason)]
+        return Read(record, letters, refusal=reason)
+
+    def _tell_of(self, read: Read) -> None:
+        """Tell of a record that is not relayed, once it is put aside."""
+        partition, offset = read.record.partition, read.record.offset
+        where = f"{self._settings.in_topic}[{partition}] offset {offset}"
+        logger.error("%s is not relayed: %s", where, read.refusal)
+        self._ports.telemetry.emit(RelayRecordRefused(partition, offset, read.refusal))
+
+    def _schedule(
+        self,
+        record: LogRecord,
+        request: Request,
+        held: Progress,
+        now_ms: int,
+        inline_bytes_max: int,
+    ) -> Read:
+        """Append what a record asks for; TaskTooLarge before anything of it was appended."""
+        place, stamp_ms = held.place_of(record), held.stamp_ms
+        due_ms = 0
+        if request.action is not Action.CANCEL:
+            # The same whenever the record is read, so that reading it again makes one task; but
+            # one of long ago would have every hour since then looked through.
+            oldest_ms = now_ms // _DAY_MS * _DAY_MS - _DAY_MS
+            due_ms = max(request.deadline_ms - self._settings.timing_advance_ms, oldest_ms)
+        message, appender = request.message, self._ports.appender
+        ordering_id = ordering_id_of(message.key, place)
+        data, row = None, None
+        if request.action is Action.SCHEDULE:
+            delivery = Delivery(message, id=request.id, place=place)
+            data = inline_data(delivery, inline_bytes_max)
+            if data is None:
+                # Judged before the id is claimed: a claim of what never waits would keep later
+                # messages of the id from being relayed.
+                row = beside(place, message, self._ports.row_bytes_max)
+                data = _encode(Delivery(parked=place, id=request.id, place=place))
+        claim = ClaimRequest(request.action, request.id, place, ordering_id, due_ms, stamp_ms)
+        partition = appender.partition_of(claim_name(request.id).ordering_id)
+        under_way: list[Future[Any]] = [self._claims.add(partition, claim, now_ms)]
+        if row is not None:
+            under_way.append(self._ports.definitions.save(row))
+        if data is None:
+            return Read(record, under_way)
+        key = TaskKey(due_ms, ordering_id, place)
+        under_way.append(appender.append_json(key, data))
+        return Read(record, under_way, key, is_inline=row is None)
+
+    def _append_claims(self, partition: int, batch: ClaimBatch) -> "Future[Any]":
+        """Append a batch of claims: due at once, behind those appended before it."""
+        now_ms = self._ports.clock.now_ms()
+        key = TaskKey(now_ms, self._claim_ids[partition], self._ports.unique(now_ms))
+        return self._ports.appender.append_json(key, _encode(batch))

@@ -1,0 +1,88 @@
+"""How much one topic may have under way while it acknowledges nothing.
+
+All messages of a node pass through one producer, whose queue is bounded and slows whoever finds it
+full: a topic that takes nothing would fill it, and hold messages for every other.  Decides which
+are refused at once, to be tried again by their tasks; never what a message is.
+"""
+
+from concurrent.futures import Future
+from functools import partial
+from threading import Lock
+
+from actors.model.codec import Headers
+from actors.model.errors import LogUnavailable
+from actors.ports.clock import Clock
+from scheduler.futures.light_future import LightFuture
+from scheduler.ports.messages import MessageWriter
+
+HELD_BYTES_MAX = 16_000_000
+"""A quarter of the producer's queue."""
+SILENT_MS = 1_000.0
+"""A topic that takes anything within this may have as much under way as there is room for."""
+
+
+class _UnderWay:
+    """What a topic has not acknowledged."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self.taken_ms = 0.0
+        """When it last acknowledged anything, or had nothing to acknowledge."""
+
+
+class SharedMessages:
+    """Implements ``MessageWriter`` by another one; used from any thread."""
+
+    def __init__(self, writer: MessageWriter, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._lock = Lock()
+        self._topics: dict[str, _UnderWay] = {}
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "Future[None]":
+        """Produce a message; LogUnavailable where its topic takes nothing and holds its share."""
+        # One more, so that an empty message counts too.
+        size_bytes = 1 + len(key or b"") + len(value or b"")
+        if headers:
+            size_bytes += sum(len(name) + len(each or b"") for name, each in headers)
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            under_way = self._topics.setdefault(topic, _UnderWay())
+            if not under_way.size_bytes:
+                under_way.taken_ms = now_ms
+            silent_ms = now_ms - under_way.taken_ms
+            refused = under_way.size_bytes > HELD_BYTES_MAX and silent_ms > SILENT_MS
+            if not refused:
+                under_way.size_bytes += size_bytes
+        if refused:
+            return _refused(topic, silent_ms)
+        produced = self._writer.produce(topic, key, value, headers)
+        produced.add_done_callback(partial(self._settle, topic, size_bytes))
+        return produced
+
+    def close(self) -> None:
+        """Close the writer."""
+        self._writer.close()
+
+    def _settle(self, topic: str, size_bytes: int, produced: "Future[None]") -> None:
+        with self._lock:
+            under_way = self._topics[topic]
+            under_way.size_bytes -= size_bytes
+            if produced.exception() is None:
+                under_way.taken_ms = self._clock.monotonic_ms()
+            if not under_way.size_bytes:
+                del self._topics[topic]
+
+
+def _refused(topic: str, silent_ms: float) -> "Future[None]":
+    refused = LightFuture[None]()
+    refused.set_exception(
+        LogUnavailable(
+            f"topic {topic!r} has acknowledged nothing for {silent_ms:.0f} ms and has"
+            f" {HELD_BYTES_MAX} bytes under way; further messages for it wait: see whether its"
+            " partitions have a leader and enough replicas in sync"
+        )
+    )
+    return refused

@@ -1,0 +1,140 @@
+"""Makes callbacks over HTTP: only where they are allowed to go, and never for long.
+
+Decides which address a host name means for this one request, and connects to that address and no
+other, so that a name cannot mean something else a moment later.  Redirects are failures and not
+followed, proxies of the environment are not used.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import socket
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import quote
+
+import h11
+import httpx
+
+from actors.ports.clock import Clock
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.services.timers.connections import AnswerTooLong, Connections, Endpoint
+from scheduler.services.timers.executor import CallbackFailed
+
+_ANYWHERE = "*"
+_SIGNED = "v2"
+"""What a signature covers: time, URL, whose callback it is, its number, its body."""
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class HttpCaller:
+    """Implements ``scheduler.services.timers.executor.Caller``; used from one event loop."""
+
+    def __init__(
+        self,
+        settings: TimerSettings,
+        clock: Clock,
+        trace: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._trace = trace
+        targets = settings.callback_targets
+        self._networks: list[Network] = [ip_network(each) for each in targets if "/" in each]
+        self._hosts = {each.lower() for each in targets if "/" not in each}
+        self._connections: Connections | None = None
+
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """POST a body within the time allowed; raises CallbackFailed unless answered with 200."""
+        try:
+            async with asyncio.timeout(self._settings.callback_timeout_ms / 1000):
+                status = await self._post(uri, body, sequence_number, of)
+        except TimeoutError:
+            raise CallbackFailed(
+                f"no answer within {self._settings.callback_timeout_ms} ms"
+            ) from None
+        except CallbackFailed:
+            raise
+        except Exception as error:  # noqa: BLE001 - any of the libraries below
+            raise CallbackFailed(f"{type(error).__name__}: {error}") from None
+        if status != 200:
+            raise CallbackFailed(f"answered with {status}, not 200")
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._connections is not None:
+            self._connections.close()
+
+    async def _post(self, uri: str, body: bytes, sequence_number: int, of: str) -> int:
+        url = _parsed(uri)
+        address = await self._address_of(url)
+        headers = {
+            "Host": url.netloc.decode("ascii"),
+            "Content-Type": "application/octet-stream",
+            "Content-Length": str(len(body)),
+            "X-Sequence-Number": str(sequence_number),
+            **self._signature(uri, body, sequence_number, of),
+            **self._trace(),
+        }
+        request = h11.Request(method="POST", target=url.raw_path, headers=[*headers.items()])
+        secure = url.scheme == "https"
+        port = url.port or (443 if secure else 80)
+        endpoint = Endpoint(address, port, url.host if secure else None)
+        most_bytes = self._settings.callback_answer_bytes_max
+        try:
+            return await self._opened().ask(endpoint, request, body, most_bytes)
+        except AnswerTooLong:
+            raise CallbackFailed(f"the answer is longer than {most_bytes} bytes") from None
+
+    async def _address_of(self, url: httpx.URL) -> str:
+        """Return the address to connect to; raises CallbackFailed where none is allowed."""
+        host = url.host
+        found = await _addresses(host, url.port or (443 if url.scheme == "https" else 80))
+        named = _ANYWHERE in self._hosts or host.lower() in self._hosts
+        for address in found:
+            if named or any(_is_in(address, network) for network in self._networks):
+                return str(address)
+        raise CallbackFailed(f"{host} is not among timers.callback_targets")
+
+    def _signature(self, uri: str, body: bytes, sequence_number: int, of: str) -> dict[str, str]:
+        """Return the header that proves who calls back, whom, for what, and when.
+
+        What is signed begins with the version, so that no signature passes for one of another.
+        """
+        key = self._settings.signing_key
+        if key is None:
+            return {}
+        now_s, name = self._clock.now_ms() // 1000, quote(of)
+        signed = f"{_SIGNED}\n{now_s}\n{uri}\n{name}\n{sequence_number}\n".encode() + body
+        digest = hmac.new(key.get_secret_value().encode(), signed, hashlib.sha256).hexdigest()
+        return {"X-Hourhand-Signature": f"{_SIGNED},t={now_s},of={name},sha256={digest}"}
+
+    def _opened(self) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(httpx.create_ssl_context(trust_env=False))
+        return self._connections
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(uri: str) -> httpx.URL:
+    """Read a URI; most callbacks of a service go to a few of them."""
+    return httpx.URL(uri)
+
+
+async def _addresses(host: str, port: int) -> list[Address]:
+    try:
+        return [ip_address(host)]
+    except ValueError:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # A scope such as %eth0 belongs to this machine and is of no use in a URL.
+    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+
+
+def _is_in(address: Address, network: Network) -> bool:
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    actual = address if mapped is None else mapped
+    return actual.version == network.version and actual in network

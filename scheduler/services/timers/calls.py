@@ -1,0 +1,71 @@
+"""Callbacks of recurring schedules: occurrences that call a URL instead of running user code."""
+
+from datetime import timedelta
+
+import msgspec
+
+from actors.model.definition import RESERVED
+from actors.model.events import TimerPopped
+from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.task import Task
+from actors.ports.store import StatusStore
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.services.own_tasks import OwnExecutor, Surroundings
+from scheduler.services.timers.executor import CallbackFailed, Caller
+from scheduler.services.timers.tries import Tries
+
+CALL = "call"
+"""The kind of ordering ids that such occurrences have."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The data of an occurrence."""
+
+    uri: str
+    opaque: str
+    number: int
+    """Which occurrence of its schedule it is, the first being 1."""
+
+
+def call_ordering_id(name: str) -> str:
+    """Return the ordering id of a schedule's callbacks."""
+    return f"{RESERVED}{CALL}:{name}"
+
+
+class CallBack(OwnExecutor):
+    """Makes one callback."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        status: StatusStore,
+        caller: Caller,
+        settings: TimerSettings,
+    ) -> None:
+        self._surroundings = surroundings
+        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
+        self._caller = caller
+        self._settings = settings
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Call back; a failure is tried again as those of timers are."""
+        try:
+            call = msgspec.convert(task.data, Call)
+        except msgspec.ValidationError as error:
+            return Drop(f"its data is no callback: {error}")
+        try:
+            of = f"recurring/{task.ordering_id.removeprefix(call_ordering_id(''))}"
+            await self._caller.call(call.uri, call.opaque.encode(), call.number, of)
+        except CallbackFailed as error:
+            if not await self._tries.are_used_up(task, self.attempt):
+                self._note(task, "failed")
+                return Retry(after=timedelta(milliseconds=self._settings.callback_retry_ms))
+            self._note(task, "given_up")
+            times = self._settings.callback_tries_max
+            return Drop(f"the callback failed {times} times, last: {error}")
+        self._note(task, "popped")
+        return None
+
+    def _note(self, task: Task, result: str) -> None:
+        late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+        self._surroundings.telemetry.emit(TimerPopped(result, late_ms))

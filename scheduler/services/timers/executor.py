@@ -1,0 +1,269 @@
+"""Runs a timer: its changes, and its pops.
+
+All are tasks of the timer's own ordering id; a new timer begins with its first pop.  A pop calls
+back, and only when that succeeded is the next one made, before this one ends; so a crash between
+the two loses neither, and repeats at most the callback that was under way, with the same number.
+"""
+
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from actors.kernel.futures import gather
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
+from actors.model.events import TimerPopped
+from actors.model.key import TaskKey
+from actors.model.outcome import Drop, Outcome, Retry
+from actors.model.status import CompletionResult
+from actors.model.task import StoredTask, Task
+from actors.ports.log import Position
+from actors.ports.store import StatusStore
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.futures.awaiting import settled
+from scheduler.futures.light_future import LightFuture
+from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
+from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
+from scheduler.services.timers.tries import Tries
+
+ENDED_KEPT_MS = 10 * 86_400_000
+"""How long the row of a timer that ended keeps earlier requests from undoing that."""
+
+NEW = 0
+"""Offset of a new timer's row, and generation of its pops: below that of every later change."""
+UNWRITTEN_MS = 20_000
+"""So long a new timer's first pop waits for a row: a request is answered much earlier, or not."""
+
+_CHANGE = "change:"
+_encode = msgspec.json.Encoder().encode
+
+
+class CallbackFailed(Exception):
+    """A callback was not answered with 200 in time; the text says what came instead."""
+
+
+class _RowMissing(Exception):
+    """A new timer's row is still being written, or whoever made the timer died before that."""
+
+
+class Caller(Protocol):
+    """Makes callbacks."""
+
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """POST a body; raises CallbackFailed unless the answer is exactly 200.
+
+        ``of`` says whose callback it is: the path of its timer or recurring schedule.
+        """
+
+
+class TimerChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The data of a task that makes, replaces or (without a rule) deletes a timer."""
+
+    change: TimerRule | None = None
+    fresh: bool = False
+    """Whether the id was made for it: nothing of that name was there before."""
+    asked_at: int | None = None
+    """Log offset of the request, where that is an earlier record than this task's own."""
+
+
+class TimerPop(msgspec.Struct, frozen=True):
+    """The data of a task that calls back."""
+
+    pop: int
+    """Its sequence number."""
+    generation: int
+    """Offset of the definition it belongs to."""
+
+
+def timer_name(timer_id: str) -> DefinitionName:
+    """Return the name of a timer's definition."""
+    return DefinitionName(DefinitionKind.TIMER, timer_id)
+
+
+def timer_row(timer_id: str, state: TimerState, offset: int, now_ms: int) -> Definition:
+    """Return the definition that says what a timer is."""
+    expires_ms = now_ms + ENDED_KEPT_MS if state.rule is None else None
+    return Definition(timer_name(timer_id), offset, msgspec.json.encode(state), None, expires_ms)
+
+
+_decode_change = msgspec.json.Decoder(TimerChange).decode
+
+
+class OwnTask(NamedTuple):
+    """A task of a timer: its key, and its data as JSON."""
+
+    key: TaskKey
+    data: bytes
+
+
+def timer_change_task(timer_id: str, now_ms: int, unique: str, change: TimerChange) -> OwnTask:
+    """Return the task that changes a timer; it starts when that was asked for."""
+    key = TaskKey(now_ms, timer_name(timer_id).ordering_id, change_key(unique))
+    return OwnTask(key, _encode(change))
+
+
+def change_key(unique: str) -> str:
+    """Return the uniqueness key of a change."""
+    return f"{_CHANGE}{unique}"
+
+
+def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> OwnTask:
+    """Return the task of a pop; the same one whoever makes it again."""
+    unique = f"pop:{generation:020d}:{number:012d}"
+    key = TaskKey(due_ms, timer_name(timer_id).ordering_id, unique)
+    return OwnTask(key, _encode(TimerPop(number, generation)))
+
+
+class RunTimer(OwnExecutor):
+    """Runs one change or pop."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        status: StatusStore,
+        caller: Caller,
+        settings: TimerSettings,
+    ) -> None:
+        self._surroundings = surroundings
+        self._status = status
+        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
+        self._caller = caller
+        self._settings = settings
+
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Return the short way to a new timer: nothing of it is there, so nothing is read."""
+        if not task.key.uniqueness_key.startswith(_CHANGE):
+            return None
+        try:
+            change = _decode_change(task.data)
+        except msgspec.MsgspecError:
+            return None
+        rule = change.change
+        if not change.fresh or rule is None:
+            return None
+        return lambda: self._make(task.key, task.offset, rule)
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Do what the task says, unless it was done before or belongs to an earlier state."""
+        timer_id = task.ordering_id.rpartition(":")[2]
+        found = await settled(self._surroundings.definitions.find(timer_name(timer_id)))
+        state = None
+        if found is not None and not found.ended:
+            state = msgspec.json.decode(found.rule, type=TimerState)
+        try:
+            if "pop" in task.data:
+                pop = msgspec.convert(task.data, TimerPop)
+                return await self._pop(task, found, state, pop)
+            change = msgspec.convert(task.data, TimerChange)
+        except msgspec.ValidationError as error:
+            return Drop(f"its data is no change of a timer: {error}")
+        if state is not None and state.made_by == task.uniqueness_key:
+            # Run again after a crash, or sent after a row that was written all the same: all but
+            # the first pop is durable.
+            assert found is not None, "its state was read from it"
+            if found.offset != NEW or not await self._was_dropped(timer_id, state):
+                await self._append_pop(timer_id, state, 1, found.offset)
+                return None
+        asked_at = self.record_offset if change.asked_at is None else change.asked_at
+        if state is not None and state.changed_at > asked_at:
+            return Drop("a later request came before this one")
+        offset = self.offset_over(found)
+        await settled(self._begin(task.key, asked_at, offset, change.change))
+        return None
+
+    def _make(self, key: TaskKey, offset: int, rule: TimerRule) -> "Future[Outcome | None]":
+        made: LightFuture[Outcome | None] = LightFuture()
+
+        def take(begun: "Future[tuple[Any, ...]]") -> None:
+            error = begun.exception()
+            if error is None:
+                made.set_result(None)
+            else:
+                made.set_exception(error)
+
+        self._begin(key, offset, offset, rule).add_done_callback(take)
+        return made
+
+    def _begin(
+        self, key: TaskKey, changed_at: int, offset: int, rule: TimerRule | None
+    ) -> "Future[tuple[Any, ...]]":
+        """Make a state and its first pop durable.
+
+        At the same time: the pop runs after this task has ended, and a crash in between has this
+        task run again.
+        """
+        timer_id = key.ordering_id.rpartition(":")[2]
+        kept = kept_rule(rule)
+        state = TimerState(key.scheduled_ms, key.uniqueness_key, changed_at, kept)
+        under_way: list[Future[Any]] = [self._save(timer_id, state, offset)]
+        if kept is not None:
+            under_way.append(self._popping(timer_id, state, 1, offset))
+        return gather(under_way)
+
+    async def _was_dropped(self, timer_id: str, state: TimerState) -> bool:
+        """Whether a new timer's first pop waited for the row in vain."""
+        if state.rule is None:
+            return False
+        due_ms = state.rule.pop_ms(state.start_ms, 1)
+        key = timer_pop_task(timer_id, due_ms, 1, NEW).key
+        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        found = (await settled(self._status.find_completions(partition, [key]))).get(key)
+        return found is not None and found.result is CompletionResult.DROPPED
+
+    async def _pop(
+        self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop
+    ) -> Outcome | None:
+        if found is None and pop.generation == NEW:
+            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            if late_ms < UNWRITTEN_MS:
+                raise _RowMissing(f"timer {task.ordering_id} has no row yet; looked for again")
+        if found is None or state is None or state.rule is None:
+            return Drop("the timer has ended")
+        if found.offset != pop.generation:
+            return Drop("the timer was changed since")
+        rule, failure = state.rule, None
+        try:
+            await self._caller.call(
+                rule.uri, rule.opaque.encode(), pop.pop, f"timers/{found.name.id}"
+            )
+        except CallbackFailed as error:
+            if not await self._tries.are_used_up(task, self.attempt):
+                self._note(state, pop, "failed")
+                return Retry(after=timedelta(milliseconds=self._settings.callback_retry_ms))
+            times = self._settings.callback_tries_max
+            failure = f"the callback failed {times} times, last: {error}"
+        self._note(state, pop, "popped" if failure is None else "given_up")
+        if rule.pops(pop.pop + 1):
+            await self._append_pop(found.name.id, state, pop.pop + 1, found.offset)
+        else:
+            ended = msgspec.structs.replace(state, rule=None)
+            await settled(self._save(found.name.id, ended, self.offset_over(found)))
+            for each in tag_changes(rule, None):
+                self._surroundings.telemetry.emit(each)
+        return None if failure is None else Drop(failure)
+
+    def _note(self, state: TimerState, pop: TimerPop, result: str) -> None:
+        assert state.rule is not None, "it pops"
+        due_ms = state.rule.pop_ms(state.start_ms, pop.pop)
+        late_ms = self._surroundings.clock.now_ms() - due_ms
+        self._surroundings.telemetry.emit(TimerPopped(result, late_ms))
+
+    async def _append_pop(
+        self, timer_id: str, state: TimerState, number: int, generation: int
+    ) -> None:
+        if state.rule is not None:
+            await settled(self._popping(timer_id, state, number, generation))
+
+    def _popping(
+        self, timer_id: str, state: TimerState, number: int, generation: int
+    ) -> "Future[Position]":
+        """Append the task of a pop."""
+        assert state.rule is not None, "it pops"
+        due_ms = state.rule.pop_ms(state.start_ms, number)
+        task = timer_pop_task(timer_id, due_ms, number, generation)
+        return self._surroundings.appender.append_json(task.key, task.data)
+
+    def _save(self, timer_id: str, state: TimerState, offset: int) -> "Future[None]":
+        row = timer_row(timer_id, state, offset, self._surroundings.clock.now_ms())
+        return self._surroundings.definitions.save(row)

@@ -1,0 +1,222 @@
+"""What the timer service does for a request: accept a change, find a timer, list timers.
+
+Any node takes any request: a change is a record of the log, answered once that is durable, and a
+look-up reads the store.  What this process accepted and the store does not have yet is answered
+from memory, so a client that asks where it wrote finds what it wrote.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from actors.model.definition import Definition, DefinitionKind
+from actors.model.errors import HourhandError, LogUnavailable
+from actors.model.instant import INSTANT_MAX_MS
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.futures.awaiting import settled
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.own_tasks import unique_in_order
+from scheduler.services.timers.executor import (
+    NEW,
+    UNWRITTEN_MS,
+    OwnTask,
+    TimerChange,
+    change_key,
+    timer_change_task,
+    timer_name,
+    timer_pop_task,
+    timer_row,
+)
+from scheduler.services.timers.ids import TimerIds
+from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
+
+RECENT_MAX = 20_000
+"""Changes remembered until the store has them; older ones it has had for long."""
+_PAGE_ROWS = 500
+_REQUESTS_MAX = 400
+"""Reads of one listing: a tag that few of a million timers have is not looked for in all."""
+DIRECT_MS_MIN = 1_000
+"""A new timer that pops earlier might look for its row before that is written."""
+_ROW_S = 1.0
+"""So long a new timer's row may take before the log alone has to do."""
+_LOOKS = 3
+_LOOK_PAUSE_S = 0.05
+
+
+class FoundTimer(NamedTuple):
+    """A timer and its id, without the replication factor."""
+
+    id: str
+    state: TimerState
+
+
+class TimerPage(NamedTuple):
+    """Some timers, and where the next ones begin."""
+
+    timers: Sequence[FoundTimer]
+    next_after: str | None
+
+
+class TimerService:
+    """The operations behind the requests; used from one event loop."""
+
+    def __init__(
+        self,
+        appender: TaskAppender,
+        definitions: DefinitionBook,
+        clock: Clock,
+        unique: Callable[[int], str] = unique_in_order,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        """``unique`` makes the names of changes: none twice, and in the order of the calls.
+
+        ``telemetry`` is told of tags that are gained and lost.
+        """
+        self._unique = unique
+        self._appender = appender
+        self._definitions = definitions
+        self._clock = clock
+        self._ids = TimerIds(appender.partition_of, appender.partition_count)
+        self._recent: OrderedDict[str, TimerState] = OrderedDict()
+        self._telemetry = telemetry
+
+    def new_id(self) -> str:
+        """Return an id that no other timer has."""
+        return self._ids.new()
+
+    def now_ms(self) -> int:
+        """Return the wall clock."""
+        return self._clock.now_ms()
+
+    async def put(self, timer_id: str, rule: TimerRule | None, *, new: bool = False) -> None:
+        """Make, replace or (without a rule) delete a timer; returns when that is durable.
+
+        No pop of an earlier state begins after that; with ``new`` there can be none.
+        """
+        now_ms = min(self._clock.now_ms(), INSTANT_MAX_MS)
+        unique = self._unique(now_ms)
+        before: TimerState | None = None
+        if new and rule is not None and rule.interval_ms >= DIRECT_MS_MIN and rule.pops(1):
+            state = await self._make(timer_id, rule, now_ms, unique)
+        else:
+            task = timer_change_task(timer_id, now_ms, unique, TimerChange(rule, fresh=new))
+            state = TimerState(now_ms, task.key.uniqueness_key, 0, kept_rule(rule))
+            if new:
+                state = await self._append(task, state)
+            else:
+                before, state = await self._replace(timer_id, task, state)
+        self._remember(timer_id, state)
+        if self._telemetry is not None:
+            for each in tag_changes(None if before is None else before.rule, state.rule):
+                self._telemetry.emit(each)
+
+    async def _make(self, timer_id: str, rule: TimerRule, now_ms: int, unique: str) -> TimerState:
+        """Make a new timer of its first pop, and then its row: there is nothing to be changed.
+
+        A pop without a row is nobody's timer, while a row without a pop would never end.
+        """
+        due_ms = rule.pop_ms(now_ms, 1)
+        pop = timer_pop_task(timer_id, due_ms, 1, NEW)
+        position = await settled(self._appender.append_json(pop.key, pop.data))
+        state = TimerState(now_ms, change_key(unique), position.offset, rule)
+        row = timer_row(timer_id, state, NEW, now_ms)
+        try:
+            await settled(self._definitions.save(row), _ROW_S)
+        except (TimeoutError, HourhandError):
+            # The log answers: what is in it makes the row once the store is back, unless it was
+            # written all the same, and the timer was changed from within its callback meanwhile.
+            change = TimerChange(rule, asked_at=position.offset)
+            task = timer_change_task(timer_id, now_ms, unique, change)
+            await settled(self._appender.append_json(task.key, task.data))
+        if self._clock.now_ms() > due_ms + UNWRITTEN_MS // 2:
+            raise LogUnavailable(
+                "the first pop fell due before the timer was durable: make another one"
+            )
+        return state
+
+    async def _append(self, task: OwnTask, state: TimerState) -> TimerState:
+        """Have a task of its own make a state; returns it with its place in the log."""
+        position = await settled(self._appender.append_json(task.key, task.data))
+        return msgspec.structs.replace(state, changed_at=position.offset)
+
+    async def _replace(
+        self, timer_id: str, task: OwnTask, state: TimerState
+    ) -> tuple[TimerState | None, TimerState]:
+        """Change a timer that may be there; returns what it was and what it is.
+
+        The task itself may have to wait: for an owner of the partition, or behind a pop that is
+        tried again and again.  Its row, which it will write once more, does not.
+        """
+        looked_up = self._definitions.find(timer_name(timer_id))
+        state = await self._append(task, state)
+        before = self._newest(timer_id, await settled(looked_up))
+        row = timer_row(timer_id, state, state.changed_at, state.start_ms)
+        await settled(self._definitions.save(row))
+        return before, state
+
+    async def find(self, timer_id: str) -> FoundTimer | None:
+        """Return a timer; None where there is none, or it has ended."""
+        for look in range(_LOOKS):
+            if look:
+                # Accepted by another node a moment ago, it may not be in the store yet.
+                await asyncio.sleep(_LOOK_PAUSE_S)
+            row = await settled(self._definitions.find(timer_name(timer_id)))
+            state = self._newest(timer_id, row)
+            if state is not None:
+                return None if state.rule is None else FoundTimer(timer_id, state)
+        return None
+
+    async def page(self, tag: str | None, after: str | None, limit: int) -> TimerPage:
+        """Return about ``limit`` timers, those with a tag where one is given.
+
+        Looks at so many rows at most; fewer timers, even none, come while there are more.
+        """
+        found: list[FoundTimer] = []
+        cursor = after
+        for _ in range(_REQUESTS_MAX):
+            rows = min(limit, _PAGE_ROWS) if tag is None else _PAGE_ROWS
+            page = await settled(self._definitions.page(DefinitionKind.TIMER, cursor, rows))
+            found += [each for each in map(found_timer, page.definitions) if has_tag(each, tag)]
+            cursor = page.next_after
+            if cursor is None or len(found) >= limit:
+                break
+        return TimerPage(found, cursor)
+
+    def _remember(self, timer_id: str, state: TimerState) -> None:
+        known = self._recent.pop(timer_id, None)
+        if known is not None and known.changed_at > state.changed_at:
+            state = known
+        self._recent[timer_id] = state
+        if len(self._recent) > RECENT_MAX:
+            self._recent.popitem(last=False)
+
+    def _newest(self, timer_id: str, row: Definition | None) -> TimerState | None:
+        stored = None
+        if row is not None and not row.ended:
+            stored = msgspec.json.decode(row.rule, type=TimerState)
+        recent = self._recent.get(timer_id)
+        if recent is not None and (stored is None or stored.changed_at < recent.changed_at):
+            if stored is None and self._clock.now_ms() - recent.start_ms > _RECENT_FOR_MS:
+                # The store had it, and the row has vanished since.
+                return None
+            return recent
+        return stored
+
+
+_RECENT_FOR_MS = 60_000
+
+
+def found_timer(row: Definition) -> FoundTimer:
+    """Read a row that has not ended."""
+    return FoundTimer(row.name.id, msgspec.json.decode(row.rule, type=TimerState))
+
+
+def has_tag(timer: FoundTimer, tag: str | None) -> bool:
+    """Whether a timer goes on and has a tag, where one is given."""
+    rule = timer.state.rule
+    return rule is not None and (tag is None or any(name == tag for name, _ in rule.tags))

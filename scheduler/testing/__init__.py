@@ -1,0 +1,343 @@
+"""The test kit: a whole scheduler under a virtual clock, without a server, thread or sleep.
+
+It runs the real client, node and tree; only log, store, clock and the running of user code are
+replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` moves them::
+
+    scheduler = VirtualScheduler(SendInvoice)
+    scheduler.schedule_task(task)
+    scheduler.advance(minutes=5)
+    scheduler.assert_executed(ordering_id="customer-7")
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self, TypeVar
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.codec import encode_data
+from actors.model.events import (
+    AttemptFinished,
+    BatchPersisted,
+    CommandDecided,
+    Event,
+    TaskClosed,
+)
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
+from actors.model.key import TaskKey, first_key_at
+from actors.model.settings import TreeSettings
+from actors.model.status import AttemptResult, CompletionResult
+from actors.model.task import StoredTask, Task
+from actors.ports.effects import Effects
+from actors.task_executor import TaskExecutor
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.messages import MemoryMessages
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
+from scheduler.configuration.executor_path import tried_factory
+from scheduler.configuration.settings import Settings
+from scheduler.services.own_kinds import OwnKinds
+from scheduler.services.timers.recording import RecordingCaller
+from scheduler.testing.virtual import (
+    ROUNDS_MAX,
+    VIRTUAL_GROUP,
+    VIRTUAL_TREE,
+    VirtualNode,
+    VirtualPorts,
+    VirtualRunner,
+    virtual_kinds,
+)
+
+Told = TypeVar("Told", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One attempt that ran."""
+
+    key: TaskKey
+    attempt: int
+    at: datetime
+    """Virtual wall time at which it ended, in UTC."""
+    result: AttemptResult
+    error_class: str | None = None
+
+
+class RecordingTelemetry:
+    """Keeps every event, in order; implements ``Telemetry``."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def of(self, kind: type[Told]) -> list[Told]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class VirtualScheduler:
+    """A scheduler for tests: one node, a client, and a clock you move.
+
+    ``executor`` as for ``Scheduler``; ``now`` is where the clock starts, aware.  Everything
+    that has been recorded is in ``executions`` and ``events``.
+    """
+
+    def __init__(
+        self,
+        executor: Callable[[], TaskExecutor],
+        *,
+        tree: TreeSettings = VIRTUAL_TREE,
+        partitions: int = 4,
+        now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
+    ) -> None:
+        self.clock = VirtualClock(to_millis(now))
+        self.settings = Settings(tree=tree, group=VIRTUAL_GROUP)
+        self.telemetry = RecordingTelemetry()
+        self.broker = MemoryBroker(partitions, self.clock)
+        self.stores = open_memory_stores(MemoryStores())
+        self.messages = MemoryMessages(self.clock)
+        """What was sent to topics of others."""
+        self.callbacks = RecordingCaller(self.clock)
+        """What timers called back."""
+        self._counted_events = 0
+        self._open: int | None = None
+        self._executor = tried_factory("executor", executor)
+        self._partitions = partitions
+        self._client = SchedulerClient(
+            self.settings,
+            ClientPorts(
+                writer=MemoryWriter(self.broker),
+                open_stores=lambda: self.stores,
+                clock=self.clock,
+                telemetry=self.telemetry,
+            ),
+        )
+        self._node: VirtualNode | None = self._make_node()
+        self.run_due()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    # What a client does.
+
+    def schedule_task(self, task: Task) -> "Future[Receipt]":
+        """Accept a task; the future is resolved already."""
+        return self._client.schedule_task(task)
+
+    @property
+    def client(self) -> SchedulerClient:
+        """The real client, on this virtual installation."""
+        return self._client
+
+    # Time.
+
+    @property
+    def now(self) -> datetime:
+        """The virtual wall time, in UTC."""
+        return from_millis(self.clock.now_ms())
+
+    def advance(self, delta: timedelta | None = None, **units: float) -> list[Execution]:
+        """Let time pass (``timedelta`` or its keywords), and return what ran meanwhile."""
+        delta_ms = (delta or timedelta(**units)) / timedelta(milliseconds=1)
+        begun, end_ms = len(self.executions), self.clock.monotonic_ms() + delta_ms
+        while True:
+            self._work()
+            next_ms = self._next_moment_ms()
+            if next_ms is None or next_ms > end_ms:
+                break
+            self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
+        self.clock.advance(end_ms - self.clock.monotonic_ms())
+        self._work()
+        return self.executions[begun:]
+
+    def run_due(self) -> list[Execution]:
+        """Run everything that is due now, without letting time pass."""
+        return self.advance(timedelta(0))
+
+    def drain(self, within: timedelta = timedelta(days=366)) -> list[Execution]:
+        """Let time pass until nothing is open; AssertionError where ``within`` is not enough."""
+        begun = len(self.executions)
+        end_ms = self.clock.monotonic_ms() + within / timedelta(milliseconds=1)
+        while self._open_count():
+            next_ms = self._next_moment_ms()
+            if next_ms is None or next_ms > end_ms:
+                left = [str(task.key) for task in self.all_scheduled()[:5]]
+                raise AssertionError(f"still open after {within}: {', '.join(left)} …")
+            self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
+            self._work()
+        return self.executions[begun:]
+
+    def _open_count(self) -> int:
+        """Count what is open, again only when something was stored or closed since."""
+        self._work()
+        changes = sum(
+            isinstance(event, BatchPersisted | TaskClosed | CommandDecided)
+            for event in self.events[self._counted_events :]
+        )
+        self._counted_events = len(self.events)
+        if changes or self._open is None:
+            self._open = len(self.all_scheduled())
+        return self._open
+
+    # What happened.
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Everything the node reported, in order."""
+        return self.telemetry.events
+
+    @property
+    def executions(self) -> list[Execution]:
+        """Every attempt that ran, in order of its end."""
+        return [
+            Execution(
+                event.key,
+                event.attempt,
+                from_millis(event.finished_ms),
+                event.result,
+                event.error_class,
+            )
+            for event in self.events
+            if isinstance(event, AttemptFinished)
+        ]
+
+    def result_of(self, key: TaskKey) -> CompletionResult | None:
+        """Return how a key was closed; None while it is open or unknown."""
+        for partition in range(self._partitions):
+            found = self.stores.status.find_completions(partition, (key,)).result()
+            if key in found:
+                return found[key].result
+        return None
+
+    def all_scheduled(self, **match: object) -> list[Task]:
+        """Return the open tasks, in key order; ``match`` compares fields or parts of data."""
+        self._work()
+        tasks = []
+        for partition in range(self._partitions):
+            page = self.stores.schedule.load_tasks(
+                partition, first_key_at(INSTANT_MIN_MS), INSTANT_MAX_MS + 1, ROUNDS_MAX
+            ).result()
+            keys = [row.key for row in page.tasks]
+            closed = self.stores.status.find_completions(partition, keys).result()
+            tasks += [
+                row.to_task()
+                for row in page.tasks
+                if row.key not in closed or not closed[row.key].closes(row.offset)
+            ]
+        tasks.sort(key=lambda task: task.key)
+        return [task for task in tasks if _matches(task, match)]
+
+    def assert_scheduled(self, **match: object) -> Task:
+        """Return the only open task that matches; AssertionError where it is not exactly one."""
+        self.run_due()
+        found = self.all_scheduled(**match)
+        if len(found) != 1:
+            open_keys = ", ".join(str(task.key) for task in self.all_scheduled()[:10]) or "none"
+            raise AssertionError(f"{len(found)} open tasks match {match}; open are {open_keys}")
+        return found[0]
+
+    def refute_scheduled(self, **match: object) -> None:
+        """AssertionError where an open task matches."""
+        self.run_due()
+        found = self.all_scheduled(**match)
+        if found:
+            raise AssertionError(f"open although it should not be: {found[0].key}")
+
+    def assert_executed(self, times: int = 1, **match: object) -> list[Execution]:
+        """Return the successful attempts that match by key field; exactly ``times``."""
+        found = [
+            execution
+            for execution in self.executions
+            if execution.result is AttemptResult.SUCCESS and _matches(execution.key, match)
+        ]
+        if len(found) != times:
+            raise AssertionError(f"{len(found)} executions match {match}, expected {times}")
+        return found
+
+    # Failures.
+
+    def restart(self) -> None:
+        """Stop gracefully and start again on the same log and store."""
+        self.stop()
+        self._node = self._make_node()
+        self.run_due()
+
+    def crash(self) -> None:
+        """Lose the process: nothing is drained or flushed; a new one takes over at once."""
+        assert self._node is not None, "this scheduler was stopped"
+        self._node.log.vanish()
+        self._node = self._make_node()
+        self.run_due()
+
+    def stop(self) -> None:
+        """Drain and leave the group; what is open stays stored."""
+        if self._node is None:
+            return
+        drained = self._node.node.request_stop()
+        while not drained.done() and self._node.work():
+            pass
+        self._node.node.close()
+        self._node = None
+
+    def _make_node(self) -> VirtualNode:
+        def effects_of(runner: VirtualRunner) -> Effects:
+            return Effects(
+                settings=self.settings.tree,
+                partition_count=self._partitions,
+                stores=self.stores,
+                writer=MemoryWriter(self.broker),
+                runner=runner,
+                telemetry=self.telemetry,
+                make_executor=self._own_kinds().beside(self._executor),
+            )
+
+        return VirtualNode(
+            self.broker,
+            effects_of,
+            settings=self.settings,
+            clock=self.clock,
+            telemetry=self.telemetry,
+        )
+
+    def _own_kinds(self) -> OwnKinds:
+        ports = VirtualPorts(self.broker, self.stores, self.telemetry)
+        return virtual_kinds(self.settings, ports, self.messages, self.callbacks)
+
+    def _work(self) -> None:
+        while self._node is not None and self._node.work():
+            pass
+
+    def _next_moment_ms(self) -> float | None:
+        return None if self._node is None else self._node.next_timer_ms()
+
+
+def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence: int = 1) -> object:
+    """Run one task through an executor as a node would, its data through JSON and back.
+
+    Returns what ``execute`` returned, awaited where it is ``async``; exceptions come through.
+    """
+    executor.attempt, executor.fence = attempt, fence
+    outcome: object = executor.execute(StoredTask(task.key, encode_data(task), 0).to_task())
+    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+
+def _matches(value: Task | TaskKey, match: dict[str, object]) -> bool:
+    """Compare fields; a dictionary for ``data`` compares only the names it holds."""
+    for name, expected in match.items():
+        actual = getattr(value, name)
+        if name == "data" and isinstance(expected, dict):
+            if any(actual.get(field) != wanted for field, wanted in expected.items()):
+                return False
+        elif actual != expected:
+            return False
+    return True

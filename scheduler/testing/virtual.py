@@ -1,0 +1,243 @@
+"""A node without threads: the real tree and node code, run round by round under a clock that
+only moves when told to.
+
+Only the log, the store, the clock and the running of user code are replaced.  The test kit
+and the simulation are built from it.
+"""
+
+import asyncio
+import inspect
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from actors.kernel.simulated import SimulatedSystem, VirtualClock
+from actors.kernel.supervision import FailureListener
+from actors.model.attempts import Attempt
+from actors.model.bucket import HOUR_MS
+from actors.model.events import AttemptAbandoned, AttemptStarted
+from actors.model.settings import (
+    ExecutionSettings,
+    TreeSettings,
+    WatermarkSettings,
+    WindowSettings,
+)
+from actors.ports.clock import Clock
+from actors.ports.effects import Effects
+from actors.ports.runner import AttemptListener, Executable
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
+from scheduler.adapters.memory.broker import MemoryBroker
+from scheduler.adapters.memory.log import MemoryLog
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.node.attempts import (
+    RegisteredAttempts,
+    RunningAttempt,
+    ended_badly,
+    ended_well,
+    not_started,
+)
+from scheduler.node.lease import Lease
+from scheduler.node.node import Node
+from scheduler.ports.messages import MessageWriter
+from scheduler.services.own_kinds import OwnKinds
+from scheduler.services.timers.executor import Caller
+
+VIRTUAL_TREE = TreeSettings(
+    # Background work once an hour at most: a test that lets a year pass should not wait for it.
+    window=WindowSettings(
+        look_ahead_ms=HOUR_MS,
+        prefetch_ms=60_000,
+        clock_check_ms=60_000,
+        slow_attempt_ms=HOUR_MS,
+    ),
+    watermark=WatermarkSettings(interval_ms=HOUR_MS),
+    execution=ExecutionSettings(),
+)
+"""Settings of the tree that suit a clock which jumps."""
+
+_FOR_EVER_MS = 10**15
+
+VIRTUAL_GROUP = GroupSettings.model_construct(
+    # Not validated: a clock that jumps by a year must not cost the only node its membership.
+    session_timeout_ms=_FOR_EVER_MS,
+    max_poll_interval_ms=_FOR_EVER_MS,
+)
+
+ROUNDS_MAX = 1_000_000
+"""A bound on the work between two moments, so that a task which reschedules itself for now
+fails the test instead of hanging it."""
+
+_CLAIM_ROUNDS = 3
+"""A claim is asked for, answered and handed over in rounds the tree hears nothing of."""
+
+
+class VirtualRunner(RegisteredAttempts):
+    """Runs one attempt at a time in the caller's thread; implements ``Runner``.
+
+    User code takes no virtual time.  An ``async def execute`` is run to its end on an event
+    loop of its own.
+    """
+
+    def __init__(
+        self, *, clock: Clock, gate: Callable[[Attempt], bool], telemetry: Telemetry
+    ) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._telemetry = telemetry
+        super().__init__()
+        self._ready: deque[RunningAttempt] = deque()
+
+    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+        """Queue the attempt for ``run_one``."""
+        running = self._registry.add(attempt, executor, listener)
+        if attempt.record_start is None:
+            self._ready.append(running)
+            return
+        if not self._gate(attempt):
+            self._refuse(running)
+            return
+        recorded = attempt.record_start(attempt)
+        recorded.add_done_callback(lambda done: self._take_start(running, done))
+
+    def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
+        """Return nothing: no user code runs between two calls."""
+        del partition, at_least_ms
+        return ()
+
+    def abandon(self, partitions: Collection[int]) -> None:
+        """Let nobody hear how the attempts of these partitions end."""
+        for running in self._registry.abandon(partitions):
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+
+    def run_one(self) -> bool:
+        """Run one queued attempt to its end; return False where there is none."""
+        if not self._ready:
+            return False
+        running = self._ready.popleft()
+        attempt = running.attempt
+        now_ms = self._clock.monotonic_ms()
+        if not self._gate(attempt) or not self._registry.begin(running, now_ms):
+            self._refuse(running)
+            return True
+        started_ms = self._clock.now_ms()
+        due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
+        event = AttemptStarted(
+            attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms
+        )
+        self._telemetry.emit(event)
+        try:
+            running.executor.attempt = attempt.number
+            running.executor.fence = attempt.epoch
+            outcome: object = running.executor.execute(attempt.task.to_task())
+            if inspect.iscoroutine(outcome):
+                outcome = asyncio.run(outcome)
+            ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+        except KeyboardInterrupt:
+            # Whoever runs the test wants it to end.
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+        self._registry.end(running, ended)
+        return True
+
+    def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
+        """Queue an attempt whose start is durable; its tree may have gone meanwhile."""
+        if recorded.cancelled() or recorded.exception() is not None:
+            self._refuse(running)
+        else:
+            self._ready.append(running)
+
+    def _refuse(self, running: RunningAttempt) -> None:
+        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
+
+
+class VirtualPorts(NamedTuple):
+    """What nodes on one virtual installation share."""
+
+    broker: MemoryBroker
+    stores: Stores
+    telemetry: Telemetry
+
+
+def virtual_kinds(
+    settings: Settings, ports: VirtualPorts, messages: MessageWriter, caller: Caller
+) -> OwnKinds:
+    """Return what runs Hourhand's own tasks on a virtual node; nothing there waits in real time."""
+    return OwnKinds(
+        settings=settings,
+        stores=ports.stores,
+        writer=MemoryWriter(ports.broker),
+        partition_count=len(ports.broker.partitions),
+        clock=ports.broker.clock,
+        telemetry=ports.telemetry,
+        open_messages=lambda: messages,
+        open_caller=lambda: caller,
+        looks_max=1,
+    )
+
+
+class VirtualNode:
+    """One real node on a shared virtual installation, stepped by hand."""
+
+    def __init__(
+        self,
+        broker: MemoryBroker,
+        effects_of: Callable[[VirtualRunner], Effects],
+        *,
+        settings: Settings,
+        clock: VirtualClock,
+        telemetry: Telemetry,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.log = MemoryLog(broker, settings, clock)
+        self.lease = Lease(clock, self.log.lease_ends_ms)
+        self.runner = VirtualRunner(clock=clock, gate=self.lease.allows, telemetry=telemetry)
+        self.system: SimulatedSystem
+
+        def make_system(on_failure: FailureListener) -> SimulatedSystem:
+            self.system = SimulatedSystem(clock, on_failure, rng)
+            return self.system
+
+        self.node = Node(
+            log=self.log,
+            lease=self.lease,
+            clock=clock,
+            effects=effects_of(self.runner),
+            make_system=make_system,
+            commit_interval_ms=settings.group.commit_interval_ms,
+            lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
+            rng=rng or random.Random(0),  # noqa: S311 - a repeatable test, no secret
+        )
+
+    def work(self) -> bool:
+        """Do one round and all that follows from it now; return whether there was any work."""
+        was_ready = self.node.is_ready
+        worked = self._work_round()
+        for _ in range(_CLAIM_ROUNDS):
+            if self.node.is_ready or not self.node.partitions:
+                break
+            worked = self._work_round() or worked
+        return worked or self.node.is_ready != was_ready
+
+    def _work_round(self) -> bool:
+        was_ready = self.node.is_ready
+        self.node.step(0)
+        if self.node.is_ready and not was_ready:
+            # The lease begins with the poll after the first commit; what is due needs it now.
+            self.node.step(0)
+        messages = 0
+        while messages < ROUNDS_MAX and (self.system.run_one() or self.runner.run_one()):
+            messages += 1
+        if messages == ROUNDS_MAX:
+            raise RuntimeError(f"the tree is still busy after {ROUNDS_MAX} messages at one moment")
+        # A round without work still asks the tree once, which is one message.
+        return messages > 1
+
+    def next_timer_ms(self) -> float | None:
+        """Return the monotonic time at which the tree wants to go on by itself."""
+        return self.system.next_timer_ms()

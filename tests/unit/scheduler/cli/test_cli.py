@@ -1,0 +1,269 @@
+"""The command line as a user meets it, over an embedded folder of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from scheduler.cli.cli import app
+
+ROOT = Path(__file__).parents[4]
+COMMANDS = sorted(
+    command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands
+)
+
+_EXECUTOR = """
+import time
+from scheduler import TaskExecutor
+
+class Printing(TaskExecutor):
+    def execute(self, task):
+        print("ran", task.data["n"], flush=True)
+
+class Endless(TaskExecutor):
+    def execute(self, task):
+        print("began", flush=True)
+        while True:
+            time.sleep(1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make every command work in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "executors.py").write_text(_EXECUTOR)
+    return tmp_path
+
+
+def hourhand(*arguments: str, stdin: str | None = None) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def scheduled(*arguments: str) -> str:
+    """Schedule a task and return its key."""
+    done = hourhand("schedule", "--ordering-id", "c,7", "--uniqueness-key", "ü/1", *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout.strip()
+
+
+def test_a_scheduled_task_prints_the_key_that_commands_take() -> None:
+    """Whatever characters its ids have."""
+    key = scheduled("--at", "2999-01-01T00:00:00+01:00", "--data", '{"n": 1}')
+
+    assert key == "2998-12-31T23:00:00.000Z,c%2C7,%C3%BC%2F1"
+    answer = hourhand("cancel", key, "--wait", "0", "-o", "json")
+    assert json.loads(answer.stdout)["outcome"] == "undecided"
+    assert "is one running?" in answer.stderr
+    assert "hourhand outcome" in answer.stderr
+    assert answer.exit_code == 0
+
+
+def test_a_receipt_is_asked_for_again(folder: Path) -> None:
+    """By partition and offset, as the command printed them."""
+    key = scheduled("--in", "1h")
+    receipt = json.loads(hourhand("drop", key, "--wait", "0", "-o", "json").stdout)["receipt"]
+
+    asked = hourhand("outcome", f"{receipt['partition']}:{receipt['offset']}")
+
+    assert (asked.exit_code, asked.stdout) == (0, "undecided\n")
+    assert hourhand("outcome", "3").exit_code == 2
+
+
+def test_a_file_is_scheduled_and_every_bad_line_is_named(folder: Path) -> None:
+    """Good lines are not lost for the bad ones."""
+    good = (
+        '{"orderingId":"a","scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"1",'
+        '"taskData":{"n":1},"version":1}'
+    )
+    past = good.replace("2999", "1999")
+    (folder / "tasks.jsonl").write_text(f"{good}\nnonsense\n\n{past}\n{good}\n")
+
+    done = hourhand("schedule", "--from-file", "tasks.jsonl", "-o", "json")
+
+    assert json.loads(done.stdout) == {"accepted": 2, "rejected": 2}
+    assert "line 2 is no task" in done.stderr
+    assert "1999-01-01T00:00:00.000Z,a,1 is rejected" in done.stderr
+    assert done.exit_code == 2
+
+
+def test_listing_an_empty_installation_is_no_error() -> None:
+    """And JSON stays JSON."""
+    assert json.loads(hourhand("list", "-o", "json").stdout) == {"tasks": [], "nextAfter": None}
+    assert hourhand("list", "--from", "+1h", "--to", "now").exit_code == 2
+
+
+def test_a_key_that_is_not_stored_is_told_by_the_exit_code() -> None:
+    """Standard output still holds the answer."""
+    shown = hourhand("show", "2999-01-01T00:00:00Z,a,1", "-o", "json")
+
+    assert json.loads(shown.stdout)["state"] == "unknown"
+    assert shown.exit_code == 2
+
+
+def test_settings_come_from_flag_environment_and_file_in_that_order(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each is shown under the name that --set takes."""
+    (folder / "mine.toml").write_text(
+        '[group]\nid = "file"\nsession_timeout_ms = 50000\ncommit_interval_ms = 900\n'
+    )
+    monkeypatch.setenv("HOURHAND_GROUP__ID", "environment")
+    monkeypatch.setenv("HOURHAND_GROUP__SESSION_TIMEOUT_MS", "60000")
+
+    shown = hourhand("settings", "--config", "mine.toml", "--set", "group.id=flag", "-o", "json")
+
+    group = json.loads(shown.stdout)["group"]
+    assert group["id"] == "flag"
+    assert group["session_timeout_ms"] == 60_000
+    assert group["commit_interval_ms"] == 900
+    assert "HOURHAND_CONFIG" not in os.environ
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_secrets_are_never_shown(output: str) -> None:
+    """Wherever an operator put them."""
+    shown = hourhand(
+        "settings",
+        "--output",
+        output,
+        "--set",
+        "cassandra.username=someone",
+        "--set",
+        "cassandra.password=hunter2",
+        "--set",
+        "kafka.security_properties.sasl.password=hunter2",
+        "--set",
+        "kafka.producer_properties.someones.token=hunter2",
+        "--set",
+        "kafka.consumer_properties.fetch.min.bytes=7",
+    )
+
+    assert shown.exit_code == 0, shown.output
+    assert "hunter2" not in shown.output
+    assert "fetch.min.bytes" in shown.output
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "kafka.password:hunter2",
+        "kafka.password hunter2",
+        "kafka.pasword=hunter2",
+        "kafka.password=hunter2",
+        "kafka.tls=hunter2",
+        "kafka.security_properties=hunter2",
+        'kafka.security_properties={"sasl.password": "hunter2"',
+        "kafka.producer_properties.ssl.key.password=hunter2",
+        "kafka.tls.key_password=hunter2",
+    ],
+)
+def test_a_secret_that_is_set_wrongly_is_not_quoted(assignment: str) -> None:
+    """Whatever was wrong: the name, the sign, what else it needs."""
+    refused = hourhand("settings", "--debug", "--set", assignment)
+
+    assert refused.exit_code == 3
+    assert "[settings-invalid]" in refused.stderr
+    assert "hunter2" not in refused.output
+
+
+def test_migrate_says_what_it_did() -> None:
+    """For an embedded installation: that there is nothing to do."""
+    assert len(json.loads(hourhand("migrate", "-o", "json").stdout)["done"]) == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_by_example(command: str) -> None:
+    """The help of a command shows how it is called."""
+    shown = hourhand(command, "--help")
+
+    assert "Example" in shown.stdout
+    assert shown.exit_code == 0
+
+
+def _environment(**extra: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **extra}
+
+
+def test_a_trace_is_shown_under_debug_only() -> None:
+    """The exit code is the same."""
+    plain, traced = hourhand("cancel", "x"), hourhand("cancel", "x", "--debug")
+
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in traced.stderr
+    assert plain.exit_code == traced.exit_code == 2
+
+
+class Node:
+    """``hourhand run`` in a process of its own."""
+
+    def __init__(self, folder: Path, executor: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "scheduler", "run", "--executor", executor],
+            cwd=folder,
+            env=_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def says(self, text: str) -> None:
+        """Wait until the node has said ``text`` on standard error."""
+        assert self.process.stderr is not None
+        assert any(text in line for line in self.process.stderr), f"never said {text!r}"
+
+    def prints(self) -> str:
+        """Wait for the next line of user code."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    """Collect the nodes a test starts, and end those that are left."""
+    started: list[Node] = []
+    yield started
+    for node in started:
+        node.process.kill()
+        node.process.communicate(timeout=60)
+
+
+def test_a_node_runs_what_was_scheduled_and_stops_when_asked(
+    folder: Path, nodes: list[Node]
+) -> None:
+    """The whole way: schedule, run now, show, list, SIGTERM."""
+    key = scheduled("--in", "1h", "--data", '{"n": 5}')
+    nodes.append(Node(folder, "executors:Printing"))
+    nodes[0].says("the node runs")
+
+    moved = hourhand("run-now", key, "--wait", "20", "-o", "json")
+    assert nodes[0].prints() == "ran 5\n"
+    new_key = json.loads(moved.stdout)["newKey"]
+    nodes[0].process.send_signal(signal.SIGTERM)
+    nodes[0].says("the node has stopped")
+
+    assert nodes[0].process.wait(timeout=60) == 0
+    shown = json.loads(hourhand("show", new_key, "-o", "json").stdout)
+    assert (shown["state"], shown["taskData"]) == ("success", {"n": 5})
+    assert json.loads(hourhand("show", key, "-o", "json").stdout)["state"] == "moved"
+    assert "success" in hourhand("list", "--ordering-id", "c,7").stdout
+
+
+def test_a_second_signal_leaves_at_once(folder: Path, nodes: list[Node]) -> None:
+    """User code that never ends cannot hold the process."""
+    scheduled("--in", "0s")
+    nodes.append(Node(folder, "executors:Endless"))
+    assert nodes[0].prints() == "began\n"
+
+    nodes[0].process.send_signal(signal.SIGINT)
+    nodes[0].says("once more leaves at once")
+    nodes[0].process.send_signal(signal.SIGINT)
+
+    assert nodes[0].process.wait(timeout=20) == 130

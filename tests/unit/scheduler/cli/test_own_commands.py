@@ -1,0 +1,126 @@
+"""``hourhand recurring``, ``relay`` and ``timers`` as a user meets them, over a folder."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from scheduler import Scheduler, Settings
+from scheduler.cli.cli import app
+from scheduler.services.own_tasks import NoUserTasks
+from tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make every command work in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def hourhand(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, list(arguments))
+
+
+def applied(seen: Callable[[], bool], *begin: Callable[[Scheduler], object]) -> None:
+    """Run a node, with what ``begin`` asks of it, until something is seen."""
+    with Scheduler(Settings(), executor=NoUserTasks) as node:
+        for ask in begin:
+            ask(node)
+        until(seen)
+
+
+def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
+    """A node applies what the log holds."""
+    made = hourhand(
+        *("recurring", "set", "nightly", "--cron", "30 2 * * *"),
+        *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3"),
+    )
+    assert made.exit_code == 0, made.output
+    assert made.stdout.startswith("accepted at ")
+    applied(lambda: hourhand("recurring", "show", "nightly").exit_code == 0)
+
+    shown = json.loads(hourhand("recurring", "show", "nightly", "--next", "2", "-o", "json").stdout)
+    assert shown["rule"]["cron"] == "30 2 * * *"
+    assert len(shown["nextTimes"]) == 2
+    assert all("T02:30:00+0" in each["local"] for each in shown["nextTimes"])
+    listed = hourhand("recurring", "list")
+    assert listed.stdout.splitlines()[1].endswith("nightly")
+
+    assert hourhand("recurring", "pause", "nightly", "--wait", "0").exit_code == 0
+    applied(lambda: "paused" in hourhand("recurring", "list").stdout)
+    assert hourhand("recurring", "delete", "nightly", "--wait", "0").exit_code == 0
+    applied(lambda: hourhand("recurring", "show", "nightly").exit_code == 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["recurring", "set", "n"],
+        ["recurring", "set", "n", "--cron", "x"],
+        ["recurring", "set", "n", "--every", "10"],
+        ["recurring", "set", "n", "--every", "10s", "--overlap", "explode"],
+        ["recurring", "set", "n", "--every", "10s", "--time-zone", "Mars"],
+        ["recurring", "set", "n", "--every", "10s", "--until", "2020-01-01T00:00:00Z"],
+        ["recurring", "pause", ""],
+        ["recurring", "pause", "unknown"],
+        ["recurring", "show", "unknown"],
+        ["recurring", "list", "--after", "junk"],
+        ["timers", "show", "junk"],
+        ["timers", "delete", "0123456789abcdef-2"],
+        ["timers", "list", "--after", "junk"],
+        ["relay", "show", "unknown"],
+        ["relay", "cancel", "unknown"],
+        ["relay", "pending", "--after", "junk"],
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(arguments: list[str]) -> None:
+    """It says what is wrong."""
+    answer = hourhand(*arguments)
+
+    assert answer.exit_code == 2
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_what_waits_for_its_time_is_listed_earliest_first() -> None:
+    """Messages of the relay and of ``send_later``; a long one does not show its topic."""
+    sizes = {3: 10, 1: 500_000, 2: 10}
+
+    def send(node: Scheduler) -> None:
+        for hours, size in sizes.items():
+            node.send_later(b"k", b"x" * size, f"topic-{hours}", timedelta(hours=hours)).result(30)
+
+    def listed() -> list[dict[str, str | None]]:
+        answer = hourhand("relay", "pending", "-o", "json")
+        assert answer.exit_code == 0, answer.output
+        found: list[dict[str, str | None]] = json.loads(answer.stdout)["messages"]
+        return found
+
+    applied(lambda: len(listed()) == 3, send)
+
+    topics = [each["topic"] for each in listed()]
+    assert topics == [None, "topic-2", "topic-3"]
+    assert len(hourhand("relay", "pending", "--limit", "2").stdout.splitlines()) == 3
+
+
+def test_a_service_that_would_be_open_to_all_is_refused() -> None:
+    """Before a node starts."""
+    answer = hourhand("timers", "--host", "0.0.0.0")  # noqa: S104 - that is the point
+
+    assert answer.exit_code == 3
+    assert "write_tokens" in answer.stderr
+
+
+def test_a_relay_without_a_broker_says_so() -> None:
+    """One line, not a trace."""
+    answer = hourhand(
+        *("relay", "--set", "kafka.bootstrap_servers=127.0.0.1:1"),
+        *("--set", "kafka.connect_timeout_ms=200"),
+    )
+
+    assert answer.exit_code == 3
+    assert "127.0.0.1:1" in answer.stderr

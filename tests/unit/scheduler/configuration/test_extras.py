@@ -1,0 +1,54 @@
+"""What is said where a package is missing; tests/tidy/test_wheel.py misses them for real."""
+
+import importlib
+
+import pytest
+
+from actors.model.errors import SettingsInvalid
+from scheduler.configuration.extras import opens_drivers, required_by
+from scheduler.configuration.settings import Settings
+
+
+@opens_drivers
+def opened(settings: Settings, missing: str | None = None) -> str:
+    """Stand in for a function of the wiring."""
+    if missing is not None:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+    return settings.log
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing", "said"),
+    [
+        ({"log": "kafka"}, "confluent_kafka.admin", "log = 'kafka' needs confluent_kafka"),
+        (
+            {"log": "kafka", "store": "cassandra"},
+            "cassandra",
+            "store = 'cassandra' needs cassandra",
+        ),
+        ({"events": {"topic": "life"}}, "confluent_kafka", "events.topic = 'life' needs"),
+        ({}, "confluent_kafka", "a message for a Kafka topic needs confluent_kafka"),
+    ],
+)
+def test_the_setting_that_asks_for_a_driver_is_named(
+    settings: dict[str, object], missing: str, said: str
+) -> None:
+    """And the extra that brings it."""
+    with pytest.raises(SettingsInvalid, match=r"install hourhand\[(kafka|cassandra)\]$") as caught:
+        opened(Settings.model_validate(settings), missing)
+
+    assert said in str(caught.value)
+
+
+def test_what_opens_is_returned() -> None:
+    """Nothing is looked for in advance."""
+    assert opened(Settings()) == "embedded"
+
+
+def test_a_module_of_our_own_that_is_missing_stays_a_bug() -> None:
+    """No extra would bring it."""
+    with pytest.raises(ModuleNotFoundError), required_by("a test"):
+        importlib.import_module("scheduler.no_such_module")
+
+    with pytest.raises(ModuleNotFoundError):
+        opened(Settings(), "scheduler.no_such_module")

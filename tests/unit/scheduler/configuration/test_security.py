@@ -1,0 +1,162 @@
+"""What settings of TLS and logins may be combined, and where a secret comes from."""
+
+import logging
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from actors.model.errors import SettingsInvalid
+from scheduler.configuration.security import TlsSettings
+from scheduler.configuration.settings import CassandraSettings, KafkaSettings, Settings
+
+SECRET = "hunter2"
+LOGIN = {"username": "someone", "password": SECRET}
+TLS = {"enabled": True}
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "a password without a user": ({"password": SECRET}, "username must be too"),
+    "a password file without a user": ({"password_file": "f"}, "username must be too"),
+    "a user without a password": ({"username": "someone"}, "password or password_file"),
+    "two passwords": ({**LOGIN, "password_file": "f"}, "both set"),
+    "an empty user": ({"username": "", "password": SECRET}, "at least 1 character"),
+    "an authority and no TLS": ({"tls": {"ca_file": "f"}}, "set enabled to true"),
+    "a key password and no TLS": ({"tls": {"key_password": SECRET}}, "set enabled to true"),
+    "a certificate without a key": (
+        {"tls": {**TLS, "certificate_file": "f"}},
+        "certificate_file and key_file",
+    ),
+    "a key without a certificate": ({"tls": {**TLS, "key_file": "f"}}, "certificate_file and key"),
+    "a key password without a key": ({"tls": {**TLS, "key_password": SECRET}}, "key_file"),
+    "two key passwords": (
+        {
+            "tls": {
+                **TLS,
+                "certificate_file": "f",
+                "key_file": "f",
+                "key_password": SECRET,
+                "key_password_file": "f",
+            }
+        },
+        "both set",
+    ),
+    "a mistyped password": ({"pasword": SECRET}, "pasword"),
+    "a number in range of none, beside a password": (
+        {**LOGIN, "connect_timeout_ms": 0},
+        "connect_timeout_ms",
+    ),
+    "a password in place of the group": (SECRET, "valid dictionary"),  # type: ignore[dict-item]
+    "a list of passwords": ({"username": "someone", "password": [SECRET]}, "valid string"),
+}
+
+
+@pytest.mark.parametrize("server", ["kafka", "cassandra"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_and_the_secret_is_not(mistake: str, server: str) -> None:
+    """Both servers take the same settings."""
+    given, named = MISTAKES[mistake]
+
+    with pytest.raises(SettingsInvalid, match=named) as raised:
+        Settings(**{server: given})
+
+    assert server in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("group", [KafkaSettings, CassandraSettings])
+def test_a_group_made_by_itself_does_not_quote_secrets(group: type[KafkaSettings]) -> None:
+    """The error is pydantic's own there."""
+    with pytest.raises(ValidationError) as raised:
+        group.model_validate({"password": SECRET})
+
+    assert SECRET not in str(raised.value)
+
+
+def test_settings_are_shown_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    """By every way Python has to show a value."""
+    tls = {**TLS, "certificate_file": "c", "key_file": "k", "key_password": SECRET}
+    settings = Settings(
+        kafka={**LOGIN, "tls": tls, "security_properties": {"ssl.keystore.password": SECRET}},
+        cassandra={**LOGIN, "tls": tls},
+    )
+
+    with caplog.at_level(logging.DEBUG):
+        logging.getLogger("test").debug("%s %r", settings, settings.kafka)
+    for shown in (
+        repr(settings),
+        str(settings),
+        f"{settings.cassandra!s:.9999}",
+        str(settings.model_dump()),
+        settings.model_dump_json(),
+        caplog.text,
+    ):
+        assert SECRET not in shown
+    assert SECRET in settings.kafka.password_text("kafka")  # type: ignore[operator]
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - our own bytes
+
+
+def test_a_secret_is_read_from_its_file_each_time(tmp_path: Path) -> None:
+    """The line end that an editor leaves is no part of it; spaces are."""
+    file = tmp_path / "password"
+    kafka = KafkaSettings(username="someone", password_file=file)
+
+    for text, secret in (("one\n", "one"), ("two\r\n", "two"), (" three ", " three ")):
+        file.write_bytes(text.encode())
+        assert kafka.password_text("kafka") == secret
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
+def test_a_secret_file_that_is_of_no_use_is_named(content: bytes | None, tmp_path: Path) -> None:
+    """Not there, empty, or no text."""
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    tls = TlsSettings(enabled=True, certificate_file=file, key_file=file, key_password_file=file)
+
+    with pytest.raises(
+        SettingsInvalid, match=r"cassandra\.tls\.key_password_file names .*password"
+    ):
+        tls.key_password_text("cassandra.tls")
+
+
+@pytest.mark.parametrize("name", ["ca_file", "certificate_file", "key_file"])
+def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    """Before a driver says something about it that nobody understands."""
+    there, missing = tmp_path / "there.pem", tmp_path / "missing.pem"
+    there.touch()
+    files = dict.fromkeys(("ca_file", "certificate_file", "key_file"), there) | {name: missing}
+
+    with pytest.raises(SettingsInvalid, match=rf"kafka\.tls\.{name} names .*missing\.pem"):
+        TlsSettings.model_validate({"enabled": True, **files}).checked_files("kafka.tls")
+
+
+def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where containers put them."""
+    monkeypatch.setenv("HOURHAND_KAFKA__USERNAME", "someone")
+    monkeypatch.setenv("HOURHAND_KAFKA__PASSWORD", SECRET)
+    monkeypatch.setenv("HOURHAND_CASSANDRA__TLS__ENABLED", "true")
+
+    settings = Settings()
+
+    assert settings.kafka.password == SecretStr(SECRET)
+    assert settings.cassandra.tls.enabled
+
+
+def test_text_that_cannot_be_read_is_not_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON of the environment and a settings file, each cut off after the secret."""
+    monkeypatch.setenv("HOURHAND_CASSANDRA", f'{{"password": "{SECRET}"')
+    with pytest.raises(SettingsInvalid, match="cassandra") as in_environment:
+        Settings()
+    monkeypatch.delenv("HOURHAND_CASSANDRA")
+    (tmp_path / "hourhand.toml").write_text(f'[cassandra]\npassword = "{SECRET}" x\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsInvalid, match=r"hourhand\.toml is no TOML") as in_file:
+        Settings()
+
+    for raised in (in_environment, in_file):
+        assert SECRET not in "".join(traceback.format_exception(raised.value))

@@ -1,0 +1,27 @@
+"""Storage with Kafka alone needs Kafka's driver and no other."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import sys
+import scheduler.kafka_only.kafka.pending
+import scheduler.kafka_only.running
+import scheduler.kafka_only.listing
+import scheduler.cli.bucket_commands
+import scheduler.client.client
+from scheduler import SchedulerClient, Settings
+foreign = [m for m in sys.modules if m.split(".")[0] in ("cassandra", "sqlite3")]
+foreign += [m for m in sys.modules if m.startswith(("scheduler.adapters.cassandra",
+            "scheduler.adapters.embedded"))]
+sys.exit(", ".join(foreign) or 0)
+"""
+
+
+def test_no_other_driver_is_imported() -> None:
+    """Neither Cassandra's nor SQLite, nor the adapters that would."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False
+    )
+
+    assert not ended.returncode, ended.stderr

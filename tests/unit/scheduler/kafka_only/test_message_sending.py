@@ -1,0 +1,93 @@
+"""``send_later`` straight into a bucket, and what a client of this storage refuses."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.codec import LogRecord
+from actors.model.errors import InvalidTask
+from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.bucket_layout import first_layout
+from scheduler.kafka_only.sending import MessageSender
+from scheduler.kafka_only.slip import read_slip
+from scheduler.services.relay.delivery import Message
+from tests.unit.scheduler.kafka_only.storage import MemoryBuckets
+
+NOW_MS = 1_767_225_600_000
+SETTINGS = Settings(log="kafka", store="kafka")
+
+
+@pytest.fixture
+def storage() -> MemoryBuckets:
+    """Four buckets."""
+    return MemoryBuckets(first_layout(1_000, 2.0, 4), 4)
+
+
+@pytest.fixture
+def sender(storage: MemoryBuckets) -> Iterator[MessageSender]:
+    """Closed at the end."""
+    sender = MessageSender(storage, SETTINGS, VirtualClock())
+    yield sender
+    sender.close()
+
+
+def test_a_message_enters_the_bucket_of_its_delay(
+    storage: MemoryBuckets, sender: MessageSender
+) -> None:
+    """The receipt says where, and when it is due."""
+    message = Message("target", b"k", b"v", (("h", b"1"),))
+
+    receipt = sender.send(message, NOW_MS + 2_500, NOW_MS).result(0)
+
+    (record,) = storage.writers.appended
+    assert (record.partition, receipt.partition, receipt.offset) == (2, 2, 0)
+    assert receipt.key.scheduled_ms == NOW_MS + 2_500
+    slip, back = read_slip(LogRecord(2, 0, 0, record.key, record.value, record.headers))
+    assert (back, slip.due_ms, slip.lower_ms) == (message, NOW_MS + 2_500, 2_000)
+
+
+def test_exactly_what_retention_covers_is_accepted(
+    storage: MemoryBuckets, sender: MessageSender
+) -> None:
+    """One millisecond more is refused, and nothing is sent."""
+    message = Message("target")
+
+    sender.send(message, NOW_MS + 60_000, NOW_MS).result(0)
+    with pytest.raises(InvalidTask, match="cover 60000 ms"):
+        sender.send(message, NOW_MS + 60_001, NOW_MS).result(0)
+
+    assert len(storage.writers.appended) == 1
+
+
+def test_messages_of_one_process_keep_their_order(
+    storage: MemoryBuckets, sender: MessageSender
+) -> None:
+    """What was accepted first is first among those of one time."""
+    for _ in range(20):
+        sender.send(Message("target", b"k"), NOW_MS, NOW_MS).result(0)
+
+    origins = [
+        read_slip(LogRecord(0, 0, 0, each.key, each.value, each.headers))[0].origin
+        for each in storage.writers.appended
+    ]
+    assert origins == sorted(origins)
+    assert len({each.partition for each in storage.writers.appended}) == 1
+
+
+def test_what_is_no_message_is_refused(sender: MessageSender) -> None:
+    """Tasks and commands would go through the writer that it stands for."""
+    record = LogRecord(0, 0, 0, None, None)
+    for refused in (sender.append(0, b"k", b"v"), sender.dead_letter(record, "why")):
+        with pytest.raises(InvalidTask, match="messages of send_later and the relay only"):
+            refused.result(0)
+
+
+def test_closing_lets_go_of_everything(storage: MemoryBuckets) -> None:
+    """Writer and admin."""
+    sender = MessageSender(storage, SETTINGS, VirtualClock())
+
+    sender.close()
+
+    assert storage.writers.closed
+    assert storage.admins.closed

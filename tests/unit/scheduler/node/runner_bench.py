@@ -1,0 +1,103 @@
+"""A WorkerRunner with real threads, whose gate the test holds."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.outcome import Drop, Outcome
+from actors.model.settings import ExecutionSettings
+from actors.model.task import StoredTask, Task
+from actors.ports.runner import Executable
+from scheduler.adapters.clock import SystemClock
+from scheduler.node.runner import WorkerRunner
+from scheduler.testing import RecordingTelemetry
+from tests.builders import a_stored_task, an_attempt
+
+TIMEOUT_S = 30
+"""Generous: a busy machine stops a thread for seconds, and only a failing test waits for it."""
+
+WORKERS = 2
+
+
+class Blocking:
+    """A blocking executor that does what it is given."""
+
+    def __init__(self, work: Callable[[], object] = lambda: None) -> None:
+        self.attempt = 0
+        self.fence = 0
+        self.work = work
+        self.thread = ""
+
+    def execute(self, task: Task) -> Outcome | None:
+        """Do the work."""
+        self.thread = threading.current_thread().name
+        return self.work()  # type: ignore[return-value]
+
+
+class Waiting:
+    """An async executor that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self.fence = 0
+        self.begun = threading.Event()
+        self.cancelled = threading.Event()
+
+    async def execute(self, task: Task) -> None:
+        """Wait for ever."""
+        self.begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+class Quick:
+    """An async executor that ends at once."""
+
+    attempt = 0
+    fence = 0
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Drop the task."""
+        return Drop("async")
+
+
+class Bench:
+    """A WorkerRunner whose gate the test holds."""
+
+    def __init__(self, async_attempts_max: int = WORKERS) -> None:
+        self.open = True
+        self.asked: list[Attempt] = []
+        self.telemetry = RecordingTelemetry()
+        self.ends: SimpleQueue[AttemptEnded] = SimpleQueue()
+        self.runner = WorkerRunner(
+            clock=SystemClock(),
+            gate=self._gate,
+            telemetry=self.telemetry,
+            settings=ExecutionSettings(workers=WORKERS, async_attempts_max=async_attempts_max),
+        )
+
+    def _gate(self, attempt: Attempt) -> bool:
+        self.asked.append(attempt)
+        return self.open
+
+    def ended(self) -> AttemptEnded:
+        """Return the next end, and settle it."""
+        ended = self.ends.get(timeout=TIMEOUT_S)
+        self.runner.settle(ended.attempt)
+        return ended
+
+    def run(self, executor: Executable, attempt: Attempt | None = None) -> Attempt:
+        """Start an attempt."""
+        started = attempt or an_attempt()
+        self.runner.start(started, executor, self.ends.put)
+        return started
+
+
+def task_of(ordering_id: str) -> StoredTask:
+    """Return a due task of an ordering id."""
+    return a_stored_task(due_in_ms=0, ordering_id=ordering_id)

@@ -1,0 +1,91 @@
+"""Holdings: offsets move over what is durable in a row, and an owner knows that it is one."""
+
+from concurrent.futures import Future
+
+import pytest
+
+from actors.model.errors import OwnershipLost
+from actors.model.ownership import Claim, Ownership, initial_watermark
+from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, commit_offsets
+from tests.builders import NOW_MS
+
+CLAIM = Claim(4, initial_watermark(NOW_MS))
+
+
+def _holding() -> Holding:
+    return Holding(2, next_offset=10)
+
+
+@pytest.mark.parametrize(
+    ("answered", "next_offset"),
+    [((), 10), ((1,), 15), ((2, 3), 10), ((3, 1), 15), ((3, 2, 1), 30), ((1, 1), 15), ((9,), 10)],
+)
+def test_p9_the_offset_moves_over_what_is_durable_in_a_row(
+    answered: tuple[int, ...], next_offset: int
+) -> None:
+    """Whatever the order of the answers, and whichever come twice or from elsewhere."""
+    holding = _holding()
+    for batch, reached in ((1, 15), (2, 20), (3, 30)):
+        holding.deliver(batch, reached)
+
+    for batch in answered:
+        holding.settle(batch)
+
+    assert holding.next_offset == next_offset and holding.delivered_offset == 30
+
+
+def test_only_partitions_that_are_read_have_an_offset_to_commit() -> None:
+    """One that was never started must not move the group's offset."""
+    assert commit_offsets({2: _holding(), 3: Holding(3)}) == {2: 10}
+
+
+def test_a_rebuilt_tree_keeps_the_ownership_and_forgets_what_was_in_flight() -> None:
+    """The counter of write times outlives the tree."""
+    holding = _holding()
+    first = holding.take(CLAIM)
+    holding.deliver(1, 15)
+
+    second = holding.take(CLAIM)
+    holding.settle(1)
+
+    assert second.ownership is first.ownership and second.next_offset == 10
+    assert second.catch_up_offset == 15 and holding.next_offset == 10
+
+
+def test_a_store_that_goes_on_failing_is_asked_less_often() -> None:
+    """Up to a bound, which a longer shortest pause overrides; an answer forgives it all."""
+    holding = _holding()
+    waited_ms = []
+    for _ in range(7):
+        holding.postpone(1_000, 100)
+        waited_ms.append(holding.retry_at_ms - 1_000)
+
+    assert waited_ms == [100, 200, 400, 800, 1_600, CLAIM_PAUSE_MAX_MS, CLAIM_PAUSE_MAX_MS]
+    assert holding.stage is Stage.WAITING
+    holding.postpone(0, 5_000)
+    assert holding.retry_at_ms == 5_000
+    holding.take(CLAIM)
+    holding.postpone(0, 100)
+    assert holding.retry_at_ms == 100
+
+
+@pytest.mark.parametrize("found", [None, Claim(5, CLAIM.watermark)])
+def test_an_owner_that_was_replaced_does_not_resume(found: Claim | None) -> None:
+    """Another epoch is another owner."""
+    holding = _holding()
+    holding.stage, holding.ownership = Stage.RESUMING, Ownership(2, 4)
+    holding.reading = Future()
+    holding.reading.set_result(found)
+
+    with pytest.raises(OwnershipLost):
+        holding.durable_state()
+
+
+def test_an_owner_resumes_from_the_durable_watermark() -> None:
+    """Nothing of the failed tree's memory is used."""
+    holding = _holding()
+    holding.stage, holding.ownership = Stage.RESUMING, Ownership(2, 4)
+    holding.reading = Future()
+    holding.reading.set_result(CLAIM)
+
+    assert holding.durable_state() is CLAIM

@@ -1,0 +1,171 @@
+"""WorkerRunner: real threads and a real loop, each attempt ended exactly once."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import pytest
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, Ending
+from actors.model.errors import StoreUnavailable
+from actors.model.events import AttemptStarted
+from tests.builders import an_attempt
+from tests.unit.scheduler.node.runner_bench import (
+    TIMEOUT_S,
+    Bench,
+    Blocking,
+    Quick,
+    Waiting,
+    task_of,
+)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A runner that is closed afterwards."""
+    made = Bench()
+    yield made
+    made.runner.close()
+
+
+def test_a_blocking_attempt_runs_on_a_worker_and_knows_its_number(bench: Bench) -> None:
+    """``attempt`` and ``fence`` are set just before."""
+    executor = Blocking()
+
+    attempt = bench.run(executor, an_attempt(number=3, epoch=7))
+    ended = bench.ended()
+
+    assert (ended.attempt, ended.ending) == (attempt, Ending.DONE)
+    assert (executor.attempt, executor.fence) == (3, 7)
+    assert executor.thread.startswith("hourhand-worker")
+    assert [event.attempt for event in bench.telemetry.of(AttemptStarted)] == [3]
+
+
+def test_an_async_attempt_runs_on_the_loop(bench: Bench) -> None:
+    """Its outcome is a value like any other."""
+    bench.run(Quick())
+
+    ended = bench.ended()
+
+    assert (ended.ending, ended.reason) == (Ending.DROPPED, "async")
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
+def test_whatever_user_code_raises_is_a_failed_attempt(bench: Bench, error: BaseException) -> None:
+    """The worker lives on."""
+
+    def fail() -> None:
+        raise error
+
+    bench.run(Blocking(fail))
+    first = bench.ended()
+    bench.run(Blocking())
+
+    assert first.ending is Ending.FAILED and first.error_class == type(error).__name__
+    assert bench.ended().ending is Ending.DONE
+
+
+def test_garbage_returned_is_a_failed_attempt(bench: Bench) -> None:
+    """It is most likely a mistake."""
+    bench.run(Blocking(lambda: "done"))
+
+    assert bench.ended().error_class == "TypeError"
+
+
+def test_a_blocking_execute_that_raises_a_timeout_of_its_own_has_failed(bench: Bench) -> None:
+    """The limit of the attempt is another matter."""
+
+    def fail() -> None:
+        raise TimeoutError("smtp")
+
+    bench.run(Blocking(fail))
+
+    assert bench.ended().ending is Ending.FAILED
+
+
+def test_p15_the_gate_is_asked_last_and_a_refusal_calls_no_user_code(bench: Bench) -> None:
+    """Neither blocking nor async."""
+    ran: list[str] = []
+    bench.open = False
+
+    bench.run(Blocking(lambda: ran.append("x")))
+    bench.run(Waiting(), an_attempt(task=task_of("async")))
+    endings = {bench.ended().ending, bench.ended().ending}
+
+    assert endings == {Ending.NOT_STARTED} and not ran and len(bench.asked) == 2
+    assert not bench.telemetry.of(AttemptStarted)
+
+
+def test_the_lease_is_asked_again_after_a_start_became_durable(bench: Bench) -> None:
+    """The write may have taken longer than the lease."""
+    recorded: Future[None] = Future()
+    ran: list[str] = []
+
+    def record(_attempt: Attempt) -> "Future[None]":
+        bench.open = False
+        recorded.set_result(None)
+        return recorded
+
+    bench.run(Blocking(lambda: ran.append("x")), replace(an_attempt(), record_start=record))
+
+    assert bench.ended().ending is Ending.NOT_STARTED and not ran
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+def test_user_code_waits_until_its_start_is_durable(
+    bench: Bench, executor: type[Blocking] | type[Quick]
+) -> None:
+    """Blocking and async."""
+    recorded: Future[None] = Future()
+    asked = threading.Event()
+
+    def record(_attempt: Attempt) -> "Future[None]":
+        asked.set()
+        return recorded
+
+    bench.run(executor(), replace(an_attempt(), record_start=record))
+    assert asked.wait(TIMEOUT_S)
+    early = bench.telemetry.of(AttemptStarted)
+    recorded.set_result(None)
+
+    assert not early and bench.ended().ending is not Ending.NOT_STARTED
+
+
+def test_async_starts_become_durable_together() -> None:
+    """However few processors there are: what is overdue waits for no thread."""
+    starts: SimpleQueue[Future[None]] = SimpleQueue()
+    bench = Bench(async_attempts_max=100)
+
+    def record(_attempt: Attempt) -> "Future[None]":
+        recorded: Future[None] = Future()
+        starts.put(recorded)
+        return recorded
+
+    for number in range(100):
+        task = task_of(f"id-{number}")
+        bench.run(Quick(), replace(an_attempt(task=task), record_start=record))
+    asked = [starts.get(timeout=TIMEOUT_S) for _ in range(100)]
+    for recorded in asked:
+        recorded.set_result(None)
+
+    assert {bench.ended().ending for _ in range(100)} == {Ending.DROPPED}
+    bench.runner.close()
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_start_that_could_not_be_recorded_calls_no_user_code(
+    bench: Bench, cancelled: bool, executor: type[Blocking] | type[Quick]
+) -> None:
+    """The tree went away, or the store did; blocking and async."""
+    recorded: Future[None] = Future()
+    if cancelled:
+        recorded.cancel()
+    else:
+        recorded.set_exception(StoreUnavailable("gone"))
+
+    bench.run(executor(), replace(an_attempt(), record_start=lambda _attempt: recorded))
+
+    assert bench.ended().ending is Ending.NOT_STARTED

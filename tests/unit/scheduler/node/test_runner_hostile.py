@@ -1,0 +1,214 @@
+"""WorkerRunner: user code that is hostile to whoever looks at it costs one attempt, no worker."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, Ending
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+from actors.ports.runner import Executable
+from tests.builders import an_attempt
+from tests.unit.scheduler.node.runner_bench import WORKERS, Bench, Blocking, Quick, task_of
+
+
+def _refuse(_self: object) -> object:
+    raise SystemExit("not for you")
+
+
+# Made by hand: a checker of types rightly refuses such overrides.
+_Unreadable: type[Exception] = type(
+    "_Unreadable", (Exception,), {"__str__": _refuse, "__cause__": property(_refuse)}
+)
+_UnreadableNotes: type[Exception] = type(
+    "_UnreadableNotes", (Exception,), {"__notes__": property(_refuse)}
+)
+
+
+def _setter(name: str, error: type[BaseException]) -> property:
+    """Return an attribute that can be read and raises when it is set."""
+
+    def refuse(_self: object, _value: object) -> None:
+        raise error(f"{name} is mine")
+
+    return property(lambda _self: 0, refuse)
+
+
+def _refusing(base: type, name: str, error: type[BaseException]) -> Executable:
+    """Return an executor that lets nobody tell it its attempt, or its fence."""
+    made: Executable = type("Refusing", (base,), {name: _setter(name, error)})()
+    return made
+
+
+class _Plain:
+    """A blocking executor without a constructor."""
+
+    attempt = 0
+    fence = 0
+
+    def execute(self, task: Task) -> Outcome | None:
+        """End well."""
+        return None
+
+
+class _Raising:
+    """An async executor that raises what it is given."""
+
+    attempt = 0
+    fence = 0
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def execute(self, task: Task) -> None:
+        """Raise after it was suspended once."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+        loop.call_soon(woken.set_result, None)
+        await woken
+        raise self.error
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A runner that is closed afterwards."""
+    made = Bench()
+    yield made
+    made.runner.close()
+
+
+def _expect_all_workers(bench: Bench, make: Callable[[], Executable]) -> None:
+    """Every worker, and the loop, goes on: as many attempts in a row as would use them up."""
+    for number in range(WORKERS + 1):
+        bench.run(make(), an_attempt(task=task_of(f"after-{number}")))
+        assert bench.ended().ending is Ending.DONE
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("name", ["attempt", "fence"])
+def test_an_executor_that_refuses_its_attributes_has_failed(
+    bench: Bench, name: str, error: type[BaseException], *, suspect: bool
+) -> None:
+    """Setting them is user code too; all workers are used up once and are there again."""
+    for number in range(WORKERS + 1):
+        attempt = an_attempt(task=task_of(f"id-{number}"), suspect=suspect)
+        bench.run(_refusing(_Plain, name, error), attempt)
+        ended = bench.ended()
+        assert (ended.attempt, ended.ending) == (attempt, Ending.FAILED)
+        assert (ended.error_class, ended.error_message) == (error.__name__, f"{name} is mine")
+
+    _expect_all_workers(bench, Blocking)
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("name", ["attempt", "fence"])
+def test_an_async_executor_that_refuses_its_attributes_has_failed(
+    bench: Bench, name: str, error: type[BaseException]
+) -> None:
+    """The loop, which all async attempts share, goes on."""
+    for number in range(WORKERS + 1):
+        attempt = an_attempt(task=task_of(f"id-{number}"))
+        bench.run(_refusing(Quick, name, error), attempt)
+        ended = bench.ended()
+        assert (ended.attempt, ended.ending) == (attempt, Ending.FAILED)
+        assert (ended.error_class, ended.error_message) == (error.__name__, f"{name} is mine")
+
+    bench.run(Quick())
+    assert bench.ended().ending is Ending.DROPPED
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+@pytest.mark.parametrize("error", [_Unreadable, _UnreadableNotes])
+def test_an_error_that_cannot_be_shown_is_a_failed_attempt(
+    bench: Bench, error: type[Exception], *, suspect: bool
+) -> None:
+    """History says that it cannot; the worker lives on."""
+
+    def fail() -> None:
+        raise error
+
+    for number in range(WORKERS + 1):
+        bench.run(Blocking(fail), an_attempt(task=task_of(f"id-{number}"), suspect=suspect))
+        ended = bench.ended()
+        assert ended.ending is Ending.FAILED and ended.error_class == error.__name__
+        assert ended.error_stack == "its trace cannot be shown"
+
+    _expect_all_workers(bench, Blocking)
+
+
+@pytest.mark.parametrize("error", [_Unreadable(), _UnreadableNotes()])
+def test_an_async_error_that_cannot_be_shown_is_a_failed_attempt(
+    bench: Bench, error: Exception
+) -> None:
+    """The same on the loop."""
+    for number in range(WORKERS + 1):
+        bench.run(_Raising(error), an_attempt(task=task_of(f"id-{number}")))
+        ended = bench.ended()
+        assert ended.ending is Ending.FAILED and ended.error_class == type(error).__name__
+        assert ended.error_stack == "its trace cannot be shown"
+
+    bench.run(Quick())
+    assert bench.ended().ending is Ending.DROPPED
+
+
+def test_the_text_of_an_unreadable_error_is_said_to_be(bench: Bench) -> None:
+    """In place of the message, which nobody can have."""
+    bench.run(_Raising(_Unreadable()))
+
+    assert bench.ended().error_message == "its message cannot be shown"
+
+
+class _Secretive(type):
+    """A metaclass that does not tell the name of its classes."""
+
+    def __getattribute__(cls, name: str) -> object:
+        return _refuse(cls) if name == "__qualname__" else type.__getattribute__(cls, name)
+
+
+class _Nameless(Exception, metaclass=_Secretive):
+    """An error of no name."""
+
+
+def test_an_error_of_a_class_without_a_name_is_a_failed_attempt(bench: Bench) -> None:
+    """A metaclass may be anybody's code too."""
+
+    def fail() -> None:
+        raise _Nameless
+
+    bench.run(Blocking(fail))
+
+    assert bench.ended().error_class == "class without a name"
+
+
+def test_a_start_that_nobody_can_make_durable_is_tried_again(bench: Bench) -> None:
+    """Whatever it fails with: an attempt without an end would hold its ordering id for ever."""
+
+    def fail(_attempt: Attempt) -> "Future[None]":
+        failed = Future[None]()
+        failed.set_exception(SystemExit("no"))
+        return failed
+
+    for make in (Blocking, Quick):
+        bench.run(make(), replace(an_attempt(task=task_of("id")), record_start=fail))
+        assert bench.ended().ending is Ending.NOT_STARTED
+
+    _expect_all_workers(bench, Blocking)
+
+
+def test_what_user_code_lets_loose_on_the_loop_leaves_it_running(bench: Bench) -> None:
+    """Its runner lets these out of the loop, and anybody may stop it."""
+
+    class Loose(Quick):
+        async def execute(self, task: Task) -> Outcome | None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(_refuse, None)
+            loop.stop()
+            return await super().execute(task)
+
+    for number in range(3):
+        bench.run(Loose(), an_attempt(task=task_of(f"id-{number}")))
+        assert bench.ended().ending is Ending.DROPPED

@@ -1,0 +1,156 @@
+"""WorkerRunner: what is told of an attempt, to its listener, to operators and to user code."""
+
+import logging
+import threading
+from collections.abc import Awaitable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import pytest
+from msgspec.structs import replace
+
+from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.events import AttemptStarted
+from actors.model.task import AttemptState, Task
+from actors.ports.runner import Executable
+from scheduler.adapters.clock import SystemClock
+from tests.builders import a_stored_task, an_attempt
+from tests.unit.scheduler.node.runner_bench import (
+    TIMEOUT_S,
+    Bench,
+    Blocking,
+    Quick,
+    Waiting,
+    task_of,
+)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A runner that is closed afterwards."""
+    made = Bench()
+    yield made
+    made.runner.close()
+
+
+def fail() -> None:
+    """Fail as user code does."""
+    raise ValueError("no")
+
+
+class Failing(Quick):
+    """An async executor that fails at once."""
+
+    async def execute(self, task: Task) -> None:
+        """Fail."""
+        fail()
+
+
+class Promising:
+    """A blocking executor that returns an awaitable, which waits for ever."""
+
+    attempt = 0
+    fence = 0
+
+    def execute(self, task: Task) -> Awaitable[None]:
+        """Promise."""
+        return Waiting().execute(task)
+
+
+@pytest.mark.parametrize(
+    "executor", [Blocking(), Blocking(fail), Quick(), Failing(), Waiting(), Promising()]
+)
+def test_an_end_says_when_user_code_began_and_ended(bench: Bench, executor: Executable) -> None:
+    """Whether it ended well, failed or took too long; as history shows it."""
+    clock = SystemClock()
+    asked_ms = clock.now_ms()
+
+    bench.run(executor, an_attempt(timeout_ms=None if isinstance(executor, Blocking) else 20))
+    ended = bench.ended()
+
+    assert asked_ms <= ended.started_ms <= ended.finished_ms <= clock.now_ms()
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+def test_an_attempt_that_was_not_begun_says_when_that_was_decided(
+    bench: Bench, executor: type[Blocking] | type[Quick], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Blocking and async, and no fault of ours is logged."""
+    clock = SystemClock()
+    asked_ms = clock.now_ms()
+    bench.open = False
+
+    bench.run(executor())
+    ended = bench.ended()
+
+    assert ended.ending is Ending.NOT_STARTED
+    assert asked_ms <= ended.finished_ms <= clock.now_ms() and not caplog.text
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+def test_p15_a_start_is_not_recorded_behind_a_closed_gate(
+    bench: Bench, executor: type[Blocking] | type[Quick]
+) -> None:
+    """What lost its lease writes nothing more."""
+    asked: list[Attempt] = []
+    bench.open = False
+
+    def record(attempt: Attempt) -> "Future[None]":
+        asked.append(attempt)
+        return Future()
+
+    bench.run(executor(), replace(an_attempt(), record_start=record))
+
+    assert bench.ended().ending is Ending.NOT_STARTED and not asked
+
+
+def test_the_start_of_a_retry_is_late_by_what_passed_since_it_was_due(bench: Bench) -> None:
+    """Not since its task was due first."""
+    now_ms = SystemClock().now_ms()
+    retried = AttemptState(next_attempt_ms=now_ms - 500)
+
+    bench.run(Blocking(), an_attempt(task=a_stored_task(due_in_ms=0, attempts=retried)))
+    bench.ended()
+    later_ms = SystemClock().now_ms() - now_ms
+
+    (told,) = bench.telemetry.of(AttemptStarted)
+    assert 500 <= told.delay_ms <= 500 + later_ms
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_user_code_is_given_the_task_on_a_thread_that_keeps_no_process(
+    bench: Bench, *, suspect: bool
+) -> None:
+    """Its name tells in a dump of threads what runs there."""
+    given: list[Task] = []
+    threads: list[threading.Thread] = []
+
+    class Noting(Blocking):
+        def execute(self, task: Task) -> None:
+            given.append(task)
+            threads.append(threading.current_thread())
+
+    attempt = bench.run(Noting(), an_attempt(suspect=suspect))
+    bench.ended()
+
+    assert given == [attempt.task.to_task()] and threads[0].daemon
+    assert threads[0].name == ("hourhand-suspects-0" if suspect else "hourhand-worker-0")
+
+
+def test_a_listener_that_fails_is_logged_and_costs_no_worker(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is a fault of ours, and the next attempt runs."""
+
+    def refuse(_ended: AttemptEnded) -> None:
+        raise ValueError("nobody listens")
+
+    ends: SimpleQueue[AttemptEnded] = SimpleQueue()
+
+    with caplog.at_level(logging.ERROR, "hourhand.runner"):
+        bench.runner.start(an_attempt(suspect=True), Blocking(), refuse)
+        bench.runner.start(an_attempt(task=task_of("b"), suspect=True), Blocking(), ends.put)
+        ended = ends.get(timeout=TIMEOUT_S)
+
+    assert ended.ending is Ending.DONE
+    assert "a worker failed outside user code" in caplog.text

@@ -1,0 +1,38 @@
+"""The collector's thresholds, which are the whole process's."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.process.collector import OLD_LOOKS_MIN, YOUNG_OBJECTS_MAX, calm_collector
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[None]:
+    """Leave the process as it was."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+def test_pythons_own_thresholds_are_raised() -> None:
+    """They were made for programs that keep what they make.
+
+    The middle one stays: of 100 looks together one stands still for 50 ms, of 10 for 10 ms.
+    """
+    gc.set_threshold(700, 10, 10)
+
+    calm_collector()
+
+    assert gc.get_threshold() == (YOUNG_OBJECTS_MAX, 10, OLD_LOOKS_MIN)
+
+
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (200_000, 5, 5)])
+def test_what_a_program_chose_itself_stays(chosen: tuple[int, int, int]) -> None:
+    """A collector that is off, or calmer already, is left alone."""
+    gc.set_threshold(*chosen)
+
+    calm_collector()
+
+    assert gc.get_threshold() == chosen

@@ -1,0 +1,184 @@
+"""The short ways of Hourhand's own tasks: gate, outcomes and limits are those of every task."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+from msgspec.structs import replace
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.attempts import Attempt, Ending
+from actors.model.errors import LogUnavailable
+from actors.model.outcome import Drop, Outcome
+from actors.model.settings import ExecutionSettings
+from actors.model.task import StoredTask, Task
+from scheduler.services.own_tasks import HandOver, OwnExecutor
+from scheduler.services.prompt import NodeRunner
+from tests.builders import an_attempt
+from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
+
+
+class Handing(OwnExecutor):
+    """Hands its task over, and is answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.handed_over = threading.Event()
+        self.answer: Future[Outcome | None] = Future()
+
+    def prompt(self, task: StoredTask) -> HandOver | None:
+        """Know the short way."""
+        return self._hand_over
+
+    def _hand_over(self) -> "Future[Outcome | None]":
+        self.handed_over.set()
+        return self.answer
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Say that this was the long way."""
+        return Drop("executed")
+
+
+class Executing(OwnExecutor):
+    """Knows no short way."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Say so."""
+        return Drop("executed")
+
+
+class Unslotted(OwnExecutor):
+    """Waits on the event loop until the test lets it go, without a slot."""
+
+    unslotted = True
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.let_go: Callable[[], object] = lambda: None
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Wait."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        self.let_go = lambda: loop.call_soon_threadsafe(ended.set)
+        self.begun.set()
+        await ended.wait()
+        return None
+
+
+class NodeBench(Bench):
+    """The same bench around a node's runner."""
+
+    def __init__(self) -> None:
+        super().__init__(async_attempts_max=1)
+        self.runner.close()
+        self.clock = VirtualClock()
+        self.runner = NodeRunner(
+            clock=self.clock,
+            gate=self._gate,
+            telemetry=self.telemetry,
+            settings=ExecutionSettings(workers=1, async_attempts_max=1),
+        )
+
+
+@pytest.fixture
+def bench() -> Iterator[NodeBench]:
+    """One runner, closed at the end."""
+    bench = NodeBench()
+    yield bench
+    bench.runner.close()
+
+
+def test_a_task_that_is_handed_over_ends_with_its_answer(bench: NodeBench) -> None:
+    """It runs until then, and takes no slot."""
+    executor = Handing()
+    attempt = an_attempt()
+    bench.runner.start(attempt, executor, bench.ends.put)
+    assert executor.handed_over.wait(TIMEOUT_S)
+    assert list(bench.runner.unsettled(attempt.partition)) == [attempt]
+    executor.answer.set_result(Drop("refused"))
+
+    ended = bench.ended()
+    assert (ended.ending, ended.reason) == (Ending.DROPPED, "refused")
+
+
+def test_a_failing_answer_is_a_failed_attempt(bench: NodeBench) -> None:
+    """As an exception of user code is."""
+    executor = Handing()
+    executor.answer.set_exception(LogUnavailable("nobody answers"))
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+
+    ended = bench.ended()
+    assert (ended.ending, ended.error_class) == (Ending.FAILED, "LogUnavailable")
+
+
+def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
+    """And the next task is handed over all the same."""
+
+    class Raising(Handing):
+        """Cannot even hand over."""
+
+        def _hand_over(self) -> "Future[Outcome | None]":
+            raise LookupError("no driver")
+
+    bench.runner.start(an_attempt(), Raising(), bench.ends.put)
+    assert bench.ended().error_class == "LookupError"
+    executor = Handing()
+    executor.answer.set_result(None)
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    assert bench.ended().ending is Ending.DONE
+
+
+def test_nothing_is_handed_over_through_a_closed_gate(bench: NodeBench) -> None:
+    """The gate is asked last here, too."""
+    bench.open = False
+    executor = Handing()
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+
+    assert bench.ended().ending is Ending.NOT_STARTED
+    assert not executor.handed_over.is_set()
+
+
+@pytest.mark.parametrize("executor", [Handing, Executing])
+def test_an_overdue_task_runs_without_a_durable_start(
+    bench: NodeBench, executor: Callable[[], OwnExecutor]
+) -> None:
+    """What is behind must not cost more than what is not; own tasks are never given up anyway."""
+
+    def record_start(attempt: Attempt) -> "Future[None]":
+        raise AssertionError("its start proves nothing")
+
+    made = executor()
+    bench.runner.start(replace(an_attempt(), record_start=record_start), made, bench.ends.put)
+    if isinstance(made, Handing):
+        made.answer.set_result(None)
+    assert bench.ended().ending in {Ending.DONE, Ending.DROPPED}
+
+
+def test_what_waits_for_others_keeps_its_queue_in_memory_for_longer(bench: NodeBench) -> None:
+    """Read again, the queue would cost the store what the wait is for."""
+    others, executor = Waiting(), Unslotted()
+    bench.runner.start(an_attempt(partition=1), others, lambda ended: None)
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    assert others.begun.wait(TIMEOUT_S)
+    assert executor.begun.wait(TIMEOUT_S)
+    bench.clock.advance(5_000)
+
+    assert bench.runner.long_running(1, 1_000)
+    assert not bench.runner.long_running(an_attempt().partition, 1_000)
+    bench.clock.advance(5_000)
+    assert bench.runner.long_running(an_attempt().partition, 1_000)
+    executor.let_go()
+    assert bench.ended().ending is Ending.DONE
+
+
+def test_what_others_wait_for_needs_no_slot(bench: NodeBench) -> None:
+    """It runs although every slot is taken for good."""
+    taken, executor = Waiting(), Unslotted()
+    bench.runner.start(an_attempt(partition=1), taken, lambda ended: None)
+    assert taken.begun.wait(TIMEOUT_S)
+    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    assert executor.begun.wait(TIMEOUT_S)
+    executor.let_go()
+
+    assert bench.ended().ending is Ending.DONE

@@ -1,0 +1,236 @@
+"""Requests of the timer service: what is refused and how, who may ask, and how much."""
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.observe.metric_catalogue import TIMER_TAGS_MAX
+from tests.unit.scheduler.services.timers.timers_bench import URI, TimersBench, a_timer
+
+BAD: dict[str, Any] = {
+    "no object": [],
+    "no timing": {"callback": {"http": {"uri": URI, "opaque": "o"}}},
+    "no interval": {"timing": {}, "callback": {"http": {"uri": URI, "opaque": "o"}}},
+    "no callback": {"timing": {"interval": 1}},
+    "no http": {"timing": {"interval": 1}, "callback": {}},
+    "no uri": {"timing": {"interval": 1}, "callback": {"http": {"opaque": "o"}}},
+    "no opaque": {"timing": {"interval": 1}, "callback": {"http": {"uri": URI}}},
+    "fraction": a_timer(1.5),
+    "whole fraction": a_timer(1.0),
+    "boolean": a_timer(True),
+    "text": a_timer("10"),
+    "negative": a_timer(-1),
+    "null": a_timer(None),
+    "negative repeat": a_timer(1, -1),
+    "zero with repeat": a_timer(0, 10),
+    "too far": a_timer(10**12),
+    "larger than 64 bits": a_timer(10**30),
+    "no replicas": a_timer(1, reliability={"replicas": []}),
+    "replication zero": a_timer(1, reliability={"replication-factor": 0}),
+    "replication text": a_timer(1, reliability={"replication-factor": "2"}),
+    "opaque number": {"timing": {"interval": 1}, "callback": {"http": {"uri": URI, "opaque": 7}}},
+    "uri of a file": {
+        "timing": {"interval": 1},
+        "callback": {"http": {"uri": "file:///etc/passwd", "opaque": "o"}},
+    },
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
+    """Never 422, and nothing is made of it."""
+    bench = TimersBench()
+    for answer in (
+        bench.post(BAD[what]),
+        bench.http.put("/timers/0123456789abcdef-2", json=BAD[what]),
+    ):
+        assert answer.status_code == 400
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert len(answer.text) > 10
+    bench.advance(100)
+    assert bench.pops == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff\xfe", b"nan", b"[" * 100_000, b'{"timing":"\\ud800"}', b"x" * 300_000],
+)
+def test_what_is_no_json_is_400(body: bytes) -> None:
+    """Whatever it is."""
+    assert TimersBench().http.post("/timers", content=body).status_code == 400
+
+
+def test_unknown_fields_are_ignored_and_internal_ones_too() -> None:
+    """The seed's own tests send some."""
+    bench = TimersBench()
+    body = a_timer(10, reliability={"replicas": ["10.0.0.1"], "cluster-view-id": "1"}, unknown=1)
+    body["timing"] |= {"repeat_for": 50, "start-time-delta": -5_000, "sequence-number": 7}
+    assert bench.post(body).status_code == 200
+    bench.advance(100)
+    assert bench.pops == [(10.0, 1)]
+
+
+def test_tags_that_cannot_be_counted_are_left_out() -> None:
+    """Repeated ones are summed; the sums are metrics."""
+    bench = TimersBench()
+    tags = [
+        {"type": "A"},
+        {"type": "A", "count": 4},
+        {"type": "lower"},
+        {"type": "B", "count": -1},
+        {"type": "C", "count": 1.5},
+        {"type": "X" * 17},
+        "none",
+    ]
+    path = bench.made(100, statistics={"tag-info": tags})
+
+    assert bench.http.get(path).json()["statistics"]["tag-info"] == [{"type": "A", "count": 5}]
+    assert bench.tags() == {"A": (5, 0)}
+    assert 'hourhand_timer_tags_total{tag="A"} 5.0' in bench.http.get("/metrics").text
+
+
+@pytest.mark.parametrize("statistics", [None, "none", 7, [], {"tag-info": {}}, {"tag-info": "A"}])
+def test_statistics_never_refuse_a_timer(statistics: object) -> None:
+    """A timer matters more than how it is counted."""
+    bench = TimersBench()
+    path = bench.made(100, statistics=statistics)
+
+    assert bench.http.put(path, json=a_timer(10, statistics=statistics)).status_code == 200
+    assert "statistics" not in bench.http.get(path).json()
+
+
+def tagged(**counts: int) -> dict[str, Any]:
+    """Return statistics with these tags."""
+    return {"tag-info": [{"type": tag, "count": count} for tag, count in counts.items()]}
+
+
+def test_an_update_counts_the_difference_of_its_tags() -> None:
+    """What a timer had and keeps is not counted again."""
+    bench = TimersBench()
+    path = bench.made(100, statistics=tagged(A=5, B=1))
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=5, B=1)))
+    assert bench.tags() == {"A": (5, 0), "B": (1, 0)}
+
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=7, C=2)))
+    bench.advance(1)
+    assert bench.tags() == {"A": (7, 0), "B": (1, 1), "C": (2, 0)}
+
+    bench.http.put(path, json=a_timer(100, statistics=tagged(A=4)))
+    assert bench.tags() == {"A": (7, 3), "B": (1, 1), "C": (2, 2)}
+
+
+def test_what_ends_takes_its_tags_along() -> None:
+    """By a deletion, by its last pop, or because it never pops."""
+    bench = TimersBench()
+    deleted = bench.made(100, statistics=tagged(A=5))
+    bench.made(10, 20, statistics=tagged(B=1))
+    bench.made(10, 5, statistics=tagged(C=1))
+    for _ in range(2):
+        bench.http.delete(deleted)
+    bench.advance(10)
+    assert bench.tags() == {"A": (5, 5), "B": (1, 0)}
+
+    bench.advance(10)
+    assert bench.tags() == {"A": (5, 5), "B": (1, 1)}
+
+
+def test_two_hundred_requests_make_no_more_labels_than_are_allowed() -> None:
+    """What comes later is counted as one."""
+    bench = TimersBench()
+    alphabet = "ABCDEFGHIJ"
+    for number in range(20):
+        tags = [
+            f"{alphabet[number // 10]}{alphabet[number % 10]}{a}{b}"
+            for a in alphabet
+            for b in alphabet
+        ]
+        bench.made(100, statistics=tagged(**dict.fromkeys(tags, 1)))
+
+    counted = bench.tags()
+    assert len(counted) == TIMER_TAGS_MAX + 1
+    assert sum(added for added, _ in counted.values()) == 2_000
+
+
+def test_the_replication_factor_is_kept_in_the_id() -> None:
+    """The URL and the body must agree."""
+    bench = TimersBench()
+    path = bench.made(10, reliability={"replication-factor": 5})
+    assert path.endswith("-5")
+    wrong = bench.http.put(path, json=a_timer(10, reliability={"replication-factor": 3}))
+    assert wrong.status_code == 400
+    assert bench.http.put(path, json=a_timer(10)).headers["location"] == path
+
+
+@pytest.mark.parametrize(
+    "path", ["/timers/x", "/timers/0123456789abcde-2", "/timers/0123456789abcdef"]
+)
+def test_a_malformed_id_is_404(path: str) -> None:
+    """For every method that takes one."""
+    bench = TimersBench()
+    for method in ("GET", "PUT", "DELETE"):
+        assert bench.http.request(method, path, json=a_timer()).status_code == 404
+    assert bench.http.post("/timers/0123456789abcdef-2", json=a_timer()).status_code == 405
+    assert bench.http.request("PATCH", "/timers", json=a_timer()).status_code == 405
+
+
+def test_a_trailing_slash_changes_nothing() -> None:
+    """Whatever the method."""
+    bench = TimersBench()
+    for path in ("/timers", "/timers/"):
+        assert bench.http.post(path, json=a_timer()).status_code == 200
+        assert len(bench.http.get(path, params={"limit": "2"}).json()["timers"]) > 0
+        for method in ("PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"):
+            assert bench.http.request(method, path).status_code == 405
+
+
+def test_ping_openapi_and_metrics_answer() -> None:
+    """The page describes the requests."""
+    bench = TimersBench()
+    assert bench.http.get("/ping").status_code == 200
+    paths = bench.http.get("/openapi.json").json()["paths"]
+    assert set(paths["/timers"]) == {"get", "post"}
+    assert set(paths["/timers/{timer_id}"]) == {"get", "put", "delete"}
+
+
+def test_tokens_have_scopes() -> None:
+    """One that may read cannot write; without one nothing but /ping answers."""
+    bench = TimersBench(
+        TimerSettings(
+            requests_per_s_max=0,
+            read_tokens=(SecretStr("r" * 16),),
+            write_tokens=(SecretStr("w" * 16), SecretStr("v" * 16)),
+        )
+    )
+    reader, writer = (
+        {"Authorization": f"Bearer {'r' * 16}"},
+        {"Authorization": f"bearer {'w' * 16}"},
+    )
+    assert bench.http.get("/ping").status_code == 200
+    assert bench.post(a_timer()).status_code == 401
+    assert bench.post(a_timer(), headers=reader).status_code == 403
+    assert bench.post(a_timer(), headers={"Authorization": f"Bearer {'x' * 16}"}).status_code == 401
+    assert bench.post(a_timer(), headers={"Authorization": f"Basic {'w' * 16}"}).status_code == 401
+    path = bench.post(a_timer(), headers=writer).headers["location"]
+    assert bench.http.get(path, headers=reader).status_code == 200
+    assert bench.http.get("/metrics").status_code == 401
+    assert bench.http.delete(path, headers=reader).status_code == 403
+
+
+def test_too_many_requests_are_503_until_there_is_room_again() -> None:
+    """A token bucket: so many at once, so many a second."""
+    bench = TimersBench(TimerSettings(requests_per_s_max=10, requests_burst=5))
+    answers = [bench.http.get("/ping").status_code for _ in range(7)]
+    assert answers == [200] * 5 + [503] * 2
+
+    bench.clock.advance(200)
+    assert [bench.http.get("/ping").status_code for _ in range(3)] == [200, 200, 503]
+
+
+def test_a_log_that_is_away_is_503_and_nothing_is_promised() -> None:
+    """The request may be made again."""
+    bench = TimersBench()
+    broker = bench.scheduler.broker
+    broker.refused = set(range(len(broker.partitions)))
+    assert bench.post(a_timer()).status_code == 503
