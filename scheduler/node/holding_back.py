@@ -30,7 +30,7 @@ def hold_back(
     for holding in changed:
         begins = not holding.held_back
         try:
-            log.seek(holding.partition, None if begins else holding.delivered_offset)
+            log.seek(holding.partition, None if begins else holding.reached_offset)
         except HourhandError as error:
             logger.warning("partition %d: %s; tried again", holding.partition, error)
         else:

@@ -69,6 +69,9 @@ class Holding:
     next_offset: int | None = None
     """Every record below this is durable; None before reading began."""
     delivered_offset: int = 0
+    """Every record below this went to a tree, which may be an earlier one."""
+    reached_offset: int = 0
+    """Where the log delivers on: a new tree is given again what the one before had."""
     catch_up_offset: int = 0
     retry_at_ms: float = 0.0
     failures: int = 0
@@ -99,6 +102,7 @@ class Holding:
             self.catch_up_offset = start.end_offset
         else:
             log.seek(self.partition, self.next_offset)
+        self.reached_offset = self.next_offset
         self.held_back = False
 
     def described(self) -> Held:
@@ -134,6 +138,7 @@ class Holding:
     def deliver(self, batch: int, reached: int) -> None:
         """Note that records up to ``reached`` went to the tree with this batch."""
         self.delivered_offset = max(self.delivered_offset, reached)
+        self.reached_offset = reached
         self.shares.append(_Share(batch, reached))
 
     def settle(self, batch: int) -> None:

@@ -164,15 +164,18 @@ class RunnerContract:
         bench.runner.settle(attempt)
         assert not bench.runner.unsettled(attempt.partition)
 
-    def test_an_abandoned_outcome_reaches_nobody(self, bench: RunnerBench) -> None:
-        """The partition is another node's, and so is the decision."""
+    def test_p16_an_abandoned_outcome_waits_for_who_adopts_it_and_for_nobody_else(
+        self, bench: RunnerBench
+    ) -> None:
+        """The partition is another node's, unless it comes back with no owner in between."""
         attempt = an_attempt()
         ended = bench.run(attempt, RecordingExecutable())
         assert ended.ending is Ending.DONE
 
         bench.runner.abandon([attempt.partition])
 
-        assert not bench.runner.unsettled(attempt.partition)
+        assert not bench.runner.unsettled(attempt.partition, given_up=False)
+        assert list(bench.runner.unsettled(attempt.partition)) == [attempt]
 
     def test_partitions_do_not_see_each_others_attempts(self, bench: RunnerBench) -> None:
         """An ordering id belongs to one partition; the rest is none of its business."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import Settings, wiring
+from scheduler import Settings
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics
 from tests.documents.blocks import Block, blocks, python_pages
 from tests.documents.surroundings import Page
 from tests.servers.kafka import KafkaServer
@@ -86,7 +87,7 @@ def test_the_example_on_kafka_alone_runs(
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    wiring.migrate(Settings(log="kafka", store="kafka"))
+    create_bucket_topics(Settings(log="kafka", store="kafka"))
     [block] = [block for block in ours("docs/relay.md") if _NEEDS_KAFKA in block.text]
     page = Page()
     page.names["timedelta"] = timedelta

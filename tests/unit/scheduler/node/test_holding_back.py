@@ -99,3 +99,20 @@ def test_a_log_that_refuses_is_told_again_in_the_next_round() -> None:
     bench.step(2)
 
     assert not early and bench.log.sought == [(0, None)]
+
+
+def test_p9_a_hold_skips_nothing_that_a_new_tree_is_to_be_given_again() -> None:
+    """The old tree had been given two records; the new one none of them yet."""
+    bench = Bench()
+    bench.assign(0)
+    bench.poll(0, 0, 1)
+    bench.fail(OSError("a bug"))
+    bench.clock.advance(PAUSE_MS)
+    bench.step(3)
+
+    _hold(bench, 0)
+    bench.step()
+    _hold(bench)
+    bench.step()
+
+    assert bench.log.sought == [(0, 0), (0, None), (0, 0)]
