@@ -11,7 +11,7 @@ from actors.model.errors import LogUnavailable
 from scheduler import wiring
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.bucket_wiring import open_buckets
+from scheduler.kafka_only.bucket_wiring import create_bucket_topics, open_buckets
 from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
 from scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
 from tests.integration.bucket_world import bucket_settings, read_committed
@@ -82,7 +82,7 @@ def test_an_end_that_arrives_late_ends_no_later_transaction(
     producer's epoch would split.
     """
     settings = bucket_settings(kafka_server)
-    wiring.migrate(settings)
+    create_bucket_topics(settings)
     wiring.create_relay_topics(settings)
     through = settings.kafka.model_copy(update={"bootstrap_servers": proxy.bootstrap_servers})
     storage = open_buckets(settings.model_copy(update={"kafka": through}), SystemClock())
