@@ -5,6 +5,7 @@ store is the only truth, so the tree is thrown away and rebuilt from it.
 """
 
 import logging
+import traceback
 from collections.abc import Callable
 
 from actors.kernel.context import ActorContext, Failure, Resume, Signal, Start, Stop
@@ -12,6 +13,16 @@ from actors.kernel.context import ActorContext, Failure, Resume, Signal, Start, 
 logger = logging.getLogger("hourhand.kernel")
 
 FailureListener = Callable[[BaseException], None]
+
+
+def report(text: str, *arguments: object, level: int = logging.ERROR) -> None:
+    """Log the error at hand; what shows it may be anybody's code, and must not end a thread."""
+    try:
+        traceback.format_exc()
+        logger.log(level, text, *arguments, exc_info=True)
+    except BaseException:  # noqa: BLE001 - anybody's code may raise anything
+        alone = f"{text}; the error cannot be shown"
+        logger.log(level, alone, *arguments)
 
 
 def deliver(context: ActorContext, message: object, on_failure: FailureListener) -> None:
@@ -22,8 +33,8 @@ def deliver(context: ActorContext, message: object, on_failure: FailureListener)
         else:
             # A retired actor's drops everything.
             context.receive(context.actor, message)
-    except Exception as error:
-        logger.exception("%s failed on %s", context.path, type(message).__name__)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        report("%s failed on %s", context.path, type(message).__name__)
         fail_tree(root_of(context), error, on_failure)
 
 
@@ -73,8 +84,8 @@ def stop_tree(context: ActorContext) -> None:
         context.parent.children.pop(context, None)
     try:
         type(context.actor).on_stop(context.actor)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - it is logged
         # A tree that is going away must go away; what one actor could not let go of is
         # reported and dies with the node at the latest.
-        logger.exception("%s failed to stop", context.path)
+        report("%s failed to stop", context.path)
     context.retire()

@@ -12,11 +12,9 @@ import threading
 from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
 from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener, deliver, fail_tree
+from actors.kernel.supervision import FailureListener, deliver, fail_tree, report
 from actors.kernel.timers import Timers
 from actors.ports.clock import Clock
-
-logger = logging.getLogger("hourhand.kernel")
 
 MESSAGES_BETWEEN_TIMERS = 64
 """A flood of messages may delay a due timer by this many."""
@@ -84,12 +82,12 @@ class ThreadedSystem:
         while True:
             try:
                 self._dispatch()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - it is logged
                 self._fail_all(error)
-                logger.critical(
+                report(
                     "the dispatcher failed outside of an actor; its trees are rebuilt: please"
                     " report this",
-                    exc_info=True,
+                    level=logging.CRITICAL,
                 )
             else:
                 return
@@ -98,8 +96,8 @@ class ThreadedSystem:
         for root in self._roots:
             try:
                 fail_tree(root, error, self._on_failure)
-            except BaseException:
-                logger.exception("the failure of %s could not be told", root.path)
+            except BaseException:  # noqa: BLE001 - it is logged
+                report("the failure of %s could not be told", root.path)
 
     def _dispatch(self) -> None:
         get_nowait, on_failure = self._queue.get_nowait, self._on_failure

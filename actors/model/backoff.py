@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import tenacity
 from tenacity.wait import wait_base
 
-from actors.model.display import shown
+from actors.model.display import log_raised, shown
 from actors.model.errors import may_pass
 from actors.model.instant import INSTANT_MAX_MS
 from actors.model.settings import RecoverySettings
@@ -105,9 +105,9 @@ class RetryPolicy:
         if delay_ms is None:
             try:
                 delay_ms = self.delay_ms(failed_attempts)
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - it is logged
                 # A wait strategy is user code; raising here would take the tree down with it.
-                logger.exception("the wait strategy failed; the default one is used instead")
+                log_raised(logger, "the wait strategy failed; the default one is used instead")
                 delay_ms = RetryPolicy().delay_ms(failed_attempts)
         return min(ended_ms + delay_ms, INSTANT_MAX_MS)
 

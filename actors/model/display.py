@@ -4,7 +4,9 @@ Decides length and form only.  Never raises, and never returns text that UTF-8 c
 store that refuses an error's message would cost more than the error.
 """
 
+import logging
 import reprlib
+import traceback
 
 CHARS_MAX = 200
 
@@ -31,6 +33,22 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
         return storable_text(str(error)[:chars_max])
     except BaseException:  # noqa: BLE001 - nothing that an error's text does may spread
         return "its message cannot be shown"
+
+
+def log_raised(
+    logger: logging.Logger, text: str, *arguments: object, level: int = logging.ERROR
+) -> None:
+    """Log the error at hand, which user code raised, with its stack.
+
+    Its message, notes and chain are user code as well: where they raise, the text stands alone.
+    """
+    try:
+        # First, as a handler of the log prints what it cannot format, and raises again.
+        traceback.format_exc()
+        logger.log(level, text, *arguments, exc_info=True)
+    except BaseException:  # noqa: BLE001 - as in message_of
+        alone = f"{text}; the error cannot be shown"
+        logger.log(level, alone, *arguments)
 
 
 def storable_text(text: str) -> str:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import NoReturn
 
 from actors.model.backoff import RetryPolicy
-from actors.model.display import shown
+from actors.model.display import log_raised, shown
 from actors.model.task import Task
 
 logger = logging.getLogger("hourhand.retry")
@@ -37,8 +37,8 @@ def policy_of(executor: object) -> RetryPolicy:
             return retry
         if isinstance(retry, RetryPolicy):
             return _plain(retry)
-    except BaseException:
-        logger.exception("the attribute retry raised; the default policy is used instead")
+    except BaseException:  # noqa: BLE001 - it is logged
+        log_raised(logger, "the attribute retry raised; the default policy is used instead")
     return RetryPolicy()
 
 

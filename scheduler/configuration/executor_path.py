@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from actors.model.display import log_raised
 from actors.model.errors import InvalidExecutor
 from actors.model.executor_attributes import attribute_complaint
 from actors.task_executor import TaskExecutor
@@ -59,10 +60,9 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
         try:
             made: object = factory()
             complaint = attribute_complaint(made)
-        except Exception:
-            logger.warning(
-                "%s raised when it was tried; attempts try it again", name, exc_info=True
-            )
+        except Exception:  # noqa: BLE001 - it is logged
+            text = "%s raised when it was tried; attempts try it again"
+            log_raised(logger, text, name, level=logging.WARNING)
             return factory
         if not isinstance(made, TaskExecutor):
             kind = type(made).__name__

@@ -13,6 +13,7 @@ from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, TypeVar
 
+from actors.model.display import log_raised
 from scheduler.process import forking
 from scheduler.process.user_code import is_interrupt
 
@@ -143,9 +144,9 @@ class LightFuture(Future[T]):
         for callback in self._done_callbacks:
             try:
                 callback(self)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - it is logged
                 # Of anybody's code, on a thread that resolves the futures of others as well.
-                logger.exception("exception calling callback; the others are called")
+                log_raised(logger, "exception calling callback; the others are called")
                 interrupt = error if is_interrupt(error) else interrupt
         # A callback that holds this future, directly or not, would leave both to the cyclic
         # collector, for which the process stands still.

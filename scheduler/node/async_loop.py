@@ -11,6 +11,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
+from actors.model.display import log_raised
+
 logger = logging.getLogger("hourhand.runner")
 
 
@@ -110,5 +112,5 @@ class LoopThread:
         """
         try:
             loop.run_forever()
-        except BaseException:
-            logger.exception("user code raised out of the event loop, which goes on")
+        except BaseException:  # noqa: BLE001 - it is logged
+            log_raised(logger, "user code raised out of the event loop, which goes on")

@@ -15,6 +15,7 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.display import log_raised
 from actors.model.errors import HourhandError
 from actors.model.events import AttemptAbandoned, AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings
@@ -97,7 +98,7 @@ class WorkerRunner(RegisteredAttempts):
         self._registry.end(running, ended)
 
     def _broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
-        logger.error("an attempt failed outside user code; please report this", exc_info=error)
+        log_raised(logger, "an attempt failed outside user code; please report this")
         return broken_off(running, error, self._clock.now_ms())
 
     def _attempt(self, running: RunningAttempt) -> AttemptEnded:
@@ -250,8 +251,8 @@ class _Workers:
         while (running := self._waiting.get()) is not None:
             try:
                 self._run(running)
-            except BaseException:
-                logger.exception("a worker failed outside user code; please report this")
+            except BaseException:  # noqa: BLE001 - it is logged
+                log_raised(logger, "a worker failed outside user code; please report this")
             if len(self._threads) < self._threads_max:
                 with self._lock:
                     self._outstanding -= 1

@@ -6,6 +6,7 @@ Decides who is handed what; a telemetry that fails is told at DEBUG, and never t
 import logging
 from collections.abc import Callable, Sequence
 
+from actors.model.display import log_raised
 from actors.model.events import Event
 from actors.ports.telemetry import Telemetry
 from scheduler.process.user_code import is_interrupt
@@ -36,7 +37,7 @@ class CompositeTelemetry:
 def _note(error: BaseException) -> None:
     if is_interrupt(error):
         raise error
-    logging.getLogger("hourhand").debug("a telemetry raised", exc_info=error)
+    log_raised(logging.getLogger("hourhand"), "a telemetry raised", level=logging.DEBUG)
 
 
 class _Takers(dict[type, tuple[Callable[[Event], None], ...]]):

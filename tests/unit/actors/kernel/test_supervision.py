@@ -75,6 +75,27 @@ def test_p16_a_failure_anywhere_tears_the_whole_tree_down() -> None:
     assert not tree.ref.is_alive()
 
 
+class _Unshowable(Exception):
+    """An error whose text raises."""
+
+    def __str__(self) -> str:
+        """Raise what ``except Exception`` does not catch."""
+        raise SystemExit(3)
+
+
+def test_p16_a_failure_that_cannot_be_shown_tears_the_tree_down_as_well() -> None:
+    """Logging it is anybody's code: what that raises must not reach the dispatcher."""
+    tree = Tree()
+
+    def fail(_actor: object) -> None:
+        raise _Unshowable
+
+    tree.ref.tell(fail)
+    tree.run()
+
+    assert [type(error) for error in tree.failures] == [_Unshowable]
+
+
 def test_the_owner_hears_of_a_failure_once() -> None:
     """What the others still had in their mailboxes is dropped."""
     tree = Tree()

@@ -1,8 +1,10 @@
 """What errors show of values that somebody else made."""
 
+import logging
+
 import pytest
 
-from actors.model.display import CHARS_MAX, message_of, shown, storable_text
+from actors.model.display import CHARS_MAX, log_raised, message_of, shown, storable_text
 
 
 class _Hostile:
@@ -51,3 +53,33 @@ def test_text_that_utf8_cannot_hold_is_escaped() -> None:
     """A store would refuse the row, and with it the outcome of an attempt."""
     assert storable_text("a\ud800b") == "a\\ud800b"
     assert storable_text("ünï") == "ünï"
+
+
+class _Unshowable(Exception):
+    """An error whose text and notes raise."""
+
+    def __str__(self) -> str:
+        """Raise what ``except Exception`` does not catch."""
+        raise SystemExit(3)
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """Raise where a trace is made."""
+        raise RuntimeError("no notes")
+
+
+def test_an_error_that_cannot_be_shown_is_logged_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without it: a log that raised ended the thread of whoever logged."""
+    logger = logging.getLogger("hourhand.test")
+
+    for error in (ValueError("plain"), _Unshowable()):
+        try:
+            raise error
+        except Exception:  # noqa: BLE001 - it is logged
+            log_raised(logger, "attempt %d raised", 3)
+
+    shown_one, alone = caplog.records
+    assert shown_one.getMessage() == "attempt 3 raised" and shown_one.exc_info
+    assert alone.getMessage() == "attempt 3 raised; the error cannot be shown"
