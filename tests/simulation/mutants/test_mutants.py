@@ -98,7 +98,7 @@ def test_a_mutant_that_no_longer_fits_is_an_error(tmp_path: Path) -> None:
     gone = NO_FAULT.model_copy(update={"edit": (Edit(file=file, old="no such text", new=""),)})
     twice = NO_FAULT.model_copy(update={"edit": (Edit(file=file, old="return", new=""),)})
     moved = NO_FAULT.model_copy(update={"edit": (Edit(file="scheduler/no.py", old="x", new=""),)})
-    (tmp_path / "scheduler").mkdir()
+    (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("return (\n    return\n")
 
     for mutant, times in ((gone, "0 times"), (twice, "2 times"), (moved, "no scheduler/no.py")):
