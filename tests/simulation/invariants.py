@@ -13,6 +13,7 @@ from actors.model.events import (
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import StoredTask
+from tests.simulation import memory_invariants
 from tests.simulation.attempt_invariants import (
     p2_never_early,
     p3_one_at_a_time,
@@ -36,7 +37,6 @@ from tests.simulation.history import (
 )
 from tests.simulation.hold_invariants import holds_rebuild_nothing
 from tests.simulation.judged import Complaints, Run, epoch_of
-from tests.simulation.memory_invariants import p13_bounded_bytes
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
     p17_what_the_relay_took_appears,
@@ -170,6 +170,7 @@ def p13_bounded_memory(run: Run) -> Complaints:
         # An id whose queue was left to the store reads on, whoever has the slots meanwhile.
         if sample.executing > slots + window.ordering_queue_tasks_max:
             yield f"{sample.node} holds {sample.executing} due tasks of {sample.partition}"
+    yield from memory_invariants.bytes_are_bounded(run)
 
 
 def p14_graceful_stop(run: Run) -> Complaints:
@@ -282,7 +283,6 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p11_the_past_is_refused,
     p12_commands_are_ordered,
     p13_bounded_memory,
-    p13_bounded_bytes,
     p14_graceful_stop,
     p15_revoked_is_silent,
     p16_a_rebuilt_tree_changes_nothing,

@@ -9,7 +9,7 @@ from tests.simulation.history import Sampled
 from tests.simulation.judged import Complaints, Run
 
 
-def p13_bounded_bytes(run: Run) -> Complaints:
+def bytes_are_bounded(run: Run) -> Complaints:
     """The tasks of all partitions of a node hold no more than the windows' half of its budget."""
     limit_bytes = run.tree.window.memory_bytes_max
     if limit_bytes is None:
