@@ -7,9 +7,11 @@ import argparse
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from actors.model.display import class_name_of, storable_text
 from tests.fuzz.argument_door import try_arguments
 from tests.fuzz.command_door import try_commands
 from tests.fuzz.executor_door import try_executors
@@ -70,11 +72,33 @@ def fuzz(inputs: int, first_seed: int, folder: Path, say: Callable[[str], None])
     for door, attempt in doors.items():
         wanted, seed, done = round(inputs * _SHARES[door] / 150), first_seed, 0
         while done < wanted:
-            done += attempt(seed, min(_SIZES.get(door, _AT_A_TIME), wanted - done))
+            count = min(_SIZES.get(door, _AT_A_TIME), wanted - done)
+            done += answered(door, attempt, seed, count)
             seed += 1
         counts[door] = done
         say(f"{door:<10} {done:>7} inputs, seeds {first_seed} to {seed - 1}")
     return counts
+
+
+def answered(door: str, attempt: Callable[[int, int], int], seed: int, count: int) -> int:
+    """Return how many inputs ``attempt`` gave; all that it raises can be shown."""
+    try:
+        return attempt(seed, count)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a door may leak what is hostile
+        leak = _told(error)
+    # Outside of the handler, as an error's context is shown with it.
+    raise AssertionError(f"{door}, seed {seed}: {leak}")
+
+
+def _told(error: BaseException) -> str:
+    try:
+        told = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - its notes or its context are hostile
+        stack = "".join(traceback.format_tb(error.__traceback__))
+        told = f"{class_name_of(error)}, which cannot be shown\n{stack}"
+    return storable_text(told)
 
 
 def _try_records(seed: int, count: int) -> int:

@@ -1,6 +1,7 @@
 """A share of ``make fuzz`` in every test run, and what it found, as tests of their own."""
 
 import random
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from tests.builders import a_key
-from tests.fuzz.__main__ import fuzz
+from tests.fuzz.__main__ import answered, fuzz
+from tests.fuzz.executor_door import HostileError, try_executors
 from tests.fuzz.requests import hostile_request
 from tests.promises.group import Group
 
@@ -28,6 +30,37 @@ def test_p10_no_door_lets_hostile_input_harm_what_is_beside_it(
 
     assert sum(counts.values()) == 5_000
     assert all(counts.values()), said
+
+
+@pytest.mark.parametrize("raised", [HostileError, SystemExit])
+def test_what_leaks_from_a_door_can_be_shown(raised: type[BaseException]) -> None:
+    """Pytest ends without a report where showing an error, or one before it, raises."""
+
+    def leak(_seed: int, _count: int) -> int:
+        try:
+            raise HostileError
+        except HostileError:
+            raise raised  # noqa: B904 - its context is what is tested
+
+    with pytest.raises(AssertionError, match=f"(?s)executors, seed 7: .*{raised.__name__}") as told:
+        answered("executors", leak, 7, 1)
+
+    assert "in leak" in "".join(traceback.format_exception(told.value))
+
+
+def test_ctrl_c_ends_the_fuzzer() -> None:
+    """It is nobody's input."""
+
+    def interrupted(_seed: int, _count: int) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        answered("executors", interrupted, 7, 1)
+
+
+def test_no_executor_of_the_fuzzer_ends_it_as_ctrl_c_does() -> None:
+    """The test kit lets it out of an attempt, by its own rule."""
+    assert try_executors(4, 33) == 33
 
 
 def test_a_seed_gives_the_same_requests_whatever_was_asked_before() -> None:
