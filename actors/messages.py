@@ -1,6 +1,8 @@
 """The whole conversation of the tree, in the order of a task's life.
 
-Requests are verb and noun (``PersistTasks``), answers noun and participle (``TasksPersisted``).
+Requests are verb and noun (``PersistTasks``), answers noun and participle
+(``TasksPersisted``).  All are frozen; lists travel as tuples, because nothing goes through
+the tree one message a task where a list would do.
 """
 
 from collections.abc import Mapping
@@ -48,7 +50,10 @@ class MeetSiblings(msgspec.Struct, frozen=True):
 
 
 class PersistRecords(msgspec.Struct, frozen=True):
-    """Node to TopicSupervisor: make a polled batch durable; sent for empty polls too."""
+    """Node to TopicSupervisor: make a polled batch durable; sent for empty polls too.
+
+    TopicSupervisor to PartitionSupervisor: one partition's share of it.
+    """
 
     batch: int
     records: tuple[LogRecord, ...]
@@ -57,7 +62,7 @@ class PersistRecords(msgspec.Struct, frozen=True):
 
 
 class PersistTasks(msgspec.Struct, frozen=True):
-    """TopicSupervisor to TaskPersistence: one partition's share, in log order."""
+    """PartitionSupervisor to TaskPersistence: what its share holds for it, in log order."""
 
     batch: int
     entries: tuple[StoredTask | Command, ...]
@@ -67,18 +72,40 @@ class PersistTasks(msgspec.Struct, frozen=True):
 
 
 class TasksPersisted(msgspec.Struct, frozen=True):
-    """TaskPersistence to TopicSupervisor: every entry had its durable effect."""
+    """TaskPersistence to PartitionSupervisor: every entry had its durable effect.
+
+    PartitionSupervisor to TopicSupervisor: so did every record of its share.  TopicSupervisor to
+    node: of a share that the batch was answered without.
+    """
 
     batch: int
     partition: int
 
 
 class RecordsPersisted(msgspec.Struct, frozen=True):
-    """TopicSupervisor to node: the whole batch is durable, but for partitions let go of."""
+    """TopicSupervisor to node: the whole batch is durable, but for partitions let go of or held."""
 
     batch: int
     unpersisted: frozenset[int] = frozenset()
-    """Partitions whose subtree ended first: their share counts as never delivered (P9)."""
+    """Partitions whose subtree ended first: their share counts as never delivered (P9).  Those
+    that are held as well: theirs is told when it is durable."""
+
+
+class PartitionHoldUpdated(msgspec.Struct, frozen=True):
+    """PartitionSupervisor to TopicSupervisor: its partition is held from now on, or released."""
+
+    partition: int
+    held: bool
+    supervisor: object
+    """Who says so; its partition may have another one by now."""
+
+
+class PartitionsHeld(msgspec.Struct, frozen=True):
+    """TopicSupervisor to node: nothing more is to be delivered of these, and of these only."""
+
+    partitions: frozenset[int]
+    supervisor: object
+    """Who says so; the tree may be another one by now."""
 
 
 class LogCaughtUp(msgspec.Struct, frozen=True):

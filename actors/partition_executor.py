@@ -1,7 +1,8 @@
 """PartitionExecutor: one OrderingExecutor for each busy ordering id of a partition.
 
 Decides when an ordering id becomes busy and when it is idle again, and counts the slots its
-tasks occupy.  Never looks inside a task, nor makes one ordering id wait for another (P7).
+tasks occupy.  Never looks inside a task, and never makes one ordering id wait for another
+(P7).
 """
 
 from collections.abc import Sequence

@@ -224,7 +224,7 @@ class PartitionScheduler(Actor):
         )
 
     def _update(self, message: UpdateTask) -> None:
-        """Take over a later record where the key waits, and have whoever was handed it do so."""
+        """Take over a later record where the key waits; an ordering id may have an older one."""
         self._tasks.update(message.task)
         self._siblings.partition_executor.tell(message)
 

@@ -23,6 +23,7 @@ from actors.messages import (
     LogCaughtUp,
     MeetSiblings,
     PartitionDrained,
+    PartitionHoldUpdated,
     PauseTasks,
     PersistRecords,
     PersistTasks,
@@ -38,7 +39,7 @@ from actors.model.codec import Command, LogRecord, decode_record
 from actors.model.departures import Departure, Departures
 from actors.model.errors import PoisonRecord
 from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
-from actors.model.holds import Delayed, Hold, PartitionDelayed
+from actors.model.holds import Hold
 from actors.model.ownership import Assignment
 from actors.model.partition import partition_of
 from actors.model.task import StoredTask
@@ -67,6 +68,13 @@ class _RecordDeparted(msgspec.Struct, frozen=True):
     """Why it must be a dead letter instead."""
 
 
+class _RequestDelayed(msgspec.Struct, frozen=True):
+    what: object
+    """Tells it from all else that waits."""
+    reason: str | None
+    """What it failed with; None where it waits no longer."""
+
+
 class _AppendsOverdue(msgspec.Struct, frozen=True):
     batch: int
 
@@ -84,7 +92,7 @@ Message = (
     | TasksPersisted
     | _RecordDeparted
     | _AppendsOverdue
-    | Delayed
+    | _RequestDelayed
     | LogCaughtUp
     | _CatchUpDeadlinePassed
     | RevokePartitions
@@ -151,7 +159,7 @@ class PartitionSupervisor(Actor):
                 self._finish_departure(departure, refusal)
             case _AppendsOverdue(batch=batch):
                 self._note_overdue(batch)
-            case Delayed(what=what, reason=reason):
+            case _RequestDelayed(what=what, reason=reason):
                 self._note_delay(what, reason)
             case LogCaughtUp():
                 self._end_catch_up(complete=True)
@@ -220,7 +228,7 @@ class PartitionSupervisor(Actor):
         def told(error: BaseException | None) -> None:
             # What ends the delay is that the record departs.
             if error is not None:
-                self.actor_ref.tell(Delayed(departure, f"{reason}: {error}"))
+                self.actor_ref.tell(_RequestDelayed(departure, f"{reason}: {error}"))
 
         self._context.pipe(
             insist(self._context, append, self._pause(endless=endless), told),
@@ -252,7 +260,11 @@ class PartitionSupervisor(Actor):
         what, tell = object(), self._context.tell
 
         def told(error: BaseException | None) -> None:
-            tell(Delayed(what, None if error is None else f"the store cannot be read: {error}"))
+            tell(
+                _RequestDelayed(
+                    what, None if error is None else f"the store cannot be read: {error}"
+                )
+            )
 
         return insist(self._context, request, self._pause(endless=False), told)
 
@@ -275,7 +287,7 @@ class PartitionSupervisor(Actor):
         if event is not None:
             self._effects.telemetry.emit(event)
         if before != bool(self._hold):
-            delayed = PartitionDelayed(self._partition, not before, self.actor_ref)
+            delayed = PartitionHoldUpdated(self._partition, not before, self.actor_ref)
             self._topic_supervisor.tell(delayed)
 
     # Tasks start, and end.

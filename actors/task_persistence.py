@@ -1,8 +1,9 @@
 """TaskPersistence: the only reader and writer of a partition's schedule.
 
-Decides what is durable, how far the schedule is read (the checkpoint), and how far it is done
-(the watermark).  Works on one operation at a time, each a generator that yields what it waits for:
-none can miss what another is about to do.  Never runs anything.
+Decides what is durable, how far the schedule is read (the checkpoint), and how far it is
+done (the watermark).  Works on one operation at a time, each written as a generator that
+yields what it waits for: a write, a load and an advance of the watermark never overlap, so
+none of them can miss what another is about to do.  Never runs anything.
 """
 
 from collections.abc import Mapping, Sequence

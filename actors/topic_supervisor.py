@@ -16,6 +16,8 @@ from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionDrained,
+    PartitionHoldUpdated,
+    PartitionsHeld,
     PartitionsRevoked,
     PauseTasks,
     PersistRecords,
@@ -24,7 +26,6 @@ from actors.messages import (
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
-from actors.model.holds import HeldPartitions, PartitionDelayed
 from actors.model.ownership import Assignment
 from actors.model.pauses import PauseSheet
 from actors.partition_supervisor import PartitionSupervisor
@@ -59,7 +60,7 @@ class _DrainDeadlinePassed(msgspec.Struct, frozen=True):
 Message = (
     PersistRecords
     | TasksPersisted
-    | PartitionDelayed
+    | PartitionHoldUpdated
     | AssignPartitions
     | RevokePartitions
     | PartitionDrained
@@ -88,7 +89,7 @@ class TopicSupervisor(Actor):
                 self._persist(message)
             case TasksPersisted(batch=batch, partition=partition):
                 self._finish_share(batch, partition)
-            case PartitionDelayed():
+            case PartitionHoldUpdated():
                 self._note_delay(message)
             case AssignPartitions(assignments=assignments):
                 for assignment in assignments:
@@ -142,7 +143,7 @@ class TopicSupervisor(Actor):
         if not batch.partitions:
             del self._batches[number]
 
-    def _note_delay(self, message: PartitionDelayed) -> None:
+    def _note_delay(self, message: PartitionHoldUpdated) -> None:
         if self._supervisors.get(message.partition) is message.supervisor:
             held = self._held - {message.partition}
             self._hold(held | {message.partition} if message.held else held)
@@ -150,7 +151,7 @@ class TopicSupervisor(Actor):
     def _hold(self, held: frozenset[int]) -> None:
         if held != self._held:
             self._held = held
-            self._node.tell(HeldPartitions(held, self.actor_ref))
+            self._node.tell(PartitionsHeld(held, self.actor_ref))
             for number in tuple(self._batches):
                 self._answer(number)
 

@@ -1,6 +1,6 @@
 """A request that is made again, after a pause, until it is answered or refused for good.
 
-It decides when: what may pass, and how long the pauses are, is said by whoever asks.
+Decides when to ask again; the caller says what may pass and how long the pauses are.
 """
 
 from collections.abc import Callable

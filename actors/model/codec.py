@@ -93,12 +93,15 @@ class LogRecord(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+def headers_bytes(headers: Headers) -> int:
+    """Return how many bytes names and contents of headers take, a name's characters as one each."""
+    return sum(len(name) + len(content or b"") for name, content in headers)
+
+
 def record_bytes(record: LogRecord) -> int:
     """Return about what a record holds in memory: key, value, headers and the object."""
     size_bytes = RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
-    if record.headers:
-        size_bytes += sum(len(name) + len(text or b"") for name, text in record.headers)
-    return size_bytes
+    return size_bytes + headers_bytes(record.headers) if record.headers else size_bytes
 
 
 class _Record(msgspec.Struct, rename="camel"):

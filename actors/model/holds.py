@@ -4,38 +4,10 @@ Decides when that begins and ends, and when it is said again: at once, then afte
 double.  Never tries anything itself.
 """
 
-import msgspec
-
 from actors.model.observed import PartitionHeld, PartitionReleased
 
 REPORT_FIRST_MS = 10_000.0
 REPORT_LONGEST_MS = 600_000.0
-
-
-class Delayed(msgspec.Struct, frozen=True):
-    """Told to a partition's supervisor: something of it waits for another try."""
-
-    what: object
-    """Tells it from all else that waits."""
-    reason: str | None
-    """What it failed with; None where it waits no more."""
-
-
-class PartitionDelayed(msgspec.Struct, frozen=True):
-    """PartitionSupervisor to TopicSupervisor: its partition is held, or is no more."""
-
-    partition: int
-    held: bool
-    supervisor: object
-    """Who says so; its partition may have another one by now."""
-
-
-class HeldPartitions(msgspec.Struct, frozen=True):
-    """TopicSupervisor to node: nothing more is to be delivered of these, and of these only."""
-
-    partitions: frozenset[int]
-    supervisor: object
-    """Who says so; the tree may be another one by now."""
 
 
 class Hold:
@@ -52,7 +24,7 @@ class Hold:
     def note(
         self, what: object, reason: str | None, now_ms: float
     ) -> PartitionHeld | PartitionReleased | None:
-        """Note that something failed, or with None that it waits no more; return what is to be
+        """Note that something failed, or with None that it waits no longer; return what is to be
         told of that, where it is time.
         """
         if reason is None:

@@ -112,7 +112,7 @@ class _Server(uvicorn.Server):
         self.serving.set()
 
     async def on_tick(self, counter: int) -> bool:
-        """Hang up on whoever takes too long to ask."""
+        """Hang up on a client that takes too long to ask."""
         if counter % _TICKS_A_SECOND == 0:
             self._cut_slow()
         return await super().on_tick(counter)

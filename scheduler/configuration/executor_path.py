@@ -30,7 +30,7 @@ def load_executor(path: str) -> ExecutorFactory:
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
         raise InvalidExecutor(
-            f"{path!r} is no executor path: expected module:Class, such as invoices:SendInvoice"
+            f"{path!r} is not an executor path: expected module:Class, such as invoices:SendInvoice"
         )
     if (folder := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, folder)

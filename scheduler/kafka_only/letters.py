@@ -7,6 +7,7 @@ what is too large, and that a record is held where that is refused too.
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from scheduler.kafka_only.ports import Outgoing
+from scheduler.ports.letters import LEFT_OUT, letter_headers
 
 
 class Letters:
@@ -40,15 +41,9 @@ class Letters:
 
     def letter(self, topic: str, record: LogRecord, headers: Headers, reason: str) -> Outgoing:
         """Return a dead letter: the message, why, and where it stood."""
-        noted = (
-            ("hourhandReason", reason.encode("utf-8", "replace")),
-            ("hourhandTopic", topic.encode()),
-            ("hourhandPartition", b"%d" % record.partition),
-            ("hourhandOffset", b"%d" % record.offset),
-        )
+        noted = letter_headers(topic, record, reason)
         if record.offset in self._short:
-            left_out = ("hourhandLeftOut", b"key, value and headers: too large")
-            return Outgoing(self._topic, None, None, None, (*noted, left_out))
+            return Outgoing(self._topic, None, None, None, (*noted, *LEFT_OUT))
         return Outgoing(self._topic, None, record.key, record.value, (*headers, *noted))
 
     def forget(self, offset: int) -> None:

@@ -18,6 +18,7 @@ from actors.kernel.supervision import FailureListener
 from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
+    PartitionsHeld,
     PartitionsRevoked,
     PauseTasks,
     PersistRecords,
@@ -28,7 +29,6 @@ from actors.messages import (
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
-from actors.model.holds import HeldPartitions
 from actors.model.ownership import Claim, Ownership
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
@@ -157,7 +157,7 @@ class Node:
                 case TasksPersisted(batch=batch, partition=partition):
                     if partition in self._holdings:
                         self._holdings[partition].settle(batch)
-                case HeldPartitions(partitions=partitions, supervisor=supervisor):
+                case PartitionsHeld(partitions=partitions, supervisor=supervisor):
                     self._held = partitions if supervisor is self._root else self._held
                 case PartitionsRevoked(partitions=partitions, drained=drained):
                     self._finish_revocation(partitions, drained=drained)

@@ -5,12 +5,23 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from actors.model.codec import LogRecord
+from actors.model.codec import Headers, LogRecord
 from actors.ports.log import Position
 
 REASON_HEADER = "hourhandReason"
 ORIGIN_HEADERS = ("hourhandTopic", "hourhandPartition", "hourhandOffset")
 """Where a letter stood before."""
+LEFT_OUT: Headers = (("hourhandLeftOut", b"key, value and headers: too large"),)
+"""Says that a letter is short: what it tells of could not be kept whole."""
+
+
+def letter_headers(topic: str, record: LogRecord, reason: str) -> Headers:
+    """Return what a letter says beside its record: why it was put aside, and where it stood."""
+    place = (topic.encode(), b"%d" % record.partition, b"%d" % record.offset)
+    return (
+        (REASON_HEADER, reason.encode("utf-8", "replace")),
+        *zip(ORIGIN_HEADERS, place, strict=True),
+    )
 
 
 class LetterPage(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ of strangers, which are counted by address, never use it up.
 
 import hmac
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -192,11 +192,6 @@ def _network_of(address: str) -> str:
     if not isinstance(parsed, IPv6Address) or parsed.ipv4_mapped is not None:
         return address
     return f"{int(parsed) >> _OF_A_SITE:x}"
-
-
-def is_among(authorization: str, tokens: Iterable[SecretStr]) -> bool:
-    """Return whether an ``Authorization`` header holds one of these bearer tokens."""
-    return name_of(authorization, {str(n): each for n, each in enumerate(tokens)}) is not None
 
 
 def name_of(authorization: str, tokens: Mapping[str, SecretStr]) -> str | None:

@@ -28,6 +28,7 @@ from scheduler.adapters.embedded.records import (
 from scheduler.configuration.settings import Settings
 from scheduler.futures.future_group import FutureGroup
 from scheduler.futures.light_future import LightFuture
+from scheduler.ports.letters import letter_headers
 
 _Appended = tuple[int, bytes, bytes, bytes | None]
 
@@ -113,13 +114,7 @@ class EmbeddedWriter:
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Keep the record, the reason and where it stood in a table of their own."""
-        noted = [
-            *record.headers,
-            ("hourhandReason", reason.encode("utf-8", "replace")),
-            ("hourhandTopic", self._topic.encode()),
-            ("hourhandPartition", b"%d" % record.partition),
-            ("hourhandOffset", b"%d" % record.offset),
-        ]
+        noted = [*record.headers, *letter_headers(self._topic, record, reason)]
         row = (record.key, record.value, packed_headers(noted))
         return self._database.write(partial(_insert_dead_letter, row=row))
 

@@ -205,7 +205,7 @@ class ServedProducer:
     def _replace(self, failed: Any, why: KafkaError) -> None:
         """Fail what a driver that failed for good had under way, and open another one.
 
-        Whoever of the threads meets the failure first does it.  Where the driver did not work
+        The first thread that meets the failure does it.  Where the driver did not work
         for long it stays for a while, and refuses what it is given.
         """
         with self._serving:

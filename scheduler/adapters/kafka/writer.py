@@ -25,6 +25,7 @@ from scheduler.adapters.kafka.group import KafkaGroup
 from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import LightFuture
+from scheduler.ports.letters import LEFT_OUT, letter_headers
 
 logger = logging.getLogger(__name__)
 
@@ -92,18 +93,13 @@ class KafkaWriter:
         Where the broker finds it too large there, a letter without key and value takes its
         place, as a record that cannot be put aside would block its partition.
         """
-        noted = [
-            ("hourhandReason", reason.encode("utf-8", "replace")),
-            ("hourhandTopic", self._settings.topic.name.encode()),
-            ("hourhandPartition", b"%d" % record.partition),
-            ("hourhandOffset", b"%d" % record.offset),
-        ]
+        noted = letter_headers(self._settings.topic.name, record, reason)
         topic = self._settings.topic.dead_letter
         outcome = LightFuture[Position]()
 
         def second_try(first: "Future[Position]") -> None:
             if isinstance(first.exception(), TaskTooLarge):
-                short = [*noted, ("hourhandLeftOut", b"key, value and headers: too large")]
+                short = [*noted, *LEFT_OUT]
                 self._produce(topic, None, None, headers=short).add_done_callback(
                     lambda second: _pass_on(second, outcome)
                 )

@@ -9,10 +9,11 @@ from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
 from scheduler.futures.future_group import FutureGroup
+from scheduler.ports.letters import LEFT_OUT, letter_headers
 
 RECORD_BYTES_MAX = 1_000_000
 
-_TOPIC = b"memory"
+_TOPIC = "memory"
 
 
 class MemoryWriter:
@@ -65,12 +66,7 @@ class MemoryWriter:
 
         Where the record is too large for them, a letter without it takes its place.
         """
-        noted = [
-            ("hourhandReason", reason.encode("utf-8", "replace")),
-            ("hourhandTopic", _TOPIC),
-            ("hourhandPartition", b"%d" % record.partition),
-            ("hourhandOffset", b"%d" % record.offset),
-        ]
+        noted = letter_headers(_TOPIC, record, reason)
         timestamp_ms = self._broker.clock.now_ms()
         letters = self._broker.dead_letters
 
@@ -79,7 +75,7 @@ class MemoryWriter:
             try:
                 self._broker.check_size(*whole)
             except TaskTooLarge:
-                short = [*noted, ("hourhandLeftOut", b"key, value and headers: too large")]
+                short = [*noted, *LEFT_OUT]
                 self._broker.check_size(None, None, short)
                 return Position(0, letters.append(timestamp_ms, None, None, short))
             return Position(0, letters.append(timestamp_ms, *whole))

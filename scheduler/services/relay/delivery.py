@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from actors.model.codec import LogRecord
+from actors.model.codec import LogRecord, headers_bytes
 from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
 from actors.model.errors import CallerError, TopicMissing
 from actors.model.events import MessageRelayed
@@ -57,10 +57,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def size_bytes(self) -> int:
         """What it takes in a task, before it is written as text."""
-        size_bytes = len(self.key or b"") + len(self.value or b"")
-        for name, value in self.headers:
-            size_bytes += len(name) + len(value or b"")
-        return size_bytes
+        return len(self.key or b"") + len(self.value or b"") + headers_bytes(self.headers)
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

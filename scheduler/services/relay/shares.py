@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from threading import Lock
 
-from actors.model.codec import Headers
+from actors.model.codec import Headers, headers_bytes
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from scheduler.futures.light_future import LightFuture
@@ -44,9 +44,7 @@ class SharedMessages:
     ) -> "Future[None]":
         """Produce a message; LogUnavailable where its topic takes nothing and holds its share."""
         # One more, so that an empty message counts too.
-        size_bytes = 1 + len(key or b"") + len(value or b"")
-        if headers:
-            size_bytes += sum(len(name) + len(each or b"") for name, each in headers)
+        size_bytes = 1 + len(key or b"") + len(value or b"") + headers_bytes(headers)
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             under_way = self._topics.setdefault(topic, _UnderWay())

@@ -2,17 +2,21 @@
 
 import pytest
 
-from actors.messages import PersistRecords, PersistTasks, TasksPersisted
+from actors.messages import (
+    PartitionHoldUpdated,
+    PersistRecords,
+    PersistTasks,
+    TasksPersisted,
+)
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable, TaskTooLarge
 from actors.model.events import RecordMisplaced, RecordPoisoned
-from actors.model.holds import Delayed, PartitionDelayed
 from actors.model.observed import PartitionHeld, PartitionReleased
 from actors.model.ownership import Assignment, initial_watermark
 from actors.model.partition import partition_of
 from actors.model.settings import ExecutionSettings, TreeSettings
 from actors.model.task import StoredTask
-from actors.partition_supervisor import SLOW_APPEND_MS, PartitionSupervisor
+from actors.partition_supervisor import SLOW_APPEND_MS, PartitionSupervisor, _RequestDelayed
 from actors.ports.log import Position
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import PARTITION, Harness, Probe, ProbedChildren
@@ -126,7 +130,7 @@ def test_p10_a_dead_letter_is_written_again_until_it_is_there(error: Exception) 
     bench.tell(TasksPersisted(1, PARTITION))
 
     bench.letter_answered(0, error)
-    early = bench.topic.take(PartitionDelayed)
+    early = bench.topic.take(PartitionHoldUpdated)
     bench.harness.advance(100)
     second = len(bench.writer.letters)
     bench.letter_answered(1, error)
@@ -136,7 +140,7 @@ def test_p10_a_dead_letter_is_written_again_until_it_is_there(error: Exception) 
     bench.letter_answered(2)
 
     assert (second, between, len(bench.writer.letters)) == (2, 2, 3), "pauses grow"
-    assert early.held and not bench.topic.take(PartitionDelayed).held
+    assert early.held and not bench.topic.take(PartitionHoldUpdated).held
     [held] = bench.telemetry.of(PartitionHeld)
     assert str(error) in held.reason
     assert len(bench.telemetry.of(PartitionReleased)) == 1
@@ -150,13 +154,13 @@ def test_p7_a_record_that_departs_slowly_holds_the_partition() -> None:
     bench.persist(1, LogRecord(0, 7, NOW_MS, b"k", None))
 
     bench.harness.advance(SLOW_APPEND_MS - 1)
-    early = bench.topic.has(PartitionDelayed)
+    early = bench.topic.has(PartitionHoldUpdated)
     bench.harness.advance(1)
-    late = bench.topic.take(PartitionDelayed)
+    late = bench.topic.take(PartitionHoldUpdated)
     bench.letter_answered(0)
 
-    assert not early and late == PartitionDelayed(PARTITION, True, bench.role.actor_ref)
-    assert not bench.topic.take(PartitionDelayed).held
+    assert not early and late == PartitionHoldUpdated(PARTITION, True, bench.role.actor_ref)
+    assert not bench.topic.take(PartitionHoldUpdated).held
 
 
 def test_p3_a_misplaced_record_is_produced_again_to_its_own_partition() -> None:
@@ -193,7 +197,7 @@ def test_p10_a_misplaced_record_that_is_refused_for_good_is_a_dead_letter(
 
     assert letter is stray and str(error) in reason and "misplaced" in reason
     assert not early and bench.topic.has(TasksPersisted)
-    assert not bench.topic.has(PartitionDelayed)
+    assert not bench.topic.has(PartitionHoldUpdated)
     assert len(bench.writer.appended) == 1
 
 
@@ -233,12 +237,12 @@ def test_p9_what_is_pending_elsewhere_keeps_the_watermark_back() -> None:
 def test_p7_the_partition_is_held_until_nothing_of_it_fails_any_more() -> None:
     """Reads of its children count as its records do."""
     bench = Bench()
-    bench.tell(Delayed("one", "no answer"))
-    bench.tell(Delayed("two", "no answer"))
-    bench.tell(Delayed("one", None))
-    early = [each.held for each in bench.topic.take_all(PartitionDelayed)]
-    bench.tell(Delayed("two", None))
-    bench.tell(Delayed("three", None))
+    bench.tell(_RequestDelayed("one", "no answer"))
+    bench.tell(_RequestDelayed("two", "no answer"))
+    bench.tell(_RequestDelayed("one", None))
+    early = [each.held for each in bench.topic.take_all(PartitionHoldUpdated)]
+    bench.tell(_RequestDelayed("two", None))
+    bench.tell(_RequestDelayed("three", None))
 
     assert early == [True]
-    assert [each.held for each in bench.topic.take_all(PartitionDelayed)] == [False]
+    assert [each.held for each in bench.topic.take_all(PartitionHoldUpdated)] == [False]

@@ -6,6 +6,8 @@ from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionDrained,
+    PartitionHoldUpdated,
+    PartitionsHeld,
     PartitionsRevoked,
     PersistRecords,
     RecordsPersisted,
@@ -13,7 +15,6 @@ from actors.messages import (
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
-from actors.model.holds import HeldPartitions, PartitionDelayed
 from actors.model.ownership import Assignment, Ownership, initial_watermark
 from actors.model.partition import partition_of
 from actors.topic_supervisor import TopicSupervisor
@@ -66,7 +67,7 @@ class Bench:
     def delay(self, partition: int, *, held: bool = True) -> None:
         """Have a partition say that it waits for something, or waits no more."""
         child = self.child[partition].actor_ref
-        self.tell(PartitionDelayed(partition, held, child))
+        self.tell(PartitionHoldUpdated(partition, held, child))
 
     def answers(self) -> list[RecordsPersisted]:
         """Take what the node was told of batches."""
@@ -130,7 +131,7 @@ def test_p7_a_batch_that_waits_for_a_held_partition_only_is_answered_without_it(
     early = bench.answers()
 
     bench.delay(0)
-    held = bench.node.take_all(HeldPartitions)
+    held = bench.node.take_all(PartitionsHeld)
     answers = bench.answers()
     bench.persist(2, _record_of(1, 1), reached={1: 2})
     bench.tell(TasksPersisted(2, 1))
@@ -143,7 +144,7 @@ def test_p7_a_batch_that_waits_for_a_held_partition_only_is_answered_without_it(
     assert answers == [RecordsPersisted(1, frozenset({0}))]
     assert others == [RecordsPersisted(2)]
     assert bench.node.take_all(TasksPersisted) == [TasksPersisted(1, 0)]
-    assert bench.node.take(HeldPartitions).partitions == frozenset()
+    assert bench.node.take(PartitionsHeld).partitions == frozenset()
     assert not bench.answers()
 
 
@@ -164,11 +165,11 @@ def test_p15_a_held_partition_that_goes_is_held_no_more() -> None:
     before = bench.child[0].actor_ref
     bench.tell(ForgetPartitions((0,)))
     bench.assign(0)
-    bench.node.take_all(HeldPartitions)
+    bench.node.take_all(PartitionsHeld)
 
-    bench.tell(PartitionDelayed(0, True, before))
+    bench.tell(PartitionHoldUpdated(0, True, before))
 
-    assert not bench.node.has(HeldPartitions)
+    assert not bench.node.has(PartitionsHeld)
 
 
 def test_a_revocation_is_answered_when_all_its_partitions_have_drained() -> None:

@@ -1,13 +1,17 @@
 """Partitions whose tree wants no more for now, and a node that reads the others."""
 
-from actors.messages import PersistRecords, RecordsPersisted, TasksPersisted
+from actors.messages import (
+    PartitionsHeld,
+    PersistRecords,
+    RecordsPersisted,
+    TasksPersisted,
+)
 from actors.model.errors import LogUnavailable
-from actors.model.holds import HeldPartitions
 from tests.unit.scheduler.node.node_bench import PAUSE_MS, PERSIST_MS, Bench
 
 
 def _hold(bench: Bench, *partitions: int) -> None:
-    bench.node.tell(HeldPartitions(frozenset(partitions), bench.node._root))
+    bench.node.tell(PartitionsHeld(frozenset(partitions), bench.node._root))
 
 
 def test_p7_nothing_is_read_of_a_held_partition_until_it_is_released() -> None:
@@ -79,7 +83,7 @@ def test_p16_a_new_tree_holds_nothing() -> None:
     bench.fail(OSError("a bug"))
     bench.clock.advance(PAUSE_MS)
     bench.step(3)
-    bench.node.tell(HeldPartitions(frozenset({0}), old))
+    bench.node.tell(PartitionsHeld(frozenset({0}), old))
     bench.step(3)
 
     assert bench.log.sought == [(0, None), (0, 0)]
