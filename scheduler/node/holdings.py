@@ -1,24 +1,33 @@
 """The partitions a node holds: how far each is delivered to the tree, and how far durable.
 
-Pure bookkeeping for the node: offsets are committed only up to the first record that is not
-durable yet (P9), in whatever order batches are answered.
+Bookkeeping for the node: offsets are committed only up to the first record that is not durable
+yet (P9), in whatever order batches are answered.  Decides what the store is asked for a partition
+and what the log is told to deliver, and when; never which partitions are held.
 """
 
+import logging
+import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from actors.model.errors import OwnershipLost
+from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionAssigned
 from actors.model.ownership import Assignment, Claim, Ownership
+from actors.ports.clock import Clock
 from actors.ports.log import TaskLog
+from actors.ports.store import OwnershipStore
+
+logger = logging.getLogger("hourhand.node")
 
 CLAIM_PAUSE_MAX_MS = 2_000
 """Longest pause before a store that failed is asked again, unless the shortest is longer: each
 partition asks, and says so; one that is back should be noticed soon all the same."""
+_ASKED_POLL_MS = 10
+"""Longest poll while an answer is awaited, which wakes nobody: a partition waits for it."""
 
 
 class Stage(Enum):
@@ -196,3 +205,78 @@ def assigned_event(assignment: Assignment) -> PartitionAssigned:
     owned = assignment.ownership
     end_offset = assignment.catch_up_offset
     return PartitionAssigned(owned.partition, owned.epoch, assignment.next_offset, end_offset)
+
+
+class Claiming:
+    """Asks the store to claim a partition, or, for a tree that was rebuilt, for its watermark.
+
+    Used under the node's lock.
+    """
+
+    def __init__(
+        self,
+        ownership: OwnershipStore,
+        clock: Clock,
+        lease_ends_ms: Callable[[], float],
+        lease_ms: int,
+    ) -> None:
+        """``lease_ends_ms`` says when the lease ends, by monotonic time; it lasts ``lease_ms``."""
+        self._ownership = ownership
+        self._clock = clock
+        self._lease_ends_ms = lease_ends_ms
+        self._lease_ms = lease_ms
+
+    def advance(self, holding: Holding) -> bool:
+        """Ask the store what is needed next; return whether its answer has come."""
+        match holding.stage:
+            case Stage.WAITING if self._clock.monotonic_ms() < holding.retry_at_ms:
+                pass
+            case Stage.WAITING if holding.ownership is not None:
+                holding.reading = self._ownership.read_watermark(holding.partition)
+                holding.stage = Stage.RESUMING
+            case Stage.WAITING if self._may_claim(holding):
+                holding.claiming = self._ownership.claim(holding.partition, self._clock.now_ms())
+                holding.stage = Stage.CLAIMING
+            case Stage.CLAIMING:
+                return holding.claiming is not None and holding.claiming.done()
+            case Stage.RESUMING:
+                return holding.reading is not None and holding.reading.done()
+            case Stage.WAITING | Stage.RUNNING:
+                pass
+        return False
+
+    def _may_claim(self, holding: Holding) -> bool:
+        """Whether a commit sent after a newer owner was seen has been accepted since."""
+        if holding.claim_after_ms is None:
+            return True
+        return self._lease_ends_ms() > holding.claim_after_ms + self._lease_ms
+
+
+def poll_ms(holdings: Iterable[Holding], timeout_ms: int) -> int:
+    """Return how long the next poll may wait."""
+    asked = any(each.stage in (Stage.CLAIMING, Stage.RESUMING) for each in holdings)
+    return min(timeout_ms, _ASKED_POLL_MS) if asked else timeout_ms
+
+
+def hold_back(
+    log: TaskLog,
+    holdings: Mapping[int, Holding],
+    held: Collection[int],
+    lock: "threading.RLock",
+) -> None:
+    """Have the log deliver nothing of the partitions whose tree wants no more for now.
+
+    Used on the polling thread, without the lock.  What the log refuses is told again in the next
+    round.
+    """
+    with lock:
+        running = [each for each in holdings.values() if each.stage is Stage.RUNNING]
+        changed = [each for each in running if each.held_back != (each.partition in held)]
+    for holding in changed:
+        begins = not holding.held_back
+        try:
+            log.seek(holding.partition, None if begins else holding.reached_offset)
+        except HourhandError as error:
+            logger.warning("partition %d: %s; tried again", holding.partition, error)
+        else:
+            holding.held_back = begins

@@ -34,20 +34,19 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
-from scheduler.node.claiming import Claiming, poll_ms
-from scheduler.node.holding_back import hold_back
 from scheduler.node.holdings import (
+    Claiming,
     Held,
     Holding,
     Revocation,
     Stage,
     assigned_event,
     commit_offsets,
+    hold_back,
+    poll_ms,
 )
-from scheduler.node.in_flight import BatchesInFlight
-from scheduler.node.lease import Lease
-from scheduler.node.pausing import PauseWatch
-from scheduler.node.rebuilds import Rebuilds
+from scheduler.node.lease import Lease, PauseWatch
+from scheduler.node.tree_state import BatchesInFlight, Rebuilds
 
 logger = logging.getLogger("hourhand.node")
 

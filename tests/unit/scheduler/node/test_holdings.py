@@ -6,7 +6,7 @@ import pytest
 
 from actors.model.errors import OwnershipLost
 from actors.model.ownership import Claim, Ownership, initial_watermark
-from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, commit_offsets
+from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, commit_offsets, poll_ms
 from tests.builders import NOW_MS
 
 CLAIM = Claim(4, initial_watermark(NOW_MS))
@@ -89,3 +89,15 @@ def test_an_owner_resumes_from_the_durable_watermark() -> None:
     holding.reading.set_result(CLAIM)
 
     assert holding.durable_state() is CLAIM
+
+
+@pytest.mark.parametrize(
+    ("stage", "longest_ms"),
+    [(Stage.CLAIMING, 10), (Stage.RESUMING, 10), (Stage.WAITING, 50), (Stage.RUNNING, 50)],
+)
+def test_a_poll_is_short_while_an_answer_is_awaited(stage: Stage, longest_ms: int) -> None:
+    """The answer wakes nobody, and a partition waits for it."""
+    holdings = [Holding(0, stage=Stage.RUNNING), Holding(1, stage=stage)]
+
+    assert poll_ms(holdings, 50) == longest_ms
+    assert poll_ms(holdings, 5) == 5

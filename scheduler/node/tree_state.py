@@ -1,19 +1,24 @@
-"""The batches that a tree was given and has not answered yet.
+"""What a node knows of its tree: what it has not answered, and when a failed one is built again.
 
 Decides how many more records may be polled, by their number and by their bytes, which bounds
-memory (P13), and how long a round may wait for an answer to make room.  Never knows what is in a
-batch.
+memory (P13), and how long a round may wait for an answer to make room.  Never knows what is in
+a batch.
 """
 
+import random
 import threading
 from collections.abc import Sequence
 
+from actors.model.backoff import growing_pause_ms
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.memory import NodeMemory
+from actors.model.settings import RecoverySettings
 
 POLL_RECORDS_MAX = 2_000
 RECORDS_IN_FLIGHT_MAX = 20_000
 """Records delivered to the tree and not yet durable."""
+HEALTHY_AFTER_MS = 60_000
+"""A tree that lived so long is forgiven its predecessors' failures."""
 
 
 class BatchesInFlight:
@@ -77,3 +82,38 @@ class BatchesInFlight:
         """Wait until the tree says something; one that spoke since the last wait counts."""
         if self._answered.wait(timeout_ms / 1000):
             self._answered.clear()
+
+
+class Rebuilds:
+    """Counts failures in a row and knows when the next tree may be built (monotonic ms).
+
+    The pause doubles and half of it is chance: nodes do not ask a store that is down all at once.
+    """
+
+    def __init__(self, settings: RecoverySettings, rng: random.Random | None = None) -> None:
+        self.failures = 0
+        self._settings = settings
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards no secret
+        self._built_at_ms = 0.0
+        self._due_ms = 0.0
+
+    def is_due(self, now_ms: float) -> bool:
+        """Whether a tree may be built now."""
+        return now_ms >= self._due_ms
+
+    def note_built(self, now_ms: float) -> None:
+        """A tree was built."""
+        self._built_at_ms = now_ms
+
+    def note_failed(self, now_ms: float) -> float:
+        """A tree failed; return the pause before the next one, in milliseconds."""
+        if now_ms - self._built_at_ms >= HEALTHY_AFTER_MS:
+            self.failures = 0
+        self.failures += 1
+        shortest_ms, longest_ms = (
+            self._settings.rebuild_pause_min_ms,
+            self._settings.rebuild_pause_max_ms,
+        )
+        pause_ms = growing_pause_ms(self.failures, shortest_ms, longest_ms, self._rng)
+        self._due_ms = now_ms + pause_ms
+        return pause_ms

@@ -2,7 +2,7 @@
 
 from actors.model.codec import record_bytes
 from actors.model.memory import NodeMemory
-from scheduler.node.in_flight import POLL_RECORDS_MAX, BatchesInFlight
+from scheduler.node.tree_state import POLL_RECORDS_MAX, BatchesInFlight
 from tests.builders import a_record, a_task
 
 
