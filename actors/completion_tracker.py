@@ -46,7 +46,7 @@ _WITHDRAWING = (CompletionResult.CANCELLED, CompletionResult.MOVED)
 
 
 @dataclass(slots=True)
-class _Group:
+class _WriteGroup:
     """What the next write makes durable, and who is told afterwards."""
 
     completions: dict[TaskKey, Completion] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class _Group:
 
 
 class _AttemptsWritten(msgspec.Struct, frozen=True):
-    group: _Group
+    group: _WriteGroup
     completions_write_time: int
 
 
 class _GroupWritten(msgspec.Struct, frozen=True):
-    group: _Group
+    group: _WriteGroup
 
 
 class _StatusesRead(msgspec.Struct, frozen=True):
@@ -99,8 +99,8 @@ class CompletionTracker(Actor):
         self._ownership = ownership
         self._siblings: Siblings
         self._known = known
-        self._group = _Group()
-        self._in_flight: dict[int, _Group] = {}
+        self._group = _WriteGroup()
+        self._in_flight: dict[int, _WriteGroup] = {}
         self._checks: list[CheckTask] = []
         self._checking = False
 
@@ -200,7 +200,7 @@ class CompletionTracker(Actor):
         empty = not (group.completions or group.attempts)
         if empty or len(self._in_flight) >= WRITES_IN_FLIGHT_MAX:
             return
-        self._group = _Group()
+        self._group = _WriteGroup()
         self._in_flight[id(group)] = group
         # Both times are taken now: of two groups under way, the later one must win.
         attempts_write_time = self._ownership.next_write_time()
@@ -214,7 +214,7 @@ class CompletionTracker(Actor):
         )
         self._context.pipe(written, lambda _none: _AttemptsWritten(group, completions_write_time))
 
-    def _write_completions(self, group: _Group, write_time: int) -> None:
+    def _write_completions(self, group: _WriteGroup, write_time: int) -> None:
         if not group.completions:
             self._finish_group(group)
             return
@@ -223,7 +223,7 @@ class CompletionTracker(Actor):
         )
         self._context.pipe(written, lambda _none: _GroupWritten(group))
 
-    def _finish_group(self, group: _Group) -> None:
+    def _finish_group(self, group: _WriteGroup) -> None:
         del self._in_flight[id(group)]
         for started in group.starts:
             # The worker may have stopped waiting; its attempt then counts as not started.

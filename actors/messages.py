@@ -13,7 +13,7 @@ import msgspec
 from actors.kernel.ref import Recipient
 from actors.model.attempts import Attempt, KeyStatus
 from actors.model.codec import Command, LogRecord
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import WindowMemory
@@ -351,7 +351,7 @@ class TaskWithdrawn(msgspec.Struct, frozen=True):
     """Whoever held the key to TaskPersistence."""
 
     key: TaskKey
-    holding: Holding
+    result: WithdrawalResult
 
 
 class MeasureProgress(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.attempts import Attempt
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.executor_attributes import attribute_complaint
 from actors.model.key import TaskKey, first_key_at
 from actors.model.outcome import Outcome
@@ -326,14 +326,14 @@ class OrderingExecutor(Actor):
             self._tell_executor(message)
             self._report(released=0)
             return
-        task, holding = self._tasks.find(key), Holding.ABSENT
+        task, result = self._tasks.find(key), WithdrawalResult.ABSENT
         if task is not None:
             ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
-            holding = Holding.RAN if ran else Holding.WITHDRAWN
-        if holding is Holding.WITHDRAWN:
+            result = WithdrawalResult.RAN if ran else WithdrawalResult.WITHDRAWN
+        if result is WithdrawalResult.WITHDRAWN:
             self._tasks.remove(key)
-        message.reply_to.tell(TaskWithdrawn(key, holding))
-        self._report(released=int(holding is Holding.WITHDRAWN))
+        message.reply_to.tell(TaskWithdrawn(key, result))
+        self._report(released=int(result is WithdrawalResult.WITHDRAWN))
 
     def _drain(self) -> None:
         self._draining, self._catching_up = True, False

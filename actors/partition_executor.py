@@ -37,7 +37,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Holding
+from actors.model.commands import WithdrawalResult
 from actors.model.key import first_key_at
 from actors.model.observed import orderings_measured
 from actors.model.ownership import Ownership, Straggler, stragglers_of
@@ -228,7 +228,7 @@ class PartitionExecutor(Actor):
     def _withdraw(self, message: WithdrawTask) -> None:
         ordering = self._orderings.get(message.key.ordering_id)
         if ordering is None:
-            message.reply_to.tell(TaskWithdrawn(message.key, Holding.ABSENT))
+            message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.ABSENT))
         else:
             # Counted like a task, or the child could be stopped before it answers.
             ordering.sent += 1

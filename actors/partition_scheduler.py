@@ -31,7 +31,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import PartitionLoadReported, WindowShrunk
 from actors.model.key import TaskKey
 from actors.model.memory import WindowMemory
@@ -232,7 +232,7 @@ class PartitionScheduler(Actor):
         """Let go of a key; the executor may run an older record of it, so it is asked too."""
         task = self._tasks.find(message.key)
         if task is not None and message.withdrawal is Withdrawal.MOVE and task.attempts.last:
-            message.reply_to.tell(TaskWithdrawn(message.key, Holding.RAN))
+            message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.RAN))
             return
         self._tasks.remove(message.key)
         self._siblings.partition_executor.tell(message)

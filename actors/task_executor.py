@@ -59,7 +59,7 @@ from actors.model.attempts import (
 )
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import letter_of
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed
 from actors.model.executor_attributes import Unreadable, policy_of, timeout_ms_of
 from actors.model.known_completions import KnownCompletions
@@ -404,7 +404,7 @@ class TaskExecutor(Actor):
         self.__task = self.__attempt = self.__timer = None
         self.__final = self.__doubted = False
         if self.__withdrawal is not None:
-            self.__answer(self.__withdrawal, Holding.ABSENT)
+            self.__answer(self.__withdrawal, WithdrawalResult.ABSENT)
             self.__withdrawal = None
         self.__parent.tell(TaskExecuted(task.key, task.offset, doubted))
 
@@ -436,16 +436,16 @@ class TaskExecutor(Actor):
         match self.__phase:
             case _Phase.RUNNING if not self.__left_worker(message):
                 self.__final = self.__final or message.withdrawal is Withdrawal.CLOSE
-                self.__answer(message, Holding.RUNNING)
+                self.__answer(message, WithdrawalResult.RUNNING)
             case _Phase.RECORDING:
                 self.__withdrawal = message
             case _Phase.IDLE:
-                self.__answer(message, Holding.ABSENT)
+                self.__answer(message, WithdrawalResult.ABSENT)
             case _Phase.RUNNING | _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
                 if self.__may_not_move(message):
-                    self.__answer(message, Holding.RAN)
+                    self.__answer(message, WithdrawalResult.RAN)
                 else:
-                    self.__answer(message, Holding.WITHDRAWN)
+                    self.__answer(message, WithdrawalResult.WITHDRAWN)
                     self.__finish()
             case _:
                 assert_never(self.__phase)
@@ -458,8 +458,8 @@ class TaskExecutor(Actor):
         attempt, runner = self.__attempt, self.__effects.runner
         return attempt is not None and not self.__may_not_move(message) and runner.withdraw(attempt)
 
-    def __answer(self, message: WithdrawTask, holding: Holding) -> None:
-        message.reply_to.tell(TaskWithdrawn(message.key, holding))
+    def __answer(self, message: WithdrawTask, result: WithdrawalResult) -> None:
+        message.reply_to.tell(TaskWithdrawn(message.key, result))
 
     def __drain(self) -> None:
         self.__draining = True

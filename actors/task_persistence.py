@@ -254,7 +254,7 @@ class TaskPersistence(Actor):
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
         found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
         status = found.statuses.get(command.key, NO_STATUS)
-        known = known_task(rows.get(command.key), status, withdrawn.holding)
+        known = known_task(rows.get(command.key), status, withdrawn.result)
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._context.clock.now_ms())
         if decision.leaves_open(known):

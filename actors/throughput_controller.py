@@ -27,11 +27,11 @@ FIRST_AHEAD_MS = 2_000
 ended, and the next one has time to bring the rest."""
 
 
-class _Tick(msgspec.Struct, frozen=True):
+class _MeasureDue(msgspec.Struct, frozen=True):
     pass
 
 
-Message = MeetSiblings | _Tick | LoadMeasured | TasksLoaded
+Message = MeetSiblings | _MeasureDue | LoadMeasured | TasksLoaded
 """All that this role is told."""
 
 
@@ -51,7 +51,7 @@ class ThroughputController(Actor):
             case MeetSiblings(siblings=siblings):
                 self._siblings = siblings
                 self._measure()
-            case _Tick():
+            case _MeasureDue():
                 self._measure()
             case LoadMeasured(waiting=waiting, executing=executing):
                 self._decide(waiting, executing)
@@ -103,4 +103,4 @@ class ThroughputController(Actor):
     def _wait(self, delay_ms: float) -> None:
         if self._tick is not None:
             self._tick.cancel()
-        self._tick = self._context.after(delay_ms, _Tick())
+        self._tick = self._context.after(delay_ms, _MeasureDue())

@@ -33,7 +33,7 @@ from actors.ports.effects import Effects
 
 
 @dataclass(slots=True)
-class _Batch:
+class _AwaitedBatch:
     """What a batch still waits for."""
 
     partitions: set[int] = field(default_factory=set)
@@ -44,7 +44,7 @@ class _Batch:
 
 
 @dataclass(slots=True, eq=False)
-class _Revocation:
+class _AwaitedRevocation:
     """Partitions that go together; answered when the last of them has ended."""
 
     partitions: tuple[int, ...]
@@ -54,7 +54,7 @@ class _Revocation:
 
 
 class _DrainDeadlinePassed(msgspec.Struct, frozen=True):
-    revocation: _Revocation
+    revocation: _AwaitedRevocation
 
 
 Message = (
@@ -78,9 +78,9 @@ class TopicSupervisor(Actor):
         self._effects = effects
         self._node = node
         self._supervisors: dict[int, Ref] = {}
-        self._batches: dict[int, _Batch] = {}
+        self._batches: dict[int, _AwaitedBatch] = {}
         self._held: frozenset[int] = frozenset()
-        self._revocations: list[_Revocation] = []
+        self._revocations: list[_AwaitedRevocation] = []
         self._sheet = PauseSheet()
 
     def on_receive(self, message: Message) -> None:
@@ -109,7 +109,7 @@ class TopicSupervisor(Actor):
 
     def _persist(self, message: PersistRecords) -> None:
         """Split a batch; a partition that is no longer ours is left to its new owner."""
-        batch = self._batches[message.batch] = _Batch()
+        batch = self._batches[message.batch] = _AwaitedBatch()
         shares: dict[int, list[LogRecord]] = {p: [] for p in message.reached}
         for record in message.records:
             share = shares.get(record.partition)
@@ -172,7 +172,7 @@ class TopicSupervisor(Actor):
         if not owned:
             self._node.tell(PartitionsRevoked(partitions, drained=True))
             return
-        revocation = _Revocation(partitions, set(owned))
+        revocation = _AwaitedRevocation(partitions, set(owned))
         self._revocations.append(revocation)
         for partition in owned:
             self._supervisors[partition].tell(RevokePartitions((partition,), deadline_ms))
@@ -182,7 +182,7 @@ class TopicSupervisor(Actor):
         if any(partition in revocation.draining for revocation in self._revocations):
             self._end_subtree(partition, drained=True)
 
-    def _end_drain_late(self, revocation: _Revocation) -> None:
+    def _end_drain_late(self, revocation: _AwaitedRevocation) -> None:
         late = sorted(revocation.draining)
         self._effects.runner.abandon(late)
         for partition in late:
@@ -210,7 +210,7 @@ class TopicSupervisor(Actor):
                 revocation.drained = revocation.drained and drained
                 self._answer_if_ended(revocation)
 
-    def _answer_if_ended(self, revocation: _Revocation) -> None:
+    def _answer_if_ended(self, revocation: _AwaitedRevocation) -> None:
         if not revocation.draining:
             self._revocations.remove(revocation)
             assert revocation.timer is not None, "a revocation has a deadline"

@@ -84,7 +84,7 @@ class Resume(Signal):
         self.run = run
 
 
-class Failure(Signal):
+class RequestFailed(Signal):
     """Told to an actor instead of an answer: what it waited for failed."""
 
     __slots__ = ("error",)
@@ -189,7 +189,7 @@ class ActorContext(Ref):
         self,
         future: Future[Any],
         message_of: Callable[[Any], object],
-        failed: Callable[[BaseException], object] = Failure,
+        failed: Callable[[BaseException], object] = RequestFailed,
     ) -> None:
         """Receive ``message_of(result)`` when the future resolves; where it fails, receive
         ``failed(error)``, or fail as well.

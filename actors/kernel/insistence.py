@@ -26,12 +26,12 @@ def insist(
     Who cancels that future ends the asking.  The request must change nothing when it is made
     twice, as what failed may have had its effect.
     """
-    asking = _Asking(context, request, pause, told)
+    asking = _InsistentRequest(context, request, pause, told)
     asking.ask()
     return asking.answer
 
 
-class _Asking:
+class _InsistentRequest:
     """One request on its way, and the answer that its asker waits for."""
 
     __slots__ = ("_context", "_failures", "_pause", "_request", "_told", "answer")

@@ -12,7 +12,7 @@ from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Timer, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import FailureListener, deliver, stop_tree
-from actors.kernel.timers import Timers
+from actors.kernel.timers import TimerQueue
 from actors.ports.clock import Clock
 
 
@@ -56,7 +56,7 @@ class SimulatedSystem:
         self._picks_at_random = rng is not None
         self._on_failure = on_failure
         self._ready: deque[ActorContext] = deque()
-        self._timers = Timers()
+        self._timers = TimerQueue()
         self._closed = False
 
     def spawn_root(self, actor: Actor) -> Ref:
@@ -112,4 +112,4 @@ class SimulatedSystem:
         """Forget all messages and timers; nothing runs any more."""
         self._closed = True
         self._ready.clear()
-        self._timers = Timers()
+        self._timers = TimerQueue()

@@ -8,7 +8,7 @@ import logging
 import traceback
 from collections.abc import Callable
 
-from actors.kernel.context import ActorContext, Failure, Resume, Signal, Start, Stop
+from actors.kernel.context import ActorContext, RequestFailed, Resume, Signal, Start, Stop
 
 logger = logging.getLogger("hourhand.kernel")
 
@@ -56,7 +56,7 @@ def _obey(context: ActorContext, signal: Signal) -> None:
             stop_tree(context)
         case Resume():
             signal.run()
-        case Failure(error=error):
+        case RequestFailed(error=error):
             if isinstance(error, Exception):
                 raise error
             raise RuntimeError(f"{type(error).__name__} came in place of an answer") from error

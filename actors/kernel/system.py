@@ -13,7 +13,7 @@ from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
 from actors.kernel.ref import Ref
 from actors.kernel.supervision import FailureListener, deliver, fail_tree, report
-from actors.kernel.timers import Timers
+from actors.kernel.timers import TimerQueue
 from actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 64
@@ -30,7 +30,7 @@ class ThreadedSystem:
         self.rng = random.Random()  # noqa: S311 - spreads load, guards no secret
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
-        self._timers = Timers()
+        self._timers = TimerQueue()
         self._roots: list[ActorContext] = []
         self.rounds = 0
         """Grows with every round of work; odd while one is under way.  Read by whoever asks

@@ -1,4 +1,4 @@
-"""Timers of one dispatcher: a heap by monotonic time, touched by the dispatcher only."""
+"""TimerQueue of one dispatcher: a heap by monotonic time, touched by the dispatcher only."""
 
 import heapq
 from itertools import count
@@ -6,7 +6,7 @@ from itertools import count
 from actors.kernel.context import ActorContext, Timer
 
 
-class Timers:
+class TimerQueue:
     """Messages waiting for their monotonic time."""
 
     def __init__(self) -> None:

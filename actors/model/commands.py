@@ -23,7 +23,7 @@ from actors.model.status import (
 from actors.model.task import BEFORE_EVERY_RECORD, AttemptState, StoredTask
 
 
-class Holding(StrEnum):
+class WithdrawalResult(StrEnum):
     """Where a withdrawn key was found."""
 
     ABSENT = "absent"
@@ -76,9 +76,13 @@ class KnownTask(msgspec.Struct, frozen=True):
         return self.completion if self.completion.closes(offset) else None
 
 
-def known_task(row: StoredTask | None, status: KeyStatus, holding: Holding) -> KnownTask:
+def known_task(
+    row: StoredTask | None, status: KeyStatus, withdrawal: WithdrawalResult
+) -> KnownTask:
     """Return what row, status and memory together say of a key."""
-    return KnownTask(row, status.completion, status.attempts, holding is Holding.RUNNING)
+    return KnownTask(
+        row, status.completion, status.attempts, withdrawal is WithdrawalResult.RUNNING
+    )
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from scheduler.reading.task_state import OPEN_STATES
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.claims import claim_name
 from scheduler.services.relay.delivery import SEND, Delivery, Message, parked_name
-from scheduler.services.relay.standing import Claim
+from scheduler.services.relay.standing import MessageClaim
 
 DELIVERIES = f"{RESERVED}{SEND}:"
 """How the ordering ids of all deliveries begin."""
@@ -53,7 +53,11 @@ class RelayMessages:
         rows = self._definitions.find_all(map(claim_name, storable))
         found: dict[str, TaskView] = {}
         for row in rows.result(timeout=ANSWER_S):
-            view = None if row.ended else self._delivery(msgspec.json.decode(row.rule, type=Claim))
+            view = (
+                None
+                if row.ended
+                else self._delivery(msgspec.json.decode(row.rule, type=MessageClaim))
+            )
             if view is not None:
                 found[row.name.id] = view
         return found
@@ -70,7 +74,7 @@ class RelayMessages:
             value["headers"] = [[name, bytes_value(each)] for name, each in message.headers]
         return value
 
-    def _delivery(self, claim: Claim) -> TaskView | None:
+    def _delivery(self, claim: MessageClaim) -> TaskView | None:
         """Return the open task of a claim, wherever commands have moved it."""
         if not claim.place:
             return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from actors.kernel.context import ActorContext, Failure, context_of
+from actors.kernel.context import ActorContext, RequestFailed, context_of
 from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy
@@ -239,7 +239,7 @@ class Member:
         contexts = list(self.contexts())
         if contexts:
             context = self.rng.choice(contexts)
-            context.post(context, Failure(RuntimeError("injected by the simulation")))
+            context.post(context, RequestFailed(RuntimeError("injected by the simulation")))
 
     def _sample_if_loaded(self) -> None:
         """Memory grows when tasks come in: look at it then."""

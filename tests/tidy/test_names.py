@@ -1,4 +1,4 @@
-"""The grammar of actors/messages.py, so that the file reads as the script of the play.
+"""Names: the grammar of actors/messages.py, and one class name for one thing.
 
 A request is verb and nouns (``PersistTasks``), its answer nouns and participle
 (``TasksPersisted``), a refusal has ``Not`` before the participle (``TasksNotPersisted``).
@@ -6,8 +6,39 @@ A request is verb and nouns (``PersistTasks``), its answer nouns and participle
 
 import ast
 import re
+from collections import defaultdict
 
-from tests.tidy.source import ROOT, Source, sources
+from tests.tidy.source import ROOT, Source, report, sources
+
+SHARED_CLASS_NAMES = {
+    "Action": 2,
+    "Asked": 4,
+    "Batch": 2,
+    "Bucket": 2,
+    "Call": 3,
+    "Connection": 3,
+    "Counts": 2,
+    "Delivery": 2,
+    "Fate": 2,
+    "Group": 3,
+    "Held": 2,
+    "Lease": 2,
+    "Letters": 2,
+    "Message": 2,
+    "Place": 2,
+    "Plan": 2,
+    "Progress": 3,
+    "Read": 2,
+    "Request": 3,
+    "Revocation": 2,
+    "Rules": 2,
+    "Selection": 2,
+    "Server": 2,
+    "Share": 2,
+}
+"""Class names that stand in several files still, with the number of files.  The list may only
+shrink: whoever meets one gives the more private class a name that no other file has.
+"""
 
 VERBS = {
     "Adopt": "Adopted",
@@ -140,3 +171,20 @@ def test_every_message_is_sent_and_received() -> None:
         if _is_message(node) and node.name not in parts:
             assert f"actors.messages.{node.name}" in built, f"{node.name} is sent by nobody"
             assert node.name in matched, f"{node.name} is matched nowhere"
+
+
+def test_a_class_name_stands_in_one_file() -> None:
+    """Who searches for a name finds one thing; a leading underscore makes no other name."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    for source in sources("actors", "scheduler"):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                files[node.name.lstrip("_")].add(source.name)
+
+    shared = {name: sorted(found) for name, found in files.items() if len(found) > 1}
+    listed = SHARED_CLASS_NAMES
+    report(
+        f"{name} stands in {shared.get(name, [])}, {listed.get(name, 1)} files are listed"
+        for name in shared.keys() | listed.keys()
+        if len(shared.get(name, ())) != listed.get(name, 1)
+    )

@@ -26,7 +26,7 @@ from scheduler.records.appending import TaskAppender
 from scheduler.services.own_tasks import OwnExecutor, Surroundings
 from scheduler.services.relay.delivery import MOVED_ON
 from scheduler.services.relay.headers import Action
-from scheduler.services.relay.standing import CLAIM_KEPT_MS, Claim, DecidedHere, place_parts
+from scheduler.services.relay.standing import CLAIM_KEPT_MS, DecidedHere, MessageClaim, place_parts
 
 CLAIMS = "claims"
 """The kind of ordering ids that batches of claims have."""
@@ -115,7 +115,7 @@ class DecideClaims(OwnExecutor):
         self._decided.note_decided(partition, (), around.clock.monotonic_ms())
         rows = await self._rows({request.id for request in requests})
         claims = {
-            message_id: msgspec.json.decode(row.rule, type=Claim)
+            message_id: msgspec.json.decode(row.rule, type=MessageClaim)
             for message_id, row in rows.items()
             if not row.ended
         }
@@ -135,7 +135,7 @@ class DecideClaims(OwnExecutor):
         found = await settled(self._surroundings.definitions.find_all(map(claim_name, ids)))
         return {row.name.id: row for row in found}
 
-    async def _fates(self, claims: Mapping[str, Claim]) -> Mapping[str, _Fate]:
+    async def _fates(self, claims: Mapping[str, MessageClaim]) -> Mapping[str, _Fate]:
         """Return what became of the messages that claims stand for, read together."""
         waiting = {each: claim for each, claim in claims.items() if claim.place}
         asked: defaultdict[int, list[TaskKey]] = defaultdict(list)
@@ -178,7 +178,7 @@ class _Decisions:
     """What a batch makes of claims: pure but for the commands, which it has appended."""
 
     def __init__(
-        self, claims: dict[str, Claim], fates: Mapping[str, _Fate], appender: TaskAppender
+        self, claims: dict[str, MessageClaim], fates: Mapping[str, _Fate], appender: TaskAppender
     ) -> None:
         self.claims = claims
         self.commands: list[Future[Any]] = []
@@ -202,14 +202,14 @@ class _Decisions:
             case _:
                 assert_never(request.action)
 
-    def _claim(self, claim: Claim | None, request: ClaimRequest) -> None:
+    def _claim(self, claim: MessageClaim | None, request: ClaimRequest) -> None:
         if claim is not None and self._waits(claim, request):
             # Its delivery would find that out by itself; so it is off the list of what waits.
             self.commands.append(self._appender.cancel(request.delivery_key))
             self._note(claim, request, request.due_ms)
             return
         before = claim or _no_claim(request)
-        fresh = Claim(
+        fresh = MessageClaim(
             request.place,
             request.delivery_ordering_id,
             (request.due_ms,),
@@ -219,7 +219,7 @@ class _Decisions:
         self._fates[request.id] = _Fate(request.delivery_key)
         self._note(fresh, request, request.due_ms)
 
-    def _cancel(self, claim: Claim | None, request: ClaimRequest) -> None:
+    def _cancel(self, claim: MessageClaim | None, request: ClaimRequest) -> None:
         if claim is None or not self._can_change(claim, request):
             self._idle(claim, request)
             return
@@ -229,7 +229,7 @@ class _Decisions:
         self.commands.append(self._appender.cancel(key))
         self._note(msgspec.structs.replace(claim, place=""), request, key.scheduled_ms)
 
-    def _reschedule(self, claim: Claim | None, request: ClaimRequest) -> None:
+    def _reschedule(self, claim: MessageClaim | None, request: ClaimRequest) -> None:
         if claim is None or not self._can_change(claim, request):
             self._idle(claim, request)
             return
@@ -247,7 +247,7 @@ class _Decisions:
             claim = msgspec.structs.replace(claim, times_ms=times_ms)
         self._note(claim, request, request.due_ms)
 
-    def _waits(self, claim: Claim, request: ClaimRequest) -> bool:
+    def _waits(self, claim: MessageClaim, request: ClaimRequest) -> bool:
         """Whether the claimed message was not passed on yet when a record came."""
         if not claim.place:
             return False
@@ -256,11 +256,11 @@ class _Decisions:
             return request.asked_ms < fate.passed_on_ms
         return not fate.gone
 
-    def _can_change(self, claim: Claim, request: ClaimRequest) -> bool:
+    def _can_change(self, claim: MessageClaim, request: ClaimRequest) -> bool:
         """Whether there is still something to cancel or move: not what was passed on."""
         return self._waits(claim, request) and self._fates[request.id].passed_on_ms is None
 
-    def _idle(self, claim: Claim | None, request: ClaimRequest) -> None:
+    def _idle(self, claim: MessageClaim | None, request: ClaimRequest) -> None:
         """Remember that there was nothing to cancel or move."""
         claim = claim or _no_claim(request)
         if not claim.was_idle(request.place):
@@ -268,16 +268,16 @@ class _Decisions:
             due_ms = max(request.asked_ms, request.due_ms)
             self.expires_ms[request.id] = max(due_ms, self.expires_ms.get(request.id, 0))
 
-    def _note(self, claim: Claim, request: ClaimRequest, due_ms: int) -> None:
+    def _note(self, claim: MessageClaim, request: ClaimRequest, due_ms: int) -> None:
         self.claims[request.id] = claim.deciding(request.place)
         self.expires_ms[request.id] = max(due_ms, self.expires_ms.get(request.id, 0))
 
 
-def _no_claim(request: ClaimRequest) -> Claim:
-    return Claim("", "", (request.asked_ms,), {})
+def _no_claim(request: ClaimRequest) -> MessageClaim:
+    return MessageClaim("", "", (request.asked_ms,), {})
 
 
-def _fate(claim: Claim, found: Mapping[TaskKey, Completion]) -> _Fate:
+def _fate(claim: MessageClaim, found: Mapping[TaskKey, Completion]) -> _Fate:
     keys = _keys(claim)
     for key in keys:
         completion = found.get(key)
@@ -296,5 +296,5 @@ def _fate(claim: Claim, found: Mapping[TaskKey, Completion]) -> _Fate:
     return _Fate(key, gone=closed is not None)
 
 
-def _keys(claim: Claim) -> list[TaskKey]:
+def _keys(claim: MessageClaim) -> list[TaskKey]:
     return [TaskKey(due_ms, claim.ordering_id, claim.place) for due_ms in claim.times_ms]

@@ -28,8 +28,8 @@ from scheduler.ports.messages import MessageWriter
 from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
 from scheduler.services.relay.standing import (
     CLAIM_KEPT_MS,
-    Claim,
     DecidedHere,
+    MessageClaim,
     Standing,
     place_parts,
 )
@@ -190,7 +190,9 @@ class DeliverMessage(OwnExecutor):
             return True
         return self._decided.take(delivery.id, delivery.place, due_ms)
 
-    async def _standing(self, task: Task, delivery: Delivery) -> "tuple[Standing, Claim | None]":
+    async def _standing(
+        self, task: Task, delivery: Delivery
+    ) -> "tuple[Standing, MessageClaim | None]":
         """Return whether the id is this message's, as far as is known now."""
         if self._is_known_to_have(delivery, task.key.scheduled_ms):
             return Standing.CLAIMED, None
@@ -203,7 +205,7 @@ class DeliverMessage(OwnExecutor):
             late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
             expired = late_ms >= CLAIM_KEPT_MS
             return (Standing.CLAIMED if expired else Standing.UNDECIDED), None
-        claim = msgspec.json.decode(row.rule, type=Claim)
+        claim = msgspec.json.decode(row.rule, type=MessageClaim)
         if claim.place == delivery.place:
             return Standing.CLAIMED, claim
         lost = claim.has_decided(delivery.place)
@@ -226,7 +228,7 @@ class DeliverMessage(OwnExecutor):
         pause_ms = min(_PAUSE_MAX_MS, _LOOK_AGAIN_MS * 2**doubled)
         return timedelta(milliseconds=pause_ms)
 
-    async def _move(self, task: Task, claim: Claim) -> Outcome:
+    async def _move(self, task: Task, claim: MessageClaim) -> Outcome:
         """Go on at the time the claim says: the command that was to move it came before it."""
         moved = task.model_copy(update={"scheduled_time": from_millis(claim.times_ms[-1])})
         await settled(self._surroundings.appender.append(moved))

@@ -18,7 +18,7 @@ DECIDED_MAX = 200_000
 """Claims remembered; what was decided before is read again."""
 
 
-class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class MessageClaim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Which message an id stands for: the rule of a relay id's definition."""
 
     place: str
@@ -43,7 +43,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         partition, offset = place_parts(place)
         return self.idle.get(partition, -1) >= offset
 
-    def idling(self, place: str) -> "Claim":
+    def idling(self, place: str) -> "MessageClaim":
         """Return the claim with the record at a place among those that found no message."""
         partition, offset = place_parts(place)
         idle = {**self.idle, partition: max(offset, self.idle.get(partition, -1))}
@@ -55,7 +55,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         last = self.idle.get(partition, -1)
         return self.idle if last < offset else {**self.idle, partition: offset - 1}
 
-    def deciding(self, place: str) -> "Claim":
+    def deciding(self, place: str) -> "MessageClaim":
         """Return the claim with the record at a place among those decided."""
         partition, offset = place_parts(place)
         decided = {**self.decided, partition: max(offset, self.decided.get(partition, -1))}
@@ -87,7 +87,7 @@ class DecidedHere:
         self._reached: dict[tuple[int, str], int] = {}
         """By partition of the claims and of the in-topic: the last offset decided here."""
 
-    def note(self, message_id: str, claim: Claim) -> None:
+    def note(self, message_id: str, claim: MessageClaim) -> None:
         """Remember which message an id stands for, and when that is due."""
         self._claimed.pop(message_id, None)
         if claim.place:

@@ -16,7 +16,7 @@ from actors.messages import (
 )
 from actors.model.attempts import Attempt, Ending
 from actors.model.backoff import OnExhausted, RetryPolicy
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.outcome import Outcome
 from actors.model.settings import ExecutionSettings, TreeSettings
 from actors.model.task import StoredTask, Task
@@ -118,7 +118,7 @@ class Bench:
         return asker
 
 
-def holding_of(asker: Probe) -> Holding:
+def holding_of(asker: Probe) -> WithdrawalResult:
     """Return the one answer to a withdrawal."""
     assert len(asker.messages) == 1, "every withdrawal is answered once"
-    return asker.take(TaskWithdrawn).holding
+    return asker.take(TaskWithdrawn).result

@@ -20,7 +20,7 @@ from actors.messages import (
 )
 from actors.model.attempts import NO_STATUS, KeyStatus
 from actors.model.codec import Command, CommandKind
-from actors.model.commands import Holding
+from actors.model.commands import WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.ownership import Assignment, Straggler, Watermark
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
@@ -129,7 +129,7 @@ class Bench:
     def command(
         self,
         kind: CommandKind,
-        holding: Holding,
+        result: WithdrawalResult,
         *,
         offset: int = 10,
         to_ms: int | None = None,
@@ -141,7 +141,7 @@ class Bench:
         self.persist(Command(kind, key, offset, NOW_MS, to_ms), next_offset=offset + 1)
         if self.scheduler.has(WithdrawTask):
             self.scheduler.take(WithdrawTask)
-            self.tell(TaskWithdrawn(key, holding))
+            self.tell(TaskWithdrawn(key, result))
             self.tracker.take(FindStatuses)
             self.tell(StatusesFound({key: status}))
         if self.tracker.has(RecordCompletion):

@@ -28,7 +28,7 @@ from actors.messages import (
 )
 from actors.model.attempts import Ending
 from actors.model.backoff import RetryPolicy
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.settings import TreeSettings, WindowSettings
@@ -99,7 +99,7 @@ class World:
             if not asker.messages:
                 waiting.append((key, asker))
             else:
-                assert asker.take(TaskWithdrawn).holding is not Holding.RAN
+                assert asker.take(TaskWithdrawn).result is not WithdrawalResult.RAN
                 self.cancelled[key] = self.offset
         self.asked = waiting
 

@@ -18,7 +18,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import first_key_at
 from tests.builders import an_attempt
 from tests.unit.actors.ordering_executor_bench import Bench, task_named
@@ -35,7 +35,7 @@ def test_a_waiting_task_is_withdrawn(withdrawal: Withdrawal) -> None:
     bench.tell(WithdrawTask(task_named("b").key, withdrawal, asker))
     bench.finish()
 
-    assert asker.take(TaskWithdrawn).holding is Holding.WITHDRAWN
+    assert asker.take(TaskWithdrawn).result is WithdrawalResult.WITHDRAWN
     assert bench.attempted == ["a"] and bench.slots == 0
 
 
@@ -50,7 +50,7 @@ def test_a_waiting_task_that_ran_is_not_moved() -> None:
     bench.tell(WithdrawTask(task_named("b").key, Withdrawal.MOVE, asker))
     bench.finish()
 
-    assert asker.take(TaskWithdrawn).holding is Holding.RAN and bench.running() == "b"
+    assert asker.take(TaskWithdrawn).result is WithdrawalResult.RAN and bench.running() == "b"
 
 
 def test_the_task_at_hand_is_withdrawn_by_its_executor() -> None:
@@ -71,7 +71,7 @@ def test_an_unknown_key_is_absent() -> None:
 
     bench.tell(WithdrawTask(task_named("b").key, Withdrawal.CLOSE, asker))
 
-    assert asker.take(TaskWithdrawn).holding is Holding.ABSENT
+    assert asker.take(TaskWithdrawn).result is WithdrawalResult.ABSENT
 
 
 def test_p16_a_foreign_attempt_is_waited_for_and_its_key_runs_again() -> None:

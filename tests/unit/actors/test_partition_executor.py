@@ -17,7 +17,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import first_key_at
 from actors.model.ownership import Straggler
 from actors.model.task import StoredTask
@@ -92,7 +92,7 @@ def test_a_command_for_an_id_that_is_not_busy_is_answered_at_once() -> None:
 
     bench.tell(WithdrawTask(_task("x").key, Withdrawal.CLOSE, asker))
 
-    assert asker.take(TaskWithdrawn).holding is Holding.ABSENT
+    assert asker.take(TaskWithdrawn).result is WithdrawalResult.ABSENT
 
 
 def test_p12_a_command_on_its_way_to_a_child_is_never_lost() -> None:

@@ -18,7 +18,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import WindowShrunk
 from actors.model.ownership import Straggler
 from actors.partition_scheduler import PartitionScheduler
@@ -245,7 +245,7 @@ def test_a_waiting_task_that_ran_is_not_moved() -> None:
     asker = bench.withdraw(1_000, Withdrawal.MOVE)
     bench.harness.advance(1_000)
 
-    assert asker.take(TaskWithdrawn).holding is Holding.RAN
+    assert asker.take(TaskWithdrawn).result is WithdrawalResult.RAN
     assert bench.executed() == ["1000"]
 
 

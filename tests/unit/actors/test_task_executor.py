@@ -13,7 +13,7 @@ from actors.messages import (
     TaskPostponed,
 )
 from actors.model.attempts import AttemptEnded, Ending
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState
 from actors.ports.log import Position
@@ -169,7 +169,7 @@ def test_a_blocked_key_holds_its_ordering_id() -> None:
 
     assert not bench.runner.started and not bench.parent.has(TaskExecuted)
     assert bench.parent.has(TaskPostponed)
-    assert holding_of(bench.withdraw(Withdrawal.RETRY)) is Holding.WITHDRAWN
+    assert holding_of(bench.withdraw(Withdrawal.RETRY)) is WithdrawalResult.WITHDRAWN
 
 
 def test_a_dead_letter_is_acknowledged_before_the_key_is_closed() -> None:

@@ -10,7 +10,7 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.attempts import Ending
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import CompletionResult
 from tests.builders import a_stored_task
 from tests.unit.actors.task_executor_bench import TASK, WAIT_MS, Bench, holding_of
@@ -60,7 +60,7 @@ def test_an_answer_about_an_earlier_task_is_not_taken_for_this_one() -> None:
     """A withdrawn task leaves its question behind."""
     bench = Bench()
     bench.tell(AttemptTask(TASK))
-    assert holding_of(bench.withdraw()) is Holding.WITHDRAWN
+    assert holding_of(bench.withdraw()) is WithdrawalResult.WITHDRAWN
     bench.tell(AttemptTask(a_stored_task(due_in_ms=0, uniqueness_key="next", offset=4)))
     bench.parent.take_all(TaskExecuted)
 
@@ -80,7 +80,7 @@ def test_a_task_being_checked_can_be_withdrawn(withdrawal: Withdrawal) -> None:
     asker = bench.withdraw(withdrawal)
     bench.answer_check()
 
-    assert holding_of(asker) is Holding.WITHDRAWN
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
 
 
@@ -94,7 +94,7 @@ def test_p6_a_cancelled_attempt_may_end_and_no_other_follows() -> None:
     record = bench.record_attempt().record
     bench.harness.advance(WAIT_MS * 10)
 
-    assert holding_of(asker) is Holding.RUNNING
+    assert holding_of(asker) is WithdrawalResult.RUNNING
     assert record.next_attempt_ms is None
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
 
@@ -108,7 +108,7 @@ def test_p5_an_attempt_that_waits_for_a_worker_is_withdrawn(withdrawal: Withdraw
     bench.begin()
     asker = bench.withdraw(withdrawal)
 
-    assert holding_of(asker) is Holding.WITHDRAWN
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
 
 
@@ -122,7 +122,7 @@ def test_a_retry_that_waits_for_a_worker_is_not_moved() -> None:
 
     asker = bench.withdraw(Withdrawal.MOVE)
 
-    assert holding_of(asker) is Holding.RUNNING
+    assert holding_of(asker) is WithdrawalResult.RUNNING
     assert bench.runner.only.number == 2
 
 
@@ -171,7 +171,7 @@ def test_a_cancel_while_waiting_for_a_retry_ends_it() -> None:
     asker = bench.withdraw()
     bench.harness.advance(WAIT_MS * 2)
 
-    assert holding_of(asker) is Holding.WITHDRAWN and not bench.runner.started
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN and not bench.runner.started
 
 
 def test_a_cancel_in_the_same_moment_as_the_retry_is_due_ends_it() -> None:
@@ -185,7 +185,7 @@ def test_a_cancel_in_the_same_moment_as_the_retry_is_due_ends_it() -> None:
     bench.ref.tell(WithdrawTask(TASK.key, Withdrawal.CLOSE, asker))
     bench.harness.run()
 
-    assert holding_of(asker) is Holding.WITHDRAWN and not bench.runner.started
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN and not bench.runner.started
 
 
 def test_p6_a_cancel_while_a_failure_is_recorded_allows_no_further_attempt() -> None:
@@ -197,7 +197,7 @@ def test_p6_a_cancel_while_a_failure_is_recorded_allows_no_further_attempt() -> 
     asker = bench.withdraw()
     bench.record_attempt()
 
-    assert holding_of(asker) is Holding.WITHDRAWN
+    assert holding_of(asker) is WithdrawalResult.WITHDRAWN
     assert not bench.runner.started and bench.parent.has(TaskExecuted)
 
 
@@ -211,7 +211,7 @@ def test_a_command_while_the_completion_is_recorded_finds_the_key_closed() -> No
     early = list(asker.messages)
     bench.record_completion()
 
-    assert not early and holding_of(asker) is Holding.ABSENT
+    assert not early and holding_of(asker) is WithdrawalResult.ABSENT
 
 
 def test_a_task_that_ran_is_not_moved() -> None:
@@ -223,7 +223,7 @@ def test_a_task_that_ran_is_not_moved() -> None:
     asker = bench.withdraw(Withdrawal.MOVE)
     bench.harness.advance(WAIT_MS)
 
-    assert holding_of(asker) is Holding.RAN and bench.runner.only.number == 2
+    assert holding_of(asker) is WithdrawalResult.RAN and bench.runner.only.number == 2
 
 
 def test_a_move_while_a_failure_is_recorded_is_refused_and_the_retry_goes_on() -> None:
@@ -236,4 +236,4 @@ def test_a_move_while_a_failure_is_recorded_is_refused_and_the_retry_goes_on() -
     bench.record_attempt()
     bench.harness.advance(WAIT_MS)
 
-    assert holding_of(asker) is Holding.RAN and bench.runner.only.number == 2
+    assert holding_of(asker) is WithdrawalResult.RAN and bench.runner.only.number == 2

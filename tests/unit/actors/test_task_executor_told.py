@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted, TaskPostponed
 from actors.model.attempts import Ending
 from actors.model.backoff import OnExhausted
-from actors.model.commands import Holding
+from actors.model.commands import WithdrawalResult
 from actors.model.events import AttemptFinished, AttemptRefused, RetriesExhausted, TaskClosed
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState
@@ -67,7 +67,7 @@ def test_a_refused_attempt_of_another_owner_lets_the_ordering_id_go_on_at_once()
 
 def test_a_key_that_just_ended_is_answered_as_absent() -> None:
     """Whoever asks waits for an answer."""
-    assert holding_of(Bench().withdraw()) is Holding.ABSENT
+    assert holding_of(Bench().withdraw()) is WithdrawalResult.ABSENT
 
 
 def test_a_key_that_is_closed_without_an_attempt_was_finished_now() -> None:

@@ -13,7 +13,7 @@ from actors.messages import (
 )
 from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
-from actors.model.commands import Holding
+from actors.model.commands import WithdrawalResult
 from actors.model.errors import OwnershipLost
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import AttemptState
@@ -34,21 +34,21 @@ from tests.unit.probes import PARTITION
     ],
 )
 @pytest.mark.parametrize(
-    ("holding", "outcome"),
+    ("found", "outcome"),
     [
-        (Holding.WITHDRAWN, CommandOutcome.APPLIED),
-        (Holding.ABSENT, CommandOutcome.APPLIED),
-        (Holding.RUNNING, CommandOutcome.RUNNING),
+        (WithdrawalResult.WITHDRAWN, CommandOutcome.APPLIED),
+        (WithdrawalResult.ABSENT, CommandOutcome.APPLIED),
+        (WithdrawalResult.RUNNING, CommandOutcome.RUNNING),
     ],
 )
 def test_p12_a_key_is_closed_by_command(
-    kind: CommandKind, result: CompletionResult, holding: Holding, outcome: CommandOutcome
+    kind: CommandKind, result: CompletionResult, found: WithdrawalResult, outcome: CommandOutcome
 ) -> None:
     """Wherever it was; a running attempt may end."""
     bench = Bench()
     bench.store(TASK)
 
-    assert bench.command(kind, holding) is outcome
+    assert bench.command(kind, found) is outcome
     completion = bench.tracker.take(RecordCompletion).completion
     assert (completion.result, completion.offset) == (result, 10)
 
@@ -62,7 +62,7 @@ def test_p12_a_task_that_never_ran_is_moved(kind: CommandKind) -> None:
     bench.scheduled()
     to_ms = LATER_MS if kind is CommandKind.RESCHEDULE else None
 
-    outcome = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+    outcome = bench.command(kind, WithdrawalResult.WITHDRAWN, to_ms=to_ms)
 
     completion = bench.tracker.take(RecordCompletion).completion
     assert outcome is CommandOutcome.APPLIED
@@ -76,7 +76,7 @@ def test_p12_a_task_that_runs_is_not_moved() -> None:
     bench = Bench()
     bench.store(TASK)
 
-    outcome = bench.command(CommandKind.RESCHEDULE, Holding.RUNNING, to_ms=LATER_MS)
+    outcome = bench.command(CommandKind.RESCHEDULE, WithdrawalResult.RUNNING, to_ms=LATER_MS)
 
     assert outcome is CommandOutcome.TOO_LATE
     assert "insert_tasks" not in bench.requests.made[1:]
@@ -92,7 +92,7 @@ def test_p8_a_task_withdrawn_for_a_move_that_is_refused_goes_on_waiting() -> Non
     status = KeyStatus(None, AttemptState(last=1, suspect=True))
 
     outcome = bench.command(
-        CommandKind.RESCHEDULE, Holding.WITHDRAWN, to_ms=LATER_MS, status=status
+        CommandKind.RESCHEDULE, WithdrawalResult.WITHDRAWN, to_ms=LATER_MS, status=status
     )
 
     assert outcome is CommandOutcome.TOO_LATE
@@ -110,7 +110,7 @@ def test_p12_a_retry_opens_a_key_again_with_all_its_attempts(done: bool) -> None
     failure = a_completion(key=TASK.key, result=CompletionResult.FAILURE, attempts=4)
     status = KeyStatus(failure if done else None, AttemptState(used=4, last=4))
 
-    outcome = bench.command(CommandKind.RETRY, Holding.WITHDRAWN, status=status)
+    outcome = bench.command(CommandKind.RETRY, WithdrawalResult.WITHDRAWN, status=status)
 
     completion = bench.tracker.take(RecordCompletion).completion
     assert outcome is CommandOutcome.APPLIED
@@ -125,12 +125,12 @@ def test_p12_a_replayed_command_changes_nothing(kind: CommandKind) -> None:
     bench = Bench()
     bench.store(TASK)
     to_ms = LATER_MS if kind is CommandKind.RESCHEDULE else None
-    first = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+    first = bench.command(kind, WithdrawalResult.WITHDRAWN, to_ms=to_ms)
     bench.scheduled()
     bench.tracker.messages.clear()
     bench.requests.made.clear()
 
-    second = bench.command(kind, Holding.WITHDRAWN, to_ms=to_ms)
+    second = bench.command(kind, WithdrawalResult.WITHDRAWN, to_ms=to_ms)
 
     assert second is first and not bench.scheduled() and not bench.tracker.messages
     assert set(bench.requests.made) == {"find_outcome"}
@@ -145,12 +145,12 @@ def test_p6_a_replayed_move_writes_its_row_over_an_earlier_record_alone(
     target = replace(TASK, key=TASK.key._replace(scheduled_ms=LATER_MS), offset=5)
     bench.persist(TASK, target)
     bench.persisted()
-    bench.command(CommandKind.RESCHEDULE, Holding.WITHDRAWN, to_ms=LATER_MS)
+    bench.command(CommandKind.RESCHEDULE, WithdrawalResult.WITHDRAWN, to_ms=LATER_MS)
     bench.persist(replace(target, offset=offset))
     bench.persisted()
     bench.tracker.messages.clear()
 
-    bench.command(CommandKind.RESCHEDULE, Holding.ABSENT, to_ms=LATER_MS)
+    bench.command(CommandKind.RESCHEDULE, WithdrawalResult.ABSENT, to_ms=LATER_MS)
 
     rows = bench.stores.schedule.find_tasks(PARTITION, (target.key,)).result(timeout=0)
     assert rows[target.key].offset == kept
@@ -173,7 +173,7 @@ def test_p6_an_owner_that_is_replaced_meanwhile_leaves_the_outcome_to_the_newer_
     bench = Bench()
     bench.store(TASK)
     bench.persist(Command(CommandKind.DROP, TASK.key, 10, NOW_MS))
-    bench.tell(TaskWithdrawn(TASK.key, Holding.WITHDRAWN))
+    bench.tell(TaskWithdrawn(TASK.key, WithdrawalResult.WITHDRAWN))
     bench.tell(StatusesFound({}))
     completion = bench.tracker.take(RecordCompletion).completion
     bench.stores.ownership.claim(PARTITION, NOW_MS).result(timeout=0)
@@ -194,7 +194,7 @@ def test_p12_a_move_that_was_half_done_is_finished_by_its_replay() -> None:
 
     outcome = bench.command(
         CommandKind.RESCHEDULE,
-        Holding.ABSENT,
+        WithdrawalResult.ABSENT,
         to_ms=LATER_MS,
         status=KeyStatus(moved, AttemptState()),
     )
@@ -208,7 +208,7 @@ def test_p12_a_command_for_an_unknown_key_says_so() -> None:
     """And records that."""
     bench = Bench()
 
-    assert bench.command(CommandKind.CANCEL, Holding.ABSENT) is CommandOutcome.UNKNOWN_KEY
+    assert bench.command(CommandKind.CANCEL, WithdrawalResult.ABSENT) is CommandOutcome.UNKNOWN_KEY
 
 
 def test_p12_commands_and_tasks_of_a_share_keep_their_order() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from actors.messages import WithdrawTask
 from actors.model.codec import Command, CommandKind
-from actors.model.commands import Holding, Withdrawal
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import (
     BatchPersisted,
     CommandDecided,
@@ -85,7 +85,7 @@ def test_p12_a_decided_command_is_told_of_and_recorded_after_what_it_wrote() -> 
     bench.persist(TASK)
     bench.persisted()
 
-    bench.command(CommandKind.RESCHEDULE, Holding.WITHDRAWN, to_ms=NOW_MS + 90_000)
+    bench.command(CommandKind.RESCHEDULE, WithdrawalResult.WITHDRAWN, to_ms=NOW_MS + 90_000)
 
     write_time, recorded = bench.harness.data.outcomes[PARTITION, 10]
     assert recorded.outcome is CommandOutcome.APPLIED

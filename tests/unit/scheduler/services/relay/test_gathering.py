@@ -15,7 +15,13 @@ from scheduler.services.relay.gathering import (
     ClaimGatherer,
 )
 from scheduler.services.relay.headers import Action
-from scheduler.services.relay.standing import ACTIVE_MS, DECIDED_MAX, Claim, DecidedHere, place_of
+from scheduler.services.relay.standing import (
+    ACTIVE_MS,
+    DECIDED_MAX,
+    DecidedHere,
+    MessageClaim,
+    place_of,
+)
 
 FAR_MS = 1_000_000
 
@@ -123,15 +129,15 @@ def test_each_partition_has_an_ordering_id_for_its_batches(count: int) -> None:
 def test_what_was_decided_here_is_known_once_and_only_so_much_of_it() -> None:
     """A moved message is due at its last time."""
     decided = DecidedHere()
-    decided.note("a", Claim("p", "o", (10, 20), {}))
-    decided.note("cancelled", Claim("", "o", (10,), {}))
+    decided.note("a", MessageClaim("p", "o", (10, 20), {}))
+    decided.note("cancelled", MessageClaim("", "o", (10,), {}))
 
     assert not decided.take("a", "p", 10)
     assert decided.take("a", "p", 20)
     assert not decided.take("a", "p", 20)
     assert not decided.take("cancelled", "", 10)
     for number in range(DECIDED_MAX + 1):
-        decided.note(str(number), Claim("p", "o", (10,), {}))
+        decided.note(str(number), MessageClaim("p", "o", (10,), {}))
     assert not decided.take("0", "p", 10)
     assert decided.take("1", "p", 10)
 
@@ -157,7 +163,7 @@ def test_whoever_waits_for_a_claim_is_woken_by_its_decision() -> None:
         waiting = asyncio.create_task(decided.wait("a", 30.0))
         await asyncio.wait([waiting], timeout=0.0)
         assert not waiting.done()
-        decided.note("a", Claim("p", "o", (10,), {}))
+        decided.note("a", MessageClaim("p", "o", (10,), {}))
         async with asyncio.timeout(10.0):
             await waiting
             await decided.wait("a", 30.0)
