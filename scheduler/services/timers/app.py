@@ -1,67 +1,55 @@
 """The timer service over HTTP: paths, methods, status codes, who may ask, and how much.
 
-Decides all that and nothing about timers.  Bodies are read by hand, as the seed's are: what is
-wrong is told as text with 400, never as 422.
+Decides all that and nothing about timers.  As the seed does, it tells what is wrong as text: a
+request that cannot be read with 400, never with 422.
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.model.errors import HourhandError, OperatorError
 from actors.ports.clock import Clock
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.services.http_guard import JSON, Door, HttpGuard, Refusal
-from scheduler.services.timers.recurring_routes import RecurringService, add_recurring, read_body
+from scheduler.services.timers.recurring_routes import RecurringService, add_recurring
 from scheduler.services.timers.service import TimerService
-from scheduler.services.timers.timer import InvalidTimer, parse_timer, split_id, timer_value
+from scheduler.services.timers.timer import (
+    InvalidTimer,
+    TimerRequest,
+    refusal_of,
+    split_id,
+    timer_value,
+)
 
 _OPEN_PATHS = frozenset({"/ping"})
 _TIMERS = "/timers"
 _BODY_KINDS = (JSON, "")
 """The seed's clients send JSON with its type, or text without one; no page's form does either."""
 _LIST_DEFAULT, _LIST_MAX = 100, 1_000
-_REFUSED = (InvalidTimer, ClientDisconnect, HourhandError)
-
-Make = Callable[[Request], Awaitable[Response]]
-
-_TIMER_SCHEMA = {
-    "type": "object",
-    "required": ["timing", "callback"],
-    "properties": {
-        "timing": {
-            "type": "object",
-            "required": ["interval"],
-            "properties": {
-                "interval": {"type": "integer", "minimum": 0, "description": "Seconds."},
-                "repeat-for": {"type": "integer", "minimum": 0, "description": "Seconds."},
-            },
-        },
-        "callback": {
-            "type": "object",
-            "required": ["http"],
-            "properties": {
-                "http": {
-                    "type": "object",
-                    "required": ["uri", "opaque"],
-                    "properties": {"uri": {"type": "string"}, "opaque": {"type": "string"}},
-                }
-            },
-        },
-        "reliability": {
-            "type": "object",
-            "properties": {"replication-factor": {"type": "integer", "default": 2}},
-        },
-        "statistics": {"type": "object"},
+_REFUSED = (
+    InvalidTimer,
+    ValidationError,
+    RequestValidationError,
+    StarletteHTTPException,
+    ClientDisconnect,
+    HourhandError,
+)
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "Refused; the text says why.", "content": _TEXT},
+    503: {
+        "description": "Too many requests, or log or store do not answer: ask again.",
+        "content": _TEXT,
     },
-}
-_BODY = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": _TIMER_SCHEMA}}}
 }
 
 
@@ -79,13 +67,14 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        responses=_REFUSALS,
+        strict_content_type=False,
     )
     registry = registry or CollectorRegistry()
-    make = _maker(service, settings)
     _add_errors(app)
-    _add_timers(app, service, settings, make)
+    _add_timers(app, service)
     _add_listing(app, service)
-    add_recurring(app, recurring, settings.request_bytes_max)
+    add_recurring(app, recurring)
 
     @app.get("/ping", response_class=PlainTextResponse, summary="Whether the service answers")
     async def ping() -> str:
@@ -96,7 +85,8 @@ def build_app(
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     # Around the framework, whose own layers cost as much as one of these.
-    return _Guarded(_Making(app, make), HttpGuard(_door(settings), clock))
+    guard = HttpGuard(_door(settings), clock)
+    return _Guarded(_Making(app, service), guard, settings.request_bytes_max)
 
 
 def _door(settings: TimerSettings) -> Door:
@@ -113,9 +103,10 @@ def _door(settings: TimerSettings) -> Door:
 class _Guarded:
     """Lets requests through, or answers them: who may ask, and how much."""
 
-    def __init__(self, app: ASGIApp, guard: HttpGuard) -> None:
+    def __init__(self, app: ASGIApp, guard: HttpGuard, body_bytes_max: int) -> None:
         self._app = app
         self._guard = guard
+        self._body_bytes_max = body_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
@@ -124,7 +115,23 @@ class _Guarded:
             told = self._guard.judge(scope, needs_token=scope["path"] not in _OPEN_PATHS)
             if isinstance(told, Refusal):
                 app = _answer(told)
+            receive = _bounded(receive, self._body_bytes_max)
         await app(scope, receive, send)
+
+
+def _bounded(receive: Receive, bytes_max: int) -> Receive:
+    """Return what hands a body on up to its limit, and then raises HTTPException."""
+    left_bytes = bytes_max
+
+    async def bounded() -> Message:
+        nonlocal left_bytes
+        message = await receive()
+        left_bytes -= len(message.get("body", b""))
+        if left_bytes < 0:
+            raise HTTPException(400, f"the body is longer than {bytes_max} bytes")
+        return message
+
+    return bounded
 
 
 def _answer(refusal: Refusal) -> Response:
@@ -140,6 +147,14 @@ def _refused(error: Exception) -> Response:
     """Return the answer to a request that failed as requests may."""
     if isinstance(error, ClientDisconnect):
         return PlainTextResponse("the body was not sent to its end", 400)
+    if isinstance(error, ValidationError):
+        return PlainTextResponse(refusal_of(error.errors(include_url=False)), 400)
+    if isinstance(error, RequestValidationError):
+        # The first place is body, query or path.
+        problems = [{**each, "loc": each["loc"][1:]} for each in error.errors()]
+        return PlainTextResponse(refusal_of(problems), 400)
+    if isinstance(error, StarletteHTTPException):
+        return PlainTextResponse(error.detail, error.status_code, error.headers)
     # A log or store that is away may be back at the next try.
     status = 503 if isinstance(error, OperatorError) else 400
     return PlainTextResponse(str(error), status)
@@ -159,9 +174,9 @@ class _Making:
     Most requests are these, and the way through the framework costs more than all else of one.
     """
 
-    def __init__(self, app: ASGIApp, make: Make) -> None:
+    def __init__(self, app: ASGIApp, service: TimerService) -> None:
         self._app = app
-        self._make = make
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
@@ -171,34 +186,31 @@ class _Making:
             await self._app(scope, receive, send)
             return
         try:
-            answer = await self._make(Request(scope, receive))
+            body = await Request(scope, receive).body()
+            answer = await _make(self._service, TimerRequest.model_validate_json(body))
         except _REFUSED as error:
             answer = _refused(error)
         await answer(scope, receive, send)
 
 
-def _maker(service: TimerService, settings: TimerSettings) -> Make:
-    async def make(request: Request) -> Response:
-        body = await read_body(request, settings.request_bytes_max)
-        rule = parse_timer(body, service.now_ms())
-        timer_id = service.new_id()
-        await service.put(timer_id, rule, new=True)
-        return _located(timer_id, rule.replication)
-
-    return make
+async def _make(service: TimerService, asked: TimerRequest) -> Response:
+    rule = asked.rule(service.now_ms())
+    timer_id = service.new_id()
+    await service.put(timer_id, rule, new=True)
+    return _located(timer_id, rule.replication)
 
 
-def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings, create: Make) -> None:
-    app.post(_TIMERS, summary="Make a timer", openapi_extra=_BODY)(create)
+def _add_timers(app: FastAPI, service: TimerService) -> None:
+    @app.post(_TIMERS, summary="Make a timer")
+    async def create(body: TimerRequest) -> Response:
+        return await _make(service, body)
 
-    @app.put("/timers/{timer_id:path}", summary="Make or replace a timer", openapi_extra=_BODY)
-    async def replace(timer_id: str, request: Request) -> Response:
+    @app.put("/timers/{timer_id:path}", summary="Make or replace a timer")
+    async def replace(timer_id: str, body: TimerRequest) -> Response:
         parts = split_id(timer_id)
         if parts is None:
             return _unknown(timer_id)
-        body = await read_body(request, settings.request_bytes_max)
-        rule = parse_timer(body, service.now_ms(), parts[1])
-        await service.put(parts[0], rule)
+        await service.put(parts[0], body.rule(service.now_ms(), parts[1]))
         return _located(*parts)
 
     @app.delete("/timers/{timer_id:path}", summary="Delete a timer")
@@ -219,28 +231,19 @@ def _add_timers(app: FastAPI, service: TimerService, settings: TimerSettings, cr
 
 
 def _add_listing(app: FastAPI, service: TimerService) -> None:
-    async def timers(request: Request) -> Response:
-        asked = request.query_params
-        limit = asked.get("limit", str(_LIST_DEFAULT))
-        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:6]) <= _LIST_MAX:
-            raise InvalidTimer(f"limit must be 1 to {_LIST_MAX}, got {limit[:40]!r}")
+    @app.get(_TIMERS, summary="List timers, those of a tag where one is given")
+    async def timers(
+        limit: Annotated[int, Query(ge=1, le=_LIST_MAX)] = _LIST_DEFAULT,
+        tag: str | None = None,
+        after: str | None = None,
+    ) -> Response:
         try:
-            page = await service.page(asked.get("tag"), asked.get("after"), int(limit))
+            page = await service.page(tag, after, limit)
         except ValueError as error:
             raise InvalidTimer(str(error)) from None
         now_ms = service.now_ms()
         shown = [timer_value(each.id, each.state, now_ms) for each in page.timers]
         return JSONResponse({"timers": shown, "next-after": page.next_after})
-
-    parameters = [
-        {"name": name, "in": "query", "schema": {"type": "string"}}
-        for name in ("tag", "limit", "after")
-    ]
-    app.get(
-        _TIMERS,
-        summary="List timers, those of a tag where one is given",
-        openapi_extra={"parameters": parameters},
-    )(timers)
 
 
 def _located(timer_id: str, replication: int) -> Response:

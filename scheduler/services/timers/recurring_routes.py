@@ -4,11 +4,18 @@ Decides paths and fields; the schedules themselves are those of the library.
 """
 
 import asyncio
-from typing import Any, cast
+from typing import Annotated, Any
 
-import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from actors.model.definition import DefinitionKind
 from actors.model.instant import format_instant, parse_instant
@@ -18,7 +25,13 @@ from scheduler.futures.awaiting import settled
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.requests import request_task, set_task
-from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule, next_times
+from scheduler.services.recurring.rule import (
+    Overlap,
+    RecurringRule,
+    checked_name,
+    checked_rule,
+    next_times,
+)
 from scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
@@ -27,22 +40,68 @@ from scheduler.services.recurring.state import (
     recurring_of,
 )
 from scheduler.services.timers.calls import call_ordering_id
-from scheduler.services.timers.timer import InvalidTimer, callback_of
+from scheduler.services.timers.timer import CallbackRequest, RequestPart, Seconds
 
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05
 _PAGE_ROWS = 500
-_NEXT_MAX = 100
-_FIELDS = {
-    "cron": ("cron", None),
-    "every": ("every_ms", 1000),
-    "time-zone": ("time_zone", None),
-    "overlap": ("overlap", None),
-    "catch-up": ("catch_up_ms", 1000),
-    "jitter": ("jitter_ms", 1000),
-    "times": ("count_max", None),
-}
-"""Field of a request to the rule's, and what its number is multiplied by."""
+_NEXT_DEFAULT, _NEXT_MAX = 5, 100
+
+
+def _instant(text: str) -> int:
+    try:
+        return parse_instant(text)
+    except (TypeError, ValueError):
+        raise ValueError("it must be a time in RFC 3339 with a zone") from None
+
+
+Duration = Annotated[
+    Seconds,
+    AfterValidator(lambda seconds: 1000 * seconds),
+    PlainSerializer(lambda ms: ms / 1000, when_used="json"),
+]
+"""Milliseconds, told in seconds."""
+Instant = Annotated[
+    int,
+    BeforeValidator(_instant),
+    PlainSerializer(format_instant, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""Milliseconds, told as RFC 3339 has it."""
+
+
+class ScheduleFields(RequestPart):
+    """When a recurring schedule is due: the rule's fields, and their names and units outside.
+
+    What they may hold, and which belong together, the rule judges.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    cron: str | None = None
+    every_ms: Duration | None = Field(None, alias="every")
+    time_zone: str = Field("UTC", alias="time-zone")
+    overlap: Overlap = "skip"
+    catch_up_ms: Duration = Field(0, alias="catch-up")
+    jitter_ms: Duration = Field(0, alias="jitter")
+    starts_ms: Instant | None = Field(None, alias="from")
+    ends_ms: Instant | None = Field(None, alias="until")
+    count_max: int | None = Field(None, alias="times")
+
+
+class RecurringRequest(RequestPart):
+    """A request for a recurring schedule."""
+
+    schedule: ScheduleFields
+    callback: CallbackRequest
+
+    def rule(self, name: str) -> RecurringRule:
+        """Return what is asked for; raises InvalidTask where there is no such rule."""
+        return checked_rule(
+            ordering_id=call_ordering_id(checked_name(name)),
+            data=self.callback.http.model_dump(),
+            **self.schedule.model_dump(exclude_unset=True),
+        )
 
 
 class RecurringService:
@@ -88,13 +147,12 @@ class RecurringService:
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
 
-def add_recurring(app: FastAPI, service: RecurringService, bytes_max: int) -> None:
+def add_recurring(app: FastAPI, service: RecurringService) -> None:
     """Add the paths below ``/recurring``."""
 
     @app.put("/recurring/{name}", summary="Make or replace a recurring schedule")
-    async def replace(name: str, request: Request) -> Response:
-        body = await read_body(request, bytes_max)
-        await service.append(set_task(name, parse_recurring(name, body), service.now_ms()))
+    async def replace(name: str, body: RecurringRequest) -> Response:
+        await service.append(set_task(name, body.rule(name), service.now_ms()))
         return PlainTextResponse("accepted")
 
     @app.delete("/recurring/{name}", summary="End a recurring schedule")
@@ -114,78 +172,29 @@ def add_recurring(app: FastAPI, service: RecurringService, bytes_max: int) -> No
         return JSONResponse({"recurring": [recurring_value(one) for one in await service.all()]})
 
     @app.get("/recurring/{name}", summary="Look at a recurring schedule and its next times")
-    async def show(name: str, request: Request) -> Response:
-        wanted = request.query_params.get("next", "5")
-        if not wanted.isascii() or not wanted.isdigit() or int(wanted[:6]) > _NEXT_MAX:
-            raise InvalidTimer(f"next must be 0 to {_NEXT_MAX}, got {wanted[:40]!r}")
+    async def show(
+        name: str,
+        count: Annotated[int, Query(alias="next", ge=0, le=_NEXT_MAX)] = _NEXT_DEFAULT,
+    ) -> Response:
         found = await service.find(checked_name(name))
         if found is None:
             return PlainTextResponse("there is no such recurring schedule", 404)
         value = recurring_value(found)
         if not found.state.paused:
-            anchor_ms, count = found.state.anchor_ms, int(wanted)
-            times = next_times(found.rule, service.now_ms(), anchor_ms, count)
+            times = next_times(found.rule, service.now_ms(), found.state.anchor_ms, count)
             value["next-times"] = [text.partition(" ")[2] for text in times]
         return JSONResponse(value)
-
-
-async def read_body(request: Request, bytes_max: int) -> bytes:
-    """Return a request's body; raises InvalidTimer once it is longer than allowed."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > bytes_max:
-            raise InvalidTimer(f"the body is longer than {bytes_max} bytes")
-    return bytes(body)
-
-
-def parse_recurring(name: str, body: bytes) -> RecurringRule:
-    """Read a request's body; raises InvalidTimer, or InvalidTask for a rule that can be none."""
-    try:
-        root = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
-        raise InvalidTimer(f"the body is not JSON: {error}") from None
-    uri, opaque = callback_of(root)
-    asked = root.get("schedule")
-    if not isinstance(asked, dict):
-        raise InvalidTimer("schedule is missing, or no object")
-    values: dict[str, object] = {
-        "ordering_id": call_ordering_id(checked_name(name)),
-        "data": {"uri": uri, "opaque": opaque},
-    }
-    for field, given in asked.items():
-        if field in ("from", "until"):
-            values["starts_ms" if field == "from" else "ends_ms"] = _instant(field, given)
-        elif field in _FIELDS:
-            target, factor = _FIELDS[field]
-            whole = factor is not None and type(given) is int
-            values[target] = cast("int", given) * cast("int", factor) if whole else given
-        else:
-            known = ", ".join([*_FIELDS, "from", "until"])
-            raise InvalidTimer(f"schedule.{field[:40]} is unknown; known are {known}")
-    return checked_rule(**values)
-
-
-def _instant(field: str, given: Any) -> int:
-    try:
-        return parse_instant(given)
-    except (TypeError, ValueError):
-        raise InvalidTimer(f"schedule.{field} must be a time in RFC 3339 with a zone") from None
 
 
 def recurring_value(found: Recurring) -> dict[str, Any]:
     """Return a schedule as JSON, in the fields of a request."""
     rule, state = found.rule, found.state
-    shown: dict[str, Any] = {}
-    for field, (name, factor) in _FIELDS.items():
-        value = getattr(rule, name)
-        if value is not None:
-            shown[field] = value if factor is None else value / factor
-    bounds = (("from", rule.starts_ms), ("until", rule.ends_ms))
-    shown |= {field: format_instant(ms) for field, ms in bounds if ms is not None}
+    fields = ScheduleFields.model_construct(
+        **rule.model_dump(include={*ScheduleFields.model_fields}, exclude_none=True)
+    )
     return {
         "name": found.name,
-        "schedule": shown,
+        "schedule": fields.model_dump(mode="json", by_alias=True, exclude_none=True),
         "callback": {"http": rule.data} if "uri" in rule.data else None,
         "ordering-id": rule.ordering_id,
         "paused": state.paused,

@@ -5,12 +5,20 @@ whole seconds outside and milliseconds inside.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import msgspec
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
-from actors.model.display import shown
+from actors.model.display import shown, storable_text
 from actors.model.events import TimerTagChanged
 from actors.model.instant import INSTANT_MAX_MS, format_instant
 
@@ -20,10 +28,11 @@ COUNT_MAX = 2**32 - 1
 TAGS_MAX = 100
 _TAG = re.compile(r"[A-Z]{1,16}")
 _ID = re.compile(r"([0-9a-fA-F]{16})-([0-9]{1,4})")
+_PROBLEMS_MAX = 5
 
 
 class InvalidTimer(ValueError):
-    """A request that is no timer; its text says what is wrong."""
+    """A request that is not a timer; its text says what is wrong."""
 
 
 class TimerRule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,37 +91,127 @@ def split_id(text: str) -> tuple[str, int] | None:
     return found[1].lower(), int(found[2])
 
 
-def parse_timer(body: bytes, now_ms: int, url_replication: int | None = None) -> TimerRule:
-    """Read a request's body; raises InvalidTimer."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
-        raise InvalidTimer(f"the body is not JSON: {error}") from None
-    root = _object(value, "the body")
-    timing = _object(_required(root, "timing"), "timing")
-    interval_s = _whole(_required(timing, "interval", "timing."), "timing.interval")
-    repeat_for_s = _whole(timing.get("repeat-for", interval_s), "timing.repeat-for")
-    if interval_s == 0 and repeat_for_s != 0:
-        raise InvalidTimer("timing.interval is 0, so timing.repeat-for can only be 0")
-    if now_ms + 1000 * max(interval_s, repeat_for_s) > INSTANT_MAX_MS:
-        raise InvalidTimer("timing reaches beyond the year 9999")
-    uri, opaque = callback_of(root)
-    return TimerRule(
-        1000 * interval_s,
-        1000 * repeat_for_s,
-        uri,
-        opaque,
-        _replication(root.get("reliability", {}), url_replication),
-        _tags(root.get("statistics", {})),
+def _http(uri: str) -> str:
+    if not uri.isprintable() or " " in uri:
+        raise ValueError("it must be an http or https URL")
+    return uri
+
+
+def _one_at_least(replicas: object) -> object:
+    if replicas == []:
+        raise ValueError("it is empty")
+    return replicas
+
+
+def _countable(statistics: object) -> dict[str, int]:
+    """Return the tags that can be counted; others are left out without a word, as the seed does.
+
+    However a timer is to be counted, it pops: nothing here refuses it.
+    """
+    value = statistics.get("tag-info") if isinstance(statistics, dict) else None
+    tags: dict[str, int] = {}
+    for entry in value if isinstance(value, list) else ():
+        tag, count = (
+            (entry.get("type"), entry.get("count", 1)) if isinstance(entry, dict) else (0, 0)
+        )
+        if not (isinstance(tag, str) and _TAG.fullmatch(tag) and type(count) is int):
+            continue
+        if 0 <= count <= COUNT_MAX and (tag in tags or len(tags) < TAGS_MAX):
+            tags[tag] = min(COUNT_MAX, tags.get(tag, 0) + count)
+    return tags
+
+
+Seconds = Annotated[int, Field(ge=0, description="Seconds.")]
+
+
+class RequestPart(BaseModel):
+    """An object of a request: nothing is converted, and unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class TimerTiming(RequestPart):
+    """When a timer pops."""
+
+    interval: Seconds
+    repeat_for: Seconds = Field(
+        alias="repeat-for",
+        default_factory=lambda known: known.get("interval", 0),
+        description="Seconds; the interval by default.",
     )
 
 
-def callback_of(body: Any) -> tuple[str, str]:
-    """Return a request's URI and opaque text; raises InvalidTimer."""
-    callback = _object(_required(_object(body, "the body"), "callback"), "callback")
-    http = _object(_required(callback, "http", "callback."), "callback.http")
-    uri = _uri(_text(_required(http, "uri", "callback.http."), "callback.http.uri"))
-    return uri, _text(_required(http, "opaque", "callback.http."), "callback.http.opaque")
+class HttpCallbackRequest(RequestPart):
+    """Which URL is called back, and with what."""
+
+    uri: Annotated[str, Field(pattern=r"^https?://"), AfterValidator(_http)]
+    opaque: str
+
+
+class CallbackRequest(RequestPart):
+    """How somebody is called back."""
+
+    http: HttpCallbackRequest
+
+
+class TimerReliability(RequestPart):
+    """How often the seed keeps a timer."""
+
+    replication_factor: int = Field(
+        REPLICATION_DEFAULT, alias="replication-factor", ge=1, le=REPLICATION_MAX
+    )
+    replicas: Annotated[Any, AfterValidator(_one_at_least)] = None
+
+
+class TimerRequest(RequestPart):
+    """A request for a timer."""
+
+    timing: TimerTiming
+    callback: CallbackRequest
+    reliability: TimerReliability = TimerReliability()
+    statistics: Annotated[
+        dict[str, int],
+        BeforeValidator(_countable),
+        WithJsonSchema({"description": "Tags to count, in tag-info; nothing here is refused."}),
+    ] = Field(default_factory=dict)
+
+    def rule(self, now_ms: int, url_replication: int | None = None) -> TimerRule:
+        """Return what is asked for; raises InvalidTimer where its parts contradict each other."""
+        timing, reliability = self.timing, self.reliability
+        if timing.interval == 0 and timing.repeat_for != 0:
+            raise InvalidTimer("timing.interval is 0, so timing.repeat-for can only be 0")
+        if now_ms + 1000 * max(timing.interval, timing.repeat_for) > INSTANT_MAX_MS:
+            raise InvalidTimer("timing reaches beyond the year 9999")
+        factor = reliability.replication_factor
+        if url_replication is not None:
+            given = "replication_factor" in reliability.model_fields_set
+            if given and factor != url_replication:
+                raise InvalidTimer(
+                    f"reliability.replication-factor is {factor}, but the URL says"
+                    f" {url_replication}"
+                )
+            factor = url_replication
+        http = self.callback.http
+        return TimerRule(
+            1000 * timing.interval,
+            1000 * timing.repeat_for,
+            http.uri,
+            http.opaque,
+            factor,
+            tuple(self.statistics.items()),
+        )
+
+
+def refusal_of(problems: Sequence[Any]) -> str:
+    """Return what pydantic found wrong with a request, as text: where, what, and the value."""
+    told = []
+    for problem in problems:
+        if problem["type"] == "default_factory_not_called":
+            # What is wrong is the field that the default is taken from, which is told as well.
+            continue
+        where = ".".join(map(str, problem["loc"])) or "the body"
+        told.append(f"{where[:80]}: {problem['msg']}, got {shown(problem['input'])}")
+    return storable_text("; ".join(told[:_PROBLEMS_MAX]))
 
 
 def next_pop(rule: TimerRule, start_ms: int, now_ms: int) -> tuple[int, int]:
@@ -146,68 +245,3 @@ def timer_value(name: str, state: TimerState, now_ms: int) -> dict[str, Any]:
         tags = [{"type": tag, "count": count} for tag, count in rule.tags]
         value["statistics"] = {"tag-info": tags}
     return value
-
-
-def _required(value: dict[str, Any], name: str, where: str = "") -> Any:
-    if name not in value:
-        raise InvalidTimer(f"{where}{name} is missing")
-    return value[name]
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidTimer(f"{name} must be an object, got {shown(value)}")
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    # A fraction that happens to be whole is refused too, as the seed does.
-    if type(value) is not int or value < 0:
-        raise InvalidTimer(f"{name} must be a whole number of seconds, got {shown(value)}")
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidTimer(f"{name} must be text, got {shown(value)}")
-    return value
-
-
-def _uri(uri: str) -> str:
-    if not uri.isprintable() or not uri.startswith(("http://", "https://")) or " " in uri:
-        raise InvalidTimer(f"callback.http.uri must be an http or https URL, got {shown(uri)}")
-    return uri
-
-
-def _replication(reliability: Any, url_replication: int | None) -> int:
-    value = _object(reliability, "reliability")
-    if value.get("replicas", ["any"]) == []:
-        raise InvalidTimer("reliability.replicas is empty")
-    default = REPLICATION_DEFAULT if url_replication is None else url_replication
-    factor = value.get("replication-factor", default)
-    name = "reliability.replication-factor"
-    if type(factor) is not int or not 1 <= factor <= REPLICATION_MAX:
-        raise InvalidTimer(f"{name} must be 1 to {REPLICATION_MAX}, got {shown(factor)}")
-    if url_replication is not None and factor != url_replication:
-        raise InvalidTimer(f"{name} is {factor}, but the URL says {url_replication}")
-    return factor
-
-
-def _tags(statistics: Any) -> tuple[tuple[str, int], ...]:
-    """Return the tags that can be counted; others are left out without a word, as the seed does.
-
-    However a timer is to be counted, it pops: nothing here refuses it.
-    """
-    value = statistics.get("tag-info") if isinstance(statistics, dict) else None
-    if not isinstance(value, list):
-        return ()
-    tags: dict[str, int] = {}
-    for entry in value:
-        tag, count = (
-            (entry.get("type"), entry.get("count", 1)) if isinstance(entry, dict) else (0, 0)
-        )
-        if not (isinstance(tag, str) and _TAG.fullmatch(tag) and type(count) is int):
-            continue
-        if 0 <= count <= COUNT_MAX and (tag in tags or len(tags) < TAGS_MAX):
-            tags[tag] = min(COUNT_MAX, tags.get(tag, 0) + count)
-    return tuple(tags.items())

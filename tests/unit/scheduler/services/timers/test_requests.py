@@ -58,8 +58,42 @@ def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
     [b"", b"{", b"\xff\xfe", b"nan", b"[" * 100_000, b'{"timing":"\\ud800"}', b"x" * 300_000],
 )
 def test_what_is_no_json_is_400(body: bytes) -> None:
-    """Whatever it is."""
-    assert TimersBench().http.post("/timers", content=body).status_code == 400
+    """Whatever it is, and with the reason as text."""
+    bench = TimersBench()
+    for answer in (
+        bench.http.post("/timers", content=body),
+        bench.http.put("/timers/0123456789abcdef-2", content=body),
+    ):
+        assert answer.status_code == 400
+        assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_a_refusal_names_the_field_and_what_was_in_it() -> None:
+    """The same for both ways in."""
+    bench = TimersBench()
+    wrong = a_timer(1.5, reliability={"replication-factor": 0})
+    wrong["callback"]["http"]["uri"] = "ftp://x"
+    reason = (
+        "timing.interval: Input should be a valid integer, got 1.5;"
+        " callback.http.uri: String should match pattern '^https?://', got 'ftp://x';"
+        " reliability.replication-factor: Input should be greater than or equal to 1, got 0"
+    )
+    put = bench.http.put("/timers/0123456789abcdef-2", json=wrong)
+
+    assert bench.post(wrong).text == put.text == reason
+
+
+def test_a_body_above_the_limit_is_refused_with_the_limit() -> None:
+    """Before all of it is read."""
+    bench = TimersBench(TimerSettings(requests_per_s_max=0, request_bytes_max=1_000))
+    too_long = a_timer(unknown="x" * 1_000)
+
+    for answer in (
+        bench.post(too_long),
+        bench.http.put("/timers/0123456789abcdef-2", json=too_long),
+        bench.http.put("/recurring/n", json=too_long),
+    ):
+        assert (answer.status_code, answer.text) == (400, "the body is longer than 1000 bytes")
 
 
 def test_unknown_fields_are_ignored_and_internal_ones_too() -> None:
@@ -192,6 +226,12 @@ def test_ping_openapi_and_metrics_answer() -> None:
     paths = bench.http.get("/openapi.json").json()["paths"]
     assert set(paths["/timers"]) == {"get", "post"}
     assert set(paths["/timers/{timer_id}"]) == {"get", "put", "delete"}
+    body = paths["/timers"]["post"]["requestBody"]["content"]["application/json"]
+    assert body == {"schema": {"$ref": "#/components/schemas/TimerRequest"}}
+    answered = {
+        status for path in paths.values() for one in path.values() for status in one["responses"]
+    }
+    assert answered == {"200", "4XX", "503"}
 
 
 def test_tokens_have_scopes() -> None:
