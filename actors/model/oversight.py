@@ -1,21 +1,133 @@
 """What nodes report of themselves, and what is written down of what operators did.
 
 Values only: who reports what is decided by the node, what is written down by the admin API.
+The names of a report's fields in JSON are fixed: nodes of two versions stand side by side.
 """
+
+import logging
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+LATENESS_MS = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000),
+)
+"""Upper bounds of the lateness counts; one more count is for what is later than the last."""
 
-class NodeReport(msgspec.Struct, frozen=True):
-    """One node's latest word about itself."""
+
+class PartitionReport(
+    msgspec.Struct,
+    frozen=True,
+    rename={"next_offset": "nextOffset", "paused_ids": "pausedIds"},
+):
+    """What the owner of a partition says of it; counts are since its process began."""
+
+    partition: int
+    stage: str
+    epoch: int | None = None
+    next_offset: int | None = None
+    paused: bool = False
+    paused_ids: int = 0
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    closed: Mapping[str, int] = {}
+    """Result to keys closed so."""
+    lateness: tuple[int, ...] = (0,) * (len(LATENESS_MS) + 1)
+    waiting: int | None = None
+    executing: int | None = None
+    loaded_until_ms: int | None = None
+    watermark_ms: int | None = None
+    stragglers: int = 0
+    held: int = 0
+    """Ordering ids that wait for a retry, an operator or slow code."""
+    overdue_ms: int = 0
+    """How long ago the oldest open task fell due."""
+    assigned_ms: int | None = None
+    catch_up_ms: int | None = None
+
+
+class RunningTask(msgspec.Struct, frozen=True):
+    """A task whose user code runs."""
+
+    key: str
+    partition: int
+    attempt: int
+
+
+class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
+    """A task whose attempts fail, or whose ordering id waits for an operator."""
+
+    key: str
+    partition: int
+    since_ms: int
+    attempts: int
+    error: str
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Something that a chart marks: a change of owners, a tree that failed."""
+
+    at_ms: int
+    what: str
+    partition: int
+    detail: str
+
+
+class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
+    """One node's latest word about itself.
+
+    Of running, blocked and failing tasks it lists the first, and counts all.
+    """
 
     node: str
     """Names one process: a node that starts again has another."""
-    beat: int
+    beat: int = 0
     """Grows with each report; the higher one stands."""
-    reported_ms: int
-    body: bytes
-    """Figures as JSON, whose fields are the reporter's."""
+    reported_ms: int = 0
+    version: str = ""
+    started_ms: int | None = None
+    address: str | None = None
+    """Where its process serves the admin API, if it does."""
+    lease_left_ms: int | None = None
+    lease_by_lock: bool = False
+    pauses_version: int = 0
+    tree_failures: int = 0
+    partitions: tuple[PartitionReport, ...] = ()
+    running_count: int = 0
+    running: tuple[RunningTask, ...] = ()
+    blocked_count: int = 0
+    blocked: tuple[TroubledTask, ...] = ()
+    failing_count: int = 0
+    failing: tuple[TroubledTask, ...] = ()
+    moments: tuple[Moment, ...] = ()
+
+
+_report_decoder = msgspec.json.Decoder(NodeReport)
+
+
+def encode_report(report: NodeReport) -> bytes:
+    """Return a report as the store keeps it."""
+    return msgspec.json.encode(report)
+
+
+def decode_reports(rows: Iterable[tuple[str, int, int, bytes]]) -> tuple[NodeReport, ...]:
+    """Return the reports of rows (node, beat, time, body); what cannot be read is left out.
+
+    The columns count: a body of an earlier version has no beat and no time.
+    """
+    reports = []
+    for node, beat, reported_ms, body in rows:
+        try:
+            report = _report_decoder.decode(body)
+        except msgspec.DecodeError:
+            logging.getLogger("hourhand.report").debug("the report of %s cannot be read", node)
+            continue
+        reports.append(
+            msgspec.structs.replace(report, node=node, beat=beat, reported_ms=reported_ms)
+        )
+    return tuple(reports)
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.model.errors import HourhandError
+from actors.model.oversight import NodeReport, PartitionReport
 from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
@@ -91,8 +92,7 @@ class Cluster:
             self._read_ends()
         status = self.status()
         with self._lock:
-            bodies = {name: node.body for name, node in self._nodes.items()}
-            self._last_hour.draw(self._clock.monotonic_ms(), status, bodies)
+            self._last_hour.draw(self._clock.monotonic_ms(), status, self._reports())
         with self.changed:
             self.beat += 1
             self.changed.notify_all()
@@ -151,17 +151,17 @@ class Cluster:
             alive = [node for node in self._nodes.values() if self._is_alive(node)]
             listed = [
                 {
-                    **key_value(each["key"]),
-                    "partition": each["partition"],
-                    "since": instant_value(each["sinceMs"]),
-                    "attempts": each["attempts"],
-                    "error": each["error"],
+                    **key_value(each.key),
+                    "partition": each.partition,
+                    "since": instant_value(each.since_ms),
+                    "attempts": each.attempts,
+                    "error": each.error,
                     "node": node.report.node,
                 }
                 for node in alive
-                for each in node.body[kind]
+                for each in getattr(node.report, kind)
             ]
-            count = sum(node.body[f"{kind}Count"] for node in alive)
+            count = sum(getattr(node.report, f"{kind}_count") for node in alive)
             unknown = [p["partition"] for p in self._partition_values() if p["owner"] is None]
             return {
                 "asOf": instant_value(self._read_ms),
@@ -174,17 +174,16 @@ class Cluster:
         """Return the tasks that nodes say run right now: key to attempt and node."""
         with self._lock:
             return {
-                each["key"]: (each["attempt"], node.report.node)
+                each.key: (each.attempt, node.report.node)
                 for node in self._nodes.values()
                 if self._is_alive(node)
-                for each in node.body["running"]
+                for each in node.report.running
             }
 
     def history(self, partition: int | None = None) -> dict[str, Any]:
         """Return the last hour as this process saw it, and the moments to mark on it."""
         with self._lock:
-            bodies = {name: node.body for name, node in self._nodes.items()}
-            return self._last_hour.value(bodies, partition)
+            return self._last_hour.value(self._reports(), partition)
 
     # Reading.
 
@@ -206,6 +205,9 @@ class Cluster:
 
     # Values, under the lock.
 
+    def _reports(self) -> list[NodeReport]:
+        return [node.report for node in self._nodes.values()]
+
     def _is_stale(self) -> bool:
         return self._read_ms is None or self._clock.now_ms() - self._read_ms > SILENT_MS
 
@@ -216,18 +218,18 @@ class Cluster:
         return node.value(alive=self._is_alive(node))
 
     def _partition_values(self) -> list[dict[str, Any]]:
-        owners: dict[int, tuple[Heard, dict[str, Any]]] = {}
+        owners: dict[int, tuple[NodeReport, PartitionReport]] = {}
         for node in self._nodes.values():
             if not self._is_alive(node):
                 continue
-            for each in node.body["partitions"]:
-                known = owners.get(each["partition"])
-                if known is None or (each["epoch"] or 0) > (known[1]["epoch"] or 0):
-                    owners[each["partition"]] = (node, each)
+            for each in node.report.partitions:
+                known = owners.get(each.partition)
+                if known is None or (each.epoch or 0) > (known[1].epoch or 0):
+                    owners[each.partition] = (node.report, each)
         return [self._partition_value(n, owners.get(n)) for n in range(self.partition_count)]
 
     def _partition_value(
-        self, number: int, owned: tuple[Heard, dict[str, Any]] | None
+        self, number: int, owned: tuple[NodeReport, PartitionReport] | None
     ) -> dict[str, Any]:
         end = self._ends.get(number)
         pause = self.sheet.of_partition(number)
@@ -242,17 +244,17 @@ class Cluster:
         }
         if owned is None:
             return {**value, **dict.fromkeys(OWNERS_WORD)}
-        node, body = owned
+        report, said = owned
         lag = None
-        if body["nextOffset"] is not None and self._ends_ms is not None:
-            lag = max(0, (end.end_offset if end is not None else 0) - body["nextOffset"])
+        if said.next_offset is not None and self._ends_ms is not None:
+            lag = max(0, (end.end_offset if end is not None else 0) - said.next_offset)
         return {
             **value,
-            "owner": node.report.node,
-            "asOf": instant_value(node.report.reported_ms),
+            "owner": report.node,
+            "asOf": instant_value(report.reported_ms),
             "lag": lag,
-            "pauseKnown": node.body["pausesVersion"] >= self.sheet.version,
-            **owners_word(body),
+            "pauseKnown": report.pauses_version >= self.sheet.version,
+            **owners_word(said),
         }
 
     def _paused_value(self) -> dict[str, Any]:

@@ -4,19 +4,19 @@ Keeps what changed between two points; memory grows with partitions and not with
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from actors.model.oversight import LATENESS_MS, NodeReport
 from scheduler.admin.lateness import BUCKETS, difference, quantiles, summed
 from scheduler.admin.values import instant_value
-from scheduler.observe.figures import LATENESS_MS
 
 POINT_MS = 15_000
 POINTS_MAX = 240
 """One hour."""
 MOMENTS_MAX = 500
 
-Change = tuple[int, int, list[int]]
+Change = tuple[int, int, Sequence[int]]
 """Started, failed, and lateness counts."""
 
 
@@ -28,34 +28,30 @@ class LastHour:
         self._due_ms: float | None = None
         self._counted: dict[tuple[str, int], Change] = {}
 
-    def draw(
-        self, now_ms: float, status: Mapping[str, Any], bodies: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Add a point where it is time for one (monotonic); ``bodies`` are the nodes' reports."""
+    def draw(self, now_ms: float, status: Mapping[str, Any], reports: Iterable[NodeReport]) -> None:
+        """Add a point where it is time for one (monotonic)."""
         if self._due_ms is not None and now_ms < self._due_ms:
             return
         first = self._due_ms is None
         self._due_ms = now_ms + POINT_MS
-        partitions = self._changes(bodies)
+        partitions = self._changes(reports)
         if not first:
             chosen = ("time", "inFlight", "failing", "blocked", "lag", "nodes")
             point = {name: status[name] for name in chosen}
             self._points.append({**point, "partitions": partitions})
 
-    def value(
-        self, bodies: Mapping[str, Mapping[str, Any]], partition: int | None
-    ) -> dict[str, Any]:
+    def value(self, reports: Iterable[NodeReport], partition: int | None) -> dict[str, Any]:
         """Return points and marks as a JSON value, of one partition or of all."""
         moments = [
             {
-                "time": instant_value(each["at_ms"]),
-                "what": each["what"],
-                "partition": each["partition"],
-                "detail": each["detail"],
-                "node": node,
+                "time": instant_value(each.at_ms),
+                "what": each.what,
+                "partition": each.partition,
+                "detail": each.detail,
+                "node": report.node,
             }
-            for node, body in bodies.items()
-            for each in body["moments"]
+            for report in reports
+            for each in report.moments
         ]
         moments.sort(key=lambda each: each["time"] or "")
         points = [_point_value(each, partition) for each in self._points]
@@ -66,16 +62,16 @@ class LastHour:
             "moments": moments[-MOMENTS_MAX:],
         }
 
-    def _changes(self, bodies: Mapping[str, Mapping[str, Any]]) -> dict[int, Change]:
+    def _changes(self, reports: Iterable[NodeReport]) -> dict[int, Change]:
         """Return what each partition did since the last point, whichever nodes it was on."""
         changes: dict[int, Change] = {}
         counted: dict[tuple[str, int], Change] = {}
-        for name, body in bodies.items():
-            for each in body["partitions"]:
-                number = each["partition"]
-                now = (each["started"], each["failed"], each["lateness"])
-                started, failed, lateness = self._counted.get((name, number), (0, 0, [0] * BUCKETS))
-                counted[name, number] = now
+        for report in reports:
+            for each in report.partitions:
+                place = (report.node, number := each.partition)
+                now = (each.started, each.failed, each.lateness)
+                started, failed, lateness = self._counted.get(place, (0, 0, [0] * BUCKETS))
+                counted[place] = now
                 if now[0] != started or now[1] != failed:
                     before = changes.get(number, (0, 0, [0] * BUCKETS))
                     changes[number] = (

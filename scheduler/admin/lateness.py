@@ -1,12 +1,12 @@
 """Lateness from counts: quantiles of what happened between two reports.
 
-Counts have the bounds of ``scheduler.observe.figures``; a quantile is the upper bound of its
+Counts have the bounds of ``actors.model.oversight``; a quantile is the upper bound of its
 bucket, so it is never below the truth.
 """
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.observe.figures import LATENESS_MS
+from actors.model.oversight import LATENESS_MS
 
 BUCKETS = len(LATENESS_MS) + 1
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}

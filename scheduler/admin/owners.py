@@ -1,8 +1,8 @@
 """What the owner of a partition says of it, as a JSON value."""
 
-from collections.abc import Mapping
 from typing import Any
 
+from actors.model.oversight import PartitionReport
 from scheduler.admin.values import instant_value
 
 OWNERS_WORD = (
@@ -12,19 +12,19 @@ OWNERS_WORD = (
 """What nobody but the owner knows: null where it does not answer."""
 
 
-def owners_word(body: Mapping[str, Any]) -> dict[str, Any]:
+def owners_word(said: PartitionReport) -> dict[str, Any]:
     """Return what a report says of one partition."""
     return {
-        "state": body["stage"],
-        "epoch": body["epoch"],
-        "nextOffset": body["nextOffset"],
-        "watermark": instant_value(body["watermark_ms"]),
-        "loadedUntil": instant_value(body["loaded_until_ms"]),
-        "waiting": body["waiting"],
-        "executing": body["executing"],
-        "held": body["held"],
-        "stragglers": body["stragglers"],
-        "overdueMs": body["overdue_ms"],
-        "assigned": instant_value(body["assigned_ms"]),
-        "catchUpMs": body["catch_up_ms"],
+        "state": said.stage,
+        "epoch": said.epoch,
+        "nextOffset": said.next_offset,
+        "watermark": instant_value(said.watermark_ms),
+        "loadedUntil": instant_value(said.loaded_until_ms),
+        "waiting": said.waiting,
+        "executing": said.executing,
+        "held": said.held,
+        "stragglers": said.stragglers,
+        "overdueMs": said.overdue_ms,
+        "assigned": instant_value(said.assigned_ms),
+        "catchUpMs": said.catch_up_ms,
     }

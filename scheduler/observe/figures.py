@@ -32,14 +32,10 @@ from actors.model.events import (
 )
 from actors.model.key import TaskKey
 from actors.model.observed import OrderingsMeasured
+from actors.model.oversight import LATENESS_MS, Moment
 from actors.model.status import AttemptResult
 from actors.ports.clock import Clock
 
-LATENESS_MS = (
-    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
-    *(1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000),
-)
-"""Upper bounds of the lateness counts; one more count is for what is later than the last."""
 TROUBLED_MAX = 5_000
 """Failing and blocked tasks that a node remembers; more are only counted."""
 MOMENTS_MAX = 100
@@ -73,15 +69,6 @@ class PartitionFigures(msgspec.Struct):
     """How long ago the oldest open task fell due."""
     assigned_ms: int | None = None
     catch_up_ms: int | None = None
-
-
-class Moment(msgspec.Struct):
-    """Something that a chart marks: a change of owners, a tree that failed."""
-
-    at_ms: int
-    what: str
-    partition: int
-    detail: str
 
 
 class Figures:

@@ -9,14 +9,15 @@ import os
 import platform
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from itertools import starmap
 
 import msgspec
 
-from actors.model.oversight import NodeReport
+from actors.model.key import TaskKey
+from actors.model.oversight import NodeReport, PartitionReport, RunningTask, TroubledTask
 from actors.model.pauses import PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
@@ -121,13 +122,9 @@ class Reporter:
         if self._saving is not None and not self._saving.done():
             return
         self._beat += 1
-        now_ms = self._clock.now_ms()
-        body = msgspec.json.encode(self.figures(now_ms))
-        self._saving = self._stores.oversight.save_report(
-            NodeReport(self.node, self._beat, now_ms, body)
-        )
+        self._saving = self._stores.oversight.save_report(self.report(self._clock.now_ms()))
 
-    def figures(self, now_ms: int) -> dict[str, Any]:
+    def report(self, now_ms: int) -> NodeReport:
         """Return what this node knows of itself."""
         lease_ms = self._reported.lease_ends_ms() - self._clock.monotonic_ms()
         troubled = self._figures.troubled()
@@ -135,52 +132,46 @@ class Reporter:
         failing = [each for each in troubled if not each[2].blocked]
         states = self._reported.describe()
         running = [
-            {
-                "key": str(attempt.task.key),
-                "partition": attempt.partition,
-                "attempt": attempt.number,
-            }
+            RunningTask(str(attempt.task.key), attempt.partition, attempt.number)
             for state in states
             for attempt in self._runner.long_running(state.partition, 0)
         ]
-        return {
-            "node": self.node,
-            "version": self._reported.version,
-            "startedMs": self._started_ms,
-            "address": self.address,
-            "leaseLeftMs": round(lease_ms) if abs(lease_ms) < 1e12 else None,
-            "leaseByLock": lease_ms > 1e12,
-            "pausesVersion": self._reported.pauses().version,
-            "treeFailures": self._figures.tree_failures,
-            "partitions": [self._partition(state) for state in states],
-            "runningCount": len(running),
-            "running": running[:LISTED_MAX],
-            "blockedCount": len(blocked),
-            "blocked": [_trouble(*each) for each in blocked[:LISTED_MAX]],
-            "failingCount": len(failing),
-            "failing": [_trouble(*each) for each in failing[:LISTED_MAX]],
-            "moments": [msgspec.to_builtins(each) for each in tuple(self._figures.moments)],
-        }
+        return NodeReport(
+            node=self.node,
+            beat=self._beat,
+            reported_ms=now_ms,
+            version=self._reported.version,
+            started_ms=self._started_ms,
+            address=self.address,
+            lease_left_ms=round(lease_ms) if abs(lease_ms) < 1e12 else None,
+            lease_by_lock=lease_ms > 1e12,
+            pauses_version=self._reported.pauses().version,
+            tree_failures=self._figures.tree_failures,
+            partitions=tuple(map(self._partition, states)),
+            running_count=len(running),
+            running=tuple(running[:LISTED_MAX]),
+            blocked_count=len(blocked),
+            blocked=tuple(starmap(_trouble, blocked[:LISTED_MAX])),
+            failing_count=len(failing),
+            failing=tuple(starmap(_trouble, failing[:LISTED_MAX])),
+            moments=tuple(self._figures.moments),
+        )
 
-    def _partition(self, state: Held) -> Mapping[str, Any]:
-        figures = msgspec.to_builtins(self._figures.partition(state.partition))
+    def _partition(self, state: Held) -> PartitionReport:
+        figures = msgspec.structs.asdict(self._figures.partition(state.partition))
         pause = self._reported.pauses().of_partition(state.partition)
-        return {
-            "partition": state.partition,
-            "stage": state.stage,
-            "epoch": state.epoch,
-            "nextOffset": state.next_offset,
-            "paused": pause.whole,
-            "pausedIds": len(pause.ordering_ids),
-            **figures,
-        }
+        return PartitionReport(
+            partition=state.partition,
+            stage=state.stage,
+            epoch=state.epoch,
+            next_offset=state.next_offset,
+            paused=pause.whole,
+            paused_ids=len(pause.ordering_ids),
+            **{**figures, "lateness": tuple(figures["lateness"])},
+        )
 
 
-def _trouble(key: Any, partition: int, trouble: Troubled) -> dict[str, Any]:
-    return {
-        "key": str(key),
-        "partition": partition,
-        "sinceMs": trouble.since_ms,
-        "attempts": trouble.attempts,
-        "error": trouble.error[:200],
-    }
+def _trouble(key: TaskKey, partition: int, trouble: Troubled) -> TroubledTask:
+    return TroubledTask(
+        str(key), partition, trouble.since_ms, trouble.attempts, trouble.error[:200]
+    )

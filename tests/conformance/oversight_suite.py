@@ -10,7 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
-from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
+from actors.model.key import TaskKey
+from actors.model.oversight import (
+    AuditEntry,
+    AuditPlace,
+    Moment,
+    NodeReport,
+    PartitionReport,
+    RunningTask,
+    TroubledTask,
+)
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.tally import HourTally
 from actors.ports.oversight import REPORT_KEPT_MS
@@ -26,6 +35,22 @@ def reported(stores: Stores, node: str) -> NodeReport | None:
     """Return a node's report."""
     found = {each.node: each for each in done(stores.oversight.read_reports())}
     return found.get(node)
+
+
+def a_report(node: str, beat: int, reported_ms: int) -> NodeReport:
+    """Return a report of a node that has something to say."""
+    ran = PartitionReport(3, "running", epoch=2, next_offset=9, closed={"success": 7})
+    ordering_ids = [TaskKey(NOW_MS, each, "u") for each in AWKWARD_IDS]
+    return NodeReport(
+        node,
+        beat,
+        reported_ms,
+        version="1.2",
+        partitions=(ran, PartitionReport(4, "held", waiting=0, watermark_ms=NOW_MS)),
+        running=tuple(RunningTask(str(key), 3, 1) for key in ordering_ids),
+        failing=(TroubledTask(str(ordering_ids[0]), 3, NOW_MS, 2, "ValueError"),),
+        moments=(Moment(NOW_MS, "assigned", 3, "epoch 2"),),
+    )
 
 
 def entry(partition: int, number: int, at_ms: int = NOW_MS) -> AuditEntry:
@@ -53,13 +78,12 @@ class OversightSuite(StoreSuite):
     """What every ``OversightStore`` does."""
 
     def test_the_report_with_the_higher_beat_stands(self, stores: Stores, partition: int) -> None:
-        """Whichever comes first; bodies are any bytes."""
+        """Whichever comes first."""
         node = f"node-{partition}"
-        body = bytes(range(256)) * 40
         for beat in (2, 3, 1):
-            done(stores.oversight.save_report(NodeReport(node, beat, NOW_MS + beat, body)))
+            done(stores.oversight.save_report(a_report(node, beat, NOW_MS + beat)))
 
-        assert reported(stores, node) == NodeReport(node, 3, NOW_MS + 3, body)
+        assert reported(stores, node) == a_report(node, 3, NOW_MS + 3)
         assert reported(stores, f"{node}-other") is None
 
     def test_a_report_is_kept_while_its_node_is_remembered(
@@ -67,8 +91,8 @@ class OversightSuite(StoreSuite):
     ) -> None:
         """Another node's reports, up to that time later, leave it alone."""
         first, other = f"silent-{partition}", f"lively-{partition}"
-        done(stores.oversight.save_report(NodeReport(first, 1, NOW_MS, b"{}")))
-        done(stores.oversight.save_report(NodeReport(other, 1, NOW_MS + REPORT_KEPT_MS, b"{}")))
+        done(stores.oversight.save_report(NodeReport(first, 1, NOW_MS)))
+        done(stores.oversight.save_report(NodeReport(other, 1, NOW_MS + REPORT_KEPT_MS)))
 
         assert reported(stores, first) is not None
 

@@ -6,7 +6,14 @@ reads its version alone, at the ordinary consistency: a change that was answered
 
 from concurrent.futures import Future
 
-from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from actors.model.oversight import (
+    AuditEntry,
+    AuditPage,
+    AuditPlace,
+    NodeReport,
+    decode_reports,
+    encode_report,
+)
 from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
 from actors.ports.oversight import REPORT_KEPT_MS
 from scheduler.adapters.cassandra.session import CassandraSession
@@ -55,7 +62,7 @@ class CassandraOversightStore:
 
     def save_report(self, report: NodeReport) -> "Future[None]":
         """Replace the node's report; a TTL forgets it."""
-        values = (_SHARD, report.node, report.reported_ms, report.body)
+        values = (_SHARD, report.node, report.reported_ms, encode_report(report))
         ttl_s = REPORT_KEPT_MS // 1000
         return self._session.write([self._save_report.bind((*values, report.beat, ttl_s))])
 
@@ -63,8 +70,7 @@ class CassandraOversightStore:
         """Read all reports."""
 
         def work() -> tuple[NodeReport, ...]:
-            rows = self._session.execute(self._read_reports.bind((_SHARD,)))
-            return tuple(NodeReport(*row) for row in rows)
+            return decode_reports(self._session.execute(self._read_reports.bind((_SHARD,))))
 
         return self._session.submit(work)
 

@@ -3,7 +3,14 @@
 import sqlite3
 from concurrent.futures import Future
 
-from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
+from actors.model.oversight import (
+    AuditEntry,
+    AuditPage,
+    AuditPlace,
+    NodeReport,
+    decode_reports,
+    encode_report,
+)
 from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
 from actors.ports.oversight import REPORT_KEPT_MS
 from scheduler.adapters.embedded.database import Database
@@ -31,7 +38,7 @@ class EmbeddedOversight:
 
     def save_report(self, report: NodeReport) -> "Future[None]":
         """Replace the node's report, and forget nodes long silent."""
-        row = sealed((report.node, report.reported_ms, report.body, report.beat))
+        row = sealed((report.node, report.reported_ms, encode_report(report), report.beat))
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_REPORT.upsert, row)
@@ -48,7 +55,7 @@ class EmbeddedOversight:
         def work(connection: sqlite3.Connection) -> tuple[NodeReport, ...]:
             rows = connection.execute(f"SELECT {_REPORT.selected} FROM node_report")
             found = (opened(row) for row in rows)
-            return tuple(NodeReport(node, beat, at, body) for node, at, body, beat in found)
+            return decode_reports((node, beat, at, body) for node, at, body, beat in found)
 
         return self._database.read(work)
 

@@ -6,8 +6,8 @@ from actors.model.bucket import hour_of
 from actors.model.events import TasksStored
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
+from actors.model.oversight import LATENESS_MS
 from actors.model.tally import MINUTE_MS, HourTally
-from scheduler.observe.figures import LATENESS_MS
 from scheduler.observe.tallying import Tallies
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, WINDOW, World, due

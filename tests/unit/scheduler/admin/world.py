@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.instant import format_instant
-from actors.model.oversight import NodeReport
+from actors.model.oversight import LATENESS_MS, decode_reports
 from actors.model.task import Task
 from actors.ports.store import Stores
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -22,7 +22,6 @@ from scheduler.admin.app import PREFIX, build_app
 from scheduler.admin.service import AdminPorts, AdminService
 from scheduler.configuration.door_settings import AdminSettings
 from scheduler.configuration.settings import Settings
-from scheduler.observe.figures import LATENESS_MS
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
 from tests.unit.scheduler.admin.log_view import MemoryLogView
@@ -148,7 +147,9 @@ class World(Api):
         }
         store = self.service.stores.oversight
         beat = round(self.clock.monotonic_ms()) + 1
-        store.save_report(NodeReport(node, beat, self.clock.now_ms(), msgspec.json.encode(told)))
+        row = (node, beat, self.clock.now_ms(), msgspec.json.encode(told))
+        for report in decode_reports([row]):
+            store.save_report(report)
         self.service.cluster.read()
 
 
