@@ -1,7 +1,7 @@
 """``python -m examples.webhooks``: tell customers of events by HTTP, in order, until it works.
 
 The customer is the ordering id: one delivery at a time, in the order of the events, and an
-endpoint that is down delays nobody else's.  Needs ``hourhand[http]`` for its HTTP client.
+endpoint that is down delays nobody else's.  Needs httpx, an HTTP client.
 """
 
 import json

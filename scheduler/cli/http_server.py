@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _STARTED_S = 30.0
 RECEIVE_S = 10.0
@@ -19,7 +19,7 @@ RECEIVE_S = 10.0
 _IDLE_S = 5
 """So long a connection is kept for another request."""
 _HEAD_BYTES_MAX = 131_072
-"""Holds the longest address that the admin API takes, and its headers."""
+"""Holds the longest address that the parser takes, 65,535 bytes, and its headers."""
 _GONE_MS = 30_000
 """What a client has not acknowledged for so long, it never will: it went without a farewell."""
 _TICKS_A_SECOND = 10
@@ -52,10 +52,8 @@ class HttpServer:
                 lifespan="off",
                 server_header=False,
                 timeout_graceful_shutdown=5,
-                # The other implementation has no limit for the head of a request.
-                http=H11Protocol,
+                http=_BoundedProtocol,
                 ws="none",
-                h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
                 limit_concurrency=connections_max,
                 timeout_keep_alive=_IDLE_S,
             ),
@@ -77,6 +75,35 @@ class HttpServer:
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join()
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    """Refuses what goes on without a body: an endless head, or an endless trailer of one."""
+
+    _kept_bytes = 0
+    """Read since a head or a piece of a body was whole."""
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what was read at once may be whole, and is kept no longer than that."""
+        self._kept_bytes += len(data)
+        super().data_received(data)
+        if self._kept_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response(f"The head of a request has at most {_HEAD_BYTES_MAX} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_message_complete()
 
 
 class _Server(uvicorn.Server):
@@ -120,7 +147,7 @@ class _Server(uvicorn.Server):
     def _cut_slow(self) -> None:
         now_s, receiving = asyncio.get_running_loop().time(), {}
         for connection in list(self.server_state.connections):
-            assert isinstance(connection, H11Protocol), "no other is asked for"
+            assert isinstance(connection, _BoundedProtocol), "no other is asked for"
             cycle = connection.cycle
             if cycle is not None and not (cycle.response_complete or cycle.more_body):
                 continue

@@ -13,11 +13,11 @@ from actors.model.errors import SettingsInvalid
 from scheduler.configuration.settings import Settings
 
 EXTRA_OF = {
+    "aiohttp": "http",
     "cassandra": "cassandra",
     "confluent_kafka": "kafka",
     "fastapi": "http",
-    "h11": "http",
-    "httpx": "http",
+    "httptools": "http",
     "opentelemetry": "otel",
     "pandas": "spark",
     "plotly": "spark",
@@ -25,8 +25,9 @@ EXTRA_OF = {
     "pyspark": "spark",
     "starlette": "http",
     "uvicorn": "http",
+    "yarl": "http",
 }
-"""By the name it is imported under; ``starlette`` comes with fastapi."""
+"""By the name it is imported under; ``starlette`` comes with fastapi, ``yarl`` with aiohttp."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

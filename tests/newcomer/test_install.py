@@ -17,7 +17,7 @@ pytestmark = pytest.mark.newcomer
 
 PYTHONS = os.environ.get("PYTHONS", "python3.11 python3.12 python3.13 python3.14").split()
 _DRIVERS = (
-    "cassandra.cluster, cassandra.cmurmur3, confluent_kafka, fastapi, httpx, msgspec,"
+    "aiohttp, cassandra.cluster, cassandra.cmurmur3, confluent_kafka, fastapi, httptools, msgspec,"
     " opentelemetry.sdk, pyarrow, pyspark"
 )
 

@@ -13,7 +13,7 @@ from tests.tidy.source import ROOT, project_metadata, report, sources
 
 GATHERED = {"all", "pipeline"}
 """Extras that only name others."""
-BROUGHT_ALONG = {"pydantic_core": "pydantic", "starlette": "fastapi"}
+BROUGHT_ALONG = {"pydantic_core": "pydantic", "starlette": "fastapi", "yarl": "aiohttp"}
 """Imported, though another package brings it."""
 OURS = {"actors", "scheduler"}
 _ROW = re.compile(r"^\| ([\w-]+) \| ([<>=.,\d]+) \| (\w*) \| (.+) \|$", re.MULTILINE)

@@ -16,7 +16,7 @@ SHARED_CLASS_NAMES = {
     "Batch": 2,
     "Bucket": 2,
     "Call": 3,
-    "Connection": 3,
+    "Connection": 2,
     "Counts": 2,
     "Delivery": 2,
     "Fate": 2,

@@ -2,29 +2,35 @@
 
 Decides which address a host name means for this one request, and connects to that address and no
 other, so that a name cannot mean something else a moment later.  Redirects are failures and not
-followed, proxies of the environment are not used.
+followed, proxies of the environment are not used, cookies are not kept.
 """
 
 import asyncio
 import hashlib
 import hmac
+import re
 import socket
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ssl import SSLContext
 from urllib.parse import quote
 
-import h11
-import httpx
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from yarl import URL
 
 from actors.ports.clock import Clock
 from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.timers.connections import AnswerTooLong, Connections, Endpoint
 from scheduler.services.timers.executor import CallbackFailed
 
+IDLE_S = 4.0
+"""An endpoint closes what is unused sooner or later; the usual ones after five seconds."""
 _ANYWHERE = "*"
 _SIGNED = "v2"
 """What a signature covers: time, URL, whose callback it is, its number, its body."""
+_WRITTEN_AS_SENT = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
+_UNSENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent")
+"""No callback needs what the library would add."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -38,14 +44,17 @@ class HttpCaller:
         settings: TimerSettings,
         clock: Clock,
         trace: Callable[[], Mapping[str, str]] = dict,
+        encryption: SSLContext | None = None,
     ) -> None:
+        """``encryption`` says whose certificates are trusted: the system's by default."""
         self._settings = settings
         self._clock = clock
         self._trace = trace
+        self._encryption = encryption
         targets = settings.callback_targets
         self._networks: list[Network] = [ip_network(each) for each in targets if "/" in each]
         self._hosts = {each.lower() for each in targets if "/" not in each}
-        self._connections: Connections | None = None
+        self._session: ClientSession | None = None
 
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
         """POST a body within the time allowed; raises CallbackFailed unless answered with 200."""
@@ -65,34 +74,38 @@ class HttpCaller:
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._connections is not None:
-            self._connections.close()
+        if self._session is not None:
+            await self._session.close()
 
     async def _post(self, uri: str, body: bytes, sequence_number: int, of: str) -> int:
-        url = _parsed(uri)
+        url, host = _parsed(uri)
         address = await self._address_of(url)
         headers = {
-            "Host": url.netloc.decode("ascii"),
+            "Host": host,
             "Content-Type": "application/octet-stream",
-            "Content-Length": str(len(body)),
             "X-Sequence-Number": str(sequence_number),
             **self._signature(uri, body, sequence_number, of),
             **self._trace(),
         }
-        request = h11.Request(method="POST", target=url.raw_path, headers=[*headers.items()])
-        secure = url.scheme == "https"
-        port = url.port or (443 if secure else 80)
-        endpoint = Endpoint(address, port, url.host if secure else None)
-        most_bytes = self._settings.callback_answer_bytes_max
-        try:
-            return await self._opened().ask(endpoint, request, body, most_bytes)
-        except AnswerTooLong:
-            raise CallbackFailed(f"the answer is longer than {most_bytes} bytes") from None
+        left_bytes = self._settings.callback_answer_bytes_max
+        async with self._opened().post(
+            _at(url, address),
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            server_hostname=url.raw_host,
+        ) as answer:
+            async for piece in answer.content.iter_any():
+                left_bytes -= len(piece)
+                if left_bytes < 0:
+                    most_bytes = self._settings.callback_answer_bytes_max
+                    raise CallbackFailed(f"the answer is longer than {most_bytes} bytes")
+            return answer.status
 
-    async def _address_of(self, url: httpx.URL) -> str:
+    async def _address_of(self, url: URL) -> str:
         """Return the address to connect to; raises CallbackFailed where none is allowed."""
-        host = url.host
-        found = await _addresses(host, url.port or (443 if url.scheme == "https" else 80))
+        host = url.host or ""
+        found = await _addresses(url.raw_host or "", url.port)
         named = _ANYWHERE in self._hosts or host.lower() in self._hosts
         for address in found:
             if named or any(_is_in(address, network) for network in self._networks):
@@ -112,19 +125,38 @@ class HttpCaller:
         digest = hmac.new(key.get_secret_value().encode(), signed, hashlib.sha256).hexdigest()
         return {"X-Hourhand-Signature": f"{_SIGNED},t={now_s},of={name},sha256={digest}"}
 
-    def _opened(self) -> Connections:
-        if self._connections is None:
-            self._connections = Connections(httpx.create_ssl_context(trust_env=False))
-        return self._connections
+    def _opened(self) -> ClientSession:
+        if self._session is None:
+            self._session = ClientSession(
+                # A callback does not wait for another one's connection.
+                connector=TCPConnector(
+                    limit=0, keepalive_timeout=IDLE_S, ssl=self._encryption or True
+                ),
+                cookie_jar=DummyCookieJar(),
+                timeout=ClientTimeout(total=None),
+                auto_decompress=False,
+                skip_auto_headers=_UNSENT_HEADERS,
+            )
+        return self._session
 
 
 @lru_cache(maxsize=10_000)
-def _parsed(uri: str) -> httpx.URL:
-    """Read a URI; most callbacks of a service go to a few of them."""
-    return httpx.URL(uri)
+def _parsed(uri: str) -> tuple[URL, str]:
+    """Return a URI without who asks, and its ``Host``; most callbacks go to a few of them.
+
+    Escapes stay as they are written: the endpoint compares the signed URL with what it is asked.
+    """
+    url = URL(uri, encoded=_WRITTEN_AS_SENT.fullmatch(uri) is not None).with_user(None)
+    return url, url.raw_authority
 
 
-async def _addresses(host: str, port: int) -> list[Address]:
+@lru_cache(maxsize=10_000)
+def _at(url: URL, address: str) -> URL:
+    """Return where to connect to: what is an address already is not looked up again."""
+    return url.with_host(address)
+
+
+async def _addresses(host: str, port: int | None) -> list[Address]:
     try:
         return [ip_address(host)]
     except ValueError:

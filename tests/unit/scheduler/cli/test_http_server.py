@@ -90,19 +90,51 @@ def waited(client: socket.socket, seconds: float) -> bytes:
         client.settimeout(WAIT_S)
 
 
-def test_a_head_without_an_end_is_refused(server: HttpServer) -> None:
-    """Nothing is kept in memory for as long as somebody sends."""
-    with connected(server) as client:
-        sent = HEAD
-        try:
-            for _ in range(40):
-                client.sendall(sent + b"X: " + b"y" * 8_000 + b"\r\n")
-                sent = b""
-        except OSError:
-            return
+ENDLESS = {
+    "headers": (HEAD, b"X: " + b"y" * 8_000 + b"\r\n"),
+    "one header": (HEAD + b"X: ", b"y" * 8_000),
+    "address": (b"GET /", b"y" * 8_000),
+    "trailer": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"y" * 8_000 + b"\r\n"),
+    "chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", b"y" * 8_000),
+}
 
-        answer = client.recv(4_000)
-        assert not answer or b" 400 " in answer.partition(b"\r\n")[0]
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_a_head_without_an_end_is_refused(what: str) -> None:
+    """Nothing is kept in memory for as long as somebody sends."""
+    begun, goes_on = ENDLESS[what]
+    server = HttpServer(answering, host="127.0.0.1", port=0, receive_s=10 * WAIT_S)
+    assert server.start()
+    try:
+        with connected(server) as client:
+            client.sendall(begun + 40 * goes_on)
+
+            assert b" 400 " in client.recv(4_000).partition(b"\r\n")[0]
+    except ConnectionError:
+        # It hung up while the rest was under way.
+        pass
+    finally:
+        server.stop()
+
+
+def test_a_head_within_the_limit_is_read(server: HttpServer) -> None:
+    """The longest address with its headers, in pieces."""
+    with connected(server) as client:
+        client.sendall(b"GET /" + b"y" * 65_000 + b" HTTP/1.1\r\nHost: localhost\r\n")
+        client.sendall(b"X: " + b"y" * 60_000 + b"\r\n")
+        client.sendall(b"\r\n")
+
+        assert b" 200 " in client.recv(4_000).partition(b"\r\n")[0]
+
+
+def test_a_body_of_any_length_is_read(server: HttpServer) -> None:
+    """In one piece or in many: how long it may be, the application decides."""
+    whole = HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
+    pieces = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n"
+    with connected(server) as client:
+        for request in (whole, pieces):
+            client.sendall(request)
+            assert b" 200 " in client.recv(4_000).partition(b"\r\n")[0]
 
 
 def test_requests_above_so_many_connections_are_503(server: HttpServer) -> None:

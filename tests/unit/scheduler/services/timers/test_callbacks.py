@@ -113,6 +113,27 @@ def test_an_answer_may_end_as_http_allows(answer: bytes) -> None:
     assert len(run(answer, twice).requests) == 2
 
 
+def test_a_request_has_what_is_documented_and_nothing_else() -> None:
+    """The URL as the timer has it, without a login; no cookie that an answer brought."""
+    answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
+
+    async def twice(caller: HttpCaller, endpoint: Endpoint) -> None:
+        for _ in range(2):
+            uri = f"http://ann:secret@localhost:{endpoint.port}/a%41%2Fb?c=%2f+d"
+            await caller.call(uri, b"body", 7, OF)
+
+    endpoint = run(answer, twice)
+
+    for head, _ in endpoint.requests:
+        assert head[0] == "POST /a%41%2Fb?c=%2f+d HTTP/1.1"
+        assert {line.lower() for line in head[1:] if line} == {
+            f"host: localhost:{endpoint.port}",
+            "content-type: application/octet-stream",
+            "content-length: 4",
+            "x-sequence-number: 7",
+        }
+
+
 def test_callbacks_are_signed_with_a_key() -> None:
     """Over version, time, URL, timer, number and body: none of them can be another's."""
     endpoint = run(OK, call, signing_key="secret")

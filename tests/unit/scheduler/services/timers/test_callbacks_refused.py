@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from typing import Any
 
 import pytest
 import trustme
@@ -51,3 +52,69 @@ def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
         return endpoint
 
     assert asyncio.run(main()).requests == []
+
+
+class ForgetfulNames(asyncio.SelectorEventLoop):
+    """Looks up a name as a hostile server of names does: something else each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_up = 0
+
+    async def getaddrinfo(self, host: Any, port: Any, **more: Any) -> Any:
+        """Return the loopback address that is allowed, and then one that is not."""
+        if host == "rebound.example":
+            self.looked_up += 1
+            host = f"127.0.0.{self.looked_up}"
+        return await super().getaddrinfo(host, port, **more)
+
+
+def test_a_name_that_means_something_else_a_moment_later_leads_nowhere_else() -> None:
+    """The address that was judged is the one that is connected to."""
+    addresses: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        addresses.append(writer.get_extra_info("sockname")[0])
+        await Endpoint(OK).serve(reader, writer)
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "0.0.0.0", 0)  # noqa: S104 - all of loopback
+        uri = f"http://rebound.example:{server.sockets[0].getsockname()[1]}/pop"
+        settings = TimerSettings(callback_targets=("127.0.0.1/32",))
+        caller = HttpCaller(settings, VirtualClock(NOW_MS))
+        await caller.call(uri, b"first", 1, OF)
+        with pytest.raises(CallbackFailed, match="not among"):
+            await caller.call(uri, b"second", 2, OF)
+        await caller.close()
+        server.close()
+
+    with asyncio.Runner(loop_factory=ForgetfulNames) as runner:
+        runner.run(main())
+        loop: Any = runner.get_loop()
+
+    assert (loop.looked_up, addresses) == (2, ["127.0.0.1"])
+
+
+def test_a_connection_that_one_name_vouched_for_serves_no_other_name() -> None:
+    """Both lead to one address, and the certificate there is for one of them."""
+    authority = trustme.CA()
+    served, trusted = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        ssl.create_default_context(),
+    )
+    authority.issue_cert("localhost").configure_cert(served)
+    authority.configure_trust(trusted)
+
+    async def main() -> Endpoint:
+        endpoint = Endpoint(OK)
+        server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0, ssl=served)
+        port = server.sockets[0].getsockname()[1]
+        caller = HttpCaller(TimerSettings(), VirtualClock(NOW_MS), encryption=trusted)
+        await caller.call(f"https://localhost:{port}/pop", b"first", 1, OF)
+        with pytest.raises(CallbackFailed, match=r"(?i)certificate"):
+            await caller.call(f"https://127.0.0.1:{port}/pop", b"second", 2, OF)
+        await caller.close()
+        server.close()
+        return endpoint
+
+    assert len(asyncio.run(main()).requests) == 1
