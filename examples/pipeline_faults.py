@@ -75,4 +75,4 @@ def options_of(settings: Settings) -> Options:
         "cassandra.port": str(settings.cassandra.port),
         "cassandra.keyspace": settings.cassandra.keyspace,
     }
-    return Options(assignments=tuple(sorted(named.items())))
+    return Options(overrides=tuple(sorted(named.items())))

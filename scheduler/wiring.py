@@ -13,7 +13,7 @@ from actors.ports.clock import Clock
 from actors.ports.log import GroupOffsets, LogWriter, TaskLog
 from actors.ports.store import Stores
 from actors.ports.telemetry import Feed, Telemetry
-from scheduler.configuration.extras import opens_drivers
+from scheduler.configuration.optional_dependencies import opens_drivers
 from scheduler.configuration.settings import Settings
 from scheduler.observe.observation import Observation
 from scheduler.ports.bulk import BulkStore

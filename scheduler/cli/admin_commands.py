@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from scheduler.cli.node_commands import log_to_stderr
-from scheduler.cli.session import ConfigOption, DebugOption, SetOption, command_session, say
-from scheduler.configuration.extras import required_by
+from scheduler.cli.session import CommandOptions, command_session, say
+from scheduler.configuration.optional_dependencies import required_by
 
 
 def admin(
@@ -17,9 +17,7 @@ def admin(
     host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    debug: DebugOption = False,
+    common: CommandOptions,
 ) -> None:
     """Serve the admin API and the dashboard until it is stopped; runs no tasks itself.
 
@@ -36,7 +34,7 @@ def admin(
         for name, value in (("host", host), ("port", port))
         if value is not None
     ]
-    with command_session(config, [*(assignments or ()), *chosen], debug=debug) as settings:
+    with command_session(common, chosen) as settings:
         log_to_stderr(log_level)
         with required_by("`hourhand admin`"):
             from scheduler.cli.admin_running import AdminRunning

@@ -19,10 +19,10 @@ class Storage(StrEnum):
     ENGINE = "engine"
     KAFKA = "kafka"
 
-    def settings(self, assignments: list[str] | None) -> list[str]:
-        """Return the assignments of a command, with those that this storage needs."""
-        chosen = ["log=kafka", "store=kafka"] if self is Storage.KAFKA else []
-        return [*(assignments or ()), *chosen]
+    @property
+    def overrides(self) -> list[str]:
+        """The settings that this storage needs."""
+        return ["log=kafka", "store=kafka"] if self is Storage.KAFKA else []
 
 
 def run_bucket_relay(settings: Settings, executor: str | None, *, create_topics: bool) -> None:

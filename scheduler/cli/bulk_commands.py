@@ -22,7 +22,7 @@ from scheduler.cli.operating import (
     operator_session,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, listing_lines, listing_value
-from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+from scheduler.cli.session import CommandOptions, OutputOption, say
 from scheduler.reading.inspector import TaskState
 
 _WAIT_S = 10.0
@@ -56,10 +56,8 @@ def tasks(
     ] = None,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List tasks by their scheduled time, and do something to all of them.
 
@@ -70,7 +68,7 @@ def tasks(
       hourhand tasks --ordering-id customer-7 --state pending --act cancel --yes
       hourhand tasks --state pending --limit 1000 --act run-now --yes
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         now_ms = service.clock.now_ms()
         from_ms = task_input.parse_moment_ms(start, now_ms)
         to_ms = task_input.parse_moment_ms(end, now_ms)

@@ -3,8 +3,6 @@
 Decides names and order only; each command lives with others of its kind.
 """
 
-import typer
-
 from scheduler.cli import (
     admin_commands,
     bulk_commands,
@@ -21,8 +19,9 @@ from scheduler.cli import (
     transfer_commands,
     trouble_commands,
 )
+from scheduler.cli.session import Commands
 
-app = typer.Typer(
+app = Commands(
     name="hourhand",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -19,17 +19,15 @@ from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.operating import operator_session, print_rows
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+from scheduler.cli.session import CommandOptions, OutputOption, say
 
 _BAR_CHARS = 50
 
 
 def nodes(
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List nodes and partitions: owner, lease, lag, watermark, loaded window.
 
@@ -38,7 +36,7 @@ def nodes(
       hourhand nodes
       hourhand nodes -o json | jq '.partitions[] | select(.owner == null)'
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         service.cluster.read()
         found, partitions = service.cluster.nodes(), service.cluster.partitions()
         if output is OutputFormat.JSON:
@@ -54,10 +52,8 @@ def ahead(
     *,
     unit: Annotated[Unit, typer.Option(help="Width of a line.")] = Unit.MINUTE,
     bars: Annotated[int, typer.Option(min=1, max=1_440, help="How many.")] = 60,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show how many tasks are due in the minutes, hours or days ahead.
 
@@ -66,7 +62,7 @@ def ahead(
       hourhand ahead
       hourhand ahead --unit hour --bars 24
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         if bars > BARS_MAX[unit]:
             raise InvalidInput(f"--bars {bars}: at most {BARS_MAX[unit]} by {unit}")
         found = service.counts.ahead(unit, service.clock.now_ms(), bars)
@@ -83,10 +79,8 @@ def buckets(
     *,
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="First hour.")] = "-6h",
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="Hours before it.")] = "+6h",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show what became of each partition's hours: pending, failed, done.
 
@@ -95,7 +89,7 @@ def buckets(
       hourhand buckets
       hourhand buckets --from -2d --to now -o json
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         now_ms = service.clock.now_ms()
         from_ms = task_input.parse_moment_ms(start, now_ms)
         to_ms = task_input.parse_moment_ms(end, now_ms)
@@ -112,10 +106,8 @@ def audit_log(
     *,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most entries to print.")] = 50,
     before: Annotated[str | None, typer.Option(metavar="PLACE", help="Go on behind it.")] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show who did what through the admin API and these commands, newest first.
 
@@ -124,7 +116,7 @@ def audit_log(
       hourhand audit-log --limit 20
       hourhand audit-log -o json | jq '.entries[] | select(.action == "drop")'
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         try:
             place = None if before is None else parse_place(before)
         except ValueError as error:
@@ -145,10 +137,8 @@ def top(
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.2, max=60, help="Seconds between two looks.")
     ] = 1.0,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Watch the cluster: rates, lateness, nodes, partitions; Ctrl-C ends it.
 
@@ -159,7 +149,7 @@ def top(
       hourhand top
       hourhand top -o json | jq .status.latenessMs
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         service.cluster.read()
         if output is OutputFormat.JSON:
             status, found = service.cluster.status(), service.cluster.nodes()

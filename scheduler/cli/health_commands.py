@@ -16,10 +16,8 @@ import typer
 from actors.model.errors import NodeUnhealthy, SettingsInvalid
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
     OutputOption,
-    SetOption,
     command_session,
 )
 from scheduler.configuration.settings import Settings
@@ -33,10 +31,8 @@ def health(
         str | None,
         typer.Option(metavar="URL", help="The node, if not the one that observe.port names."),
     ] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Ask a running node whether it lives and does its work.
 
@@ -47,7 +43,7 @@ def health(
       hourhand health --set observe.port=9464
       hourhand health --url http://10.0.0.7:9464 --output json
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         address = url.rstrip("/") if url is not None else _address(settings)
         answer = _asked(address)
         if output is OutputFormat.JSON:

@@ -14,10 +14,9 @@ from actors.model.errors import SettingsInvalid
 from scheduler import wiring
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
-    ConfigOption,
+    CommandOptions,
     DebugOption,
     OutputOption,
-    SetOption,
     command_session,
     reported_errors,
     say,
@@ -43,9 +42,7 @@ def run(
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error; debug tells of every attempt.")
     ] = "info",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    debug: DebugOption = False,
+    common: CommandOptions,
 ) -> None:
     """Run a node until it is stopped.
 
@@ -57,8 +54,7 @@ def run(
       hourhand run --executor invoices:SendInvoice
       hourhand run --executor invoices:SendInvoice --metrics-port 9464 --set log=kafka
     """
-    chosen = observed(assignments, metrics_port)
-    with command_session(config, chosen, debug=debug) as settings:
+    with command_session(common, observed(metrics_port)) as settings:
         log_to_stderr(log_level, settings)
         factory = load_executor(executor)
         scheduler = Scheduler(settings, executor=factory)
@@ -83,10 +79,9 @@ def log_to_stderr(level: str, settings: Settings | None = None) -> None:
     log_lines.log_to_stderr(number, ObserveSettings() if settings is None else settings.observe)
 
 
-def observed(assignments: list[str] | None, metrics_port: int | None) -> list[str]:
-    """Return the settings of a command with the port that its own option names."""
-    chosen = [] if metrics_port is None else [f"observe.port={metrics_port}"]
-    return [*(assignments or ()), *chosen]
+def observed(metrics_port: int | None) -> list[str]:
+    """Return the settings that the option for a port of metrics stands for."""
+    return [] if metrics_port is None else [f"observe.port={metrics_port}"]
 
 
 def say_where(scheduler: Scheduler) -> None:
@@ -107,10 +102,8 @@ def leave_at_once() -> None:
 
 def migrate(
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Create what is missing of tables and topics; safe to run again.
 
@@ -119,7 +112,7 @@ def migrate(
       hourhand migrate --set store=cassandra --set log=kafka
       hourhand migrate --config production.toml
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         if settings.store == "kafka":
             from scheduler.kafka_only.bucket_wiring import create_bucket_topics
 

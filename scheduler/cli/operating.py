@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +21,7 @@ from scheduler.admin.auditing import outcome_words
 from scheduler.admin.refusals import Problem
 from scheduler.admin.service import AdminService
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import EXIT_CALLER, command_session, say
+from scheduler.cli.session import EXIT_CALLER, CommandOptions, command_session, say
 from scheduler.configuration.settings import Settings
 
 _SHOWN_MAX = 20
@@ -46,12 +45,10 @@ def operator_service(settings: Settings) -> Iterator[AdminService]:
 
 
 @contextmanager
-def operator_session(
-    config: Path | None, assignments: list[str] | None, *, debug: bool
-) -> Iterator[AdminService]:
+def operator_session(common: CommandOptions) -> Iterator[AdminService]:
     """Hand an opened installation to a command, and end the program as its errors demand."""
     with (
-        command_session(config, assignments, debug=debug) as settings,
+        command_session(common) as settings,
         operator_service(settings) as service,
     ):
         yield service

@@ -22,7 +22,7 @@ from scheduler.cli.operating import (
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+from scheduler.cli.session import CommandOptions, OutputOption, say
 
 _SHOWN_MAX = 20
 _WAIT_S = 10.0
@@ -39,10 +39,8 @@ def pause(
     ordering_id: OrderingOption = None,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Pause everything, a partition or ordering ids; without any of these, list what is paused.
 
@@ -55,7 +53,7 @@ def pause(
       hourhand pause --ordering-id customer-7 --reason "bad address"
       hourhand pause --all --yes
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         targets = _targets(service, partition, ordering_id, everything=everything)
         if targets:
             _change_pauses(service, "pause", targets, reason, yes=yes)
@@ -69,10 +67,8 @@ def resume(
     ordering_id: OrderingOption = None,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Lift pauses: that of everything, of a partition, of ordering ids; each by its own name.
 
@@ -81,7 +77,7 @@ def resume(
       hourhand resume --all
       hourhand resume --ordering-id customer-7
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         targets = _targets(service, partition, ordering_id, everything=everything)
         if not targets:
             raise InvalidTask("name what to resume: --all, --partition or --ordering-id")
@@ -99,10 +95,8 @@ def dead_letters(
     ] = None,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List records that were put aside, newest first, or replay some.
 
@@ -111,7 +105,7 @@ def dead_letters(
       hourhand dead-letters
       hourhand dead-letters --replay 0:12 --replay 0:13
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         if replay:
             _replay(service, replay, reason, yes=yes, output=output)
             return

@@ -16,22 +16,18 @@ from scheduler.cli import task_input
 from scheduler.cli.rendering import OutputFormat
 from scheduler.cli.session import (
     EXIT_CALLER,
-    ConfigOption,
-    DebugOption,
+    Commands,
     OutputOption,
-    SetOption,
 )
 from scheduler.cli.spark_jobs import (
-    Asked,
-    ConfOption,
     DryRunOption,
-    MasterOption,
+    JobOptionsGiven,
     opened_job,
     pair_of,
     show_summary,
 )
 
-app = typer.Typer(
+app = Commands(
     no_args_is_help=True,
     help="Jobs over everything that is stored, on Spark (pip install 'hourhand[spark]').",
 )
@@ -70,12 +66,8 @@ def load(
         int | None, typer.Option(min=1, max=10_000, help="Spark tasks that write.")
     ] = None,
     dry_run: DryRunOption = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Schedule the tasks of a file of any size; rows that are no task are put aside.
 
@@ -87,7 +79,7 @@ def load(
       hourhand pipeline load reminders.parquet --dry-run
       hourhand pipeline load old.csv --column ordering_id=customer --timezone Europe/Vienna
     """
-    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.load import LoadPlan, run_load
 
         if past not in {"run", "reject"}:
@@ -114,12 +106,8 @@ def report(
     *,
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339, -24h.")] = "-24h",
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339, now.")] = "now",
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Write what a period brought, and the load ahead: Parquet, and one page with charts.
 
@@ -127,7 +115,7 @@ def report(
     Examples:
       hourhand pipeline report yesterday --from -48h --to -24h
     """
-    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+    with opened_job(common) as job:
         from scheduler.pipeline.report import ReportPlan, run_report
 
         now_ms = wiring.open_clock().now_ms()
@@ -152,12 +140,8 @@ def audit(
     findings: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="All findings, as Parquet.")
     ] = None,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Join what is stored and tell what must not be; exit code 1 where there is any.
 
@@ -165,7 +149,7 @@ def audit(
     Examples:
       hourhand pipeline audit --tolerance 1m -o json
     """
-    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+    with opened_job(common) as job:
         from scheduler.pipeline.audit import AuditPlan, run_audit
 
         now_ms = wiring.open_clock().now_ms()
@@ -190,12 +174,8 @@ def archive(
         str, typer.Option(metavar="DURATION", help="Hours that ended so long ago.")
     ] = "7d",
     dry_run: DryRunOption = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Move finished hours into Parquet, by date, verified, each once.
 
@@ -206,7 +186,7 @@ def archive(
     Examples:
       hourhand pipeline archive /archive/hourhand --older-than 30d --dry-run
     """
-    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.archive import ArchivePlan, run_archive
 
         older_than_ms = task_input.parse_duration_ms(older_than)
@@ -226,12 +206,8 @@ def follow(
     batch_rows: Annotated[
         int, typer.Option(min=1, metavar="ROWS", help="Most events of one batch.")
     ] = 1_000_000,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Follow what happens to tasks into a Parquet table, by date, until stopped.
 
@@ -243,7 +219,7 @@ def follow(
       hourhand pipeline follow /lake/hourhand-events --every 1m
       hourhand pipeline follow events --once -o json
     """
-    with opened_job(Asked(config, assignments, master, conf), debug=debug) as job:
+    with opened_job(common) as job:
         from scheduler.pipeline.follow import FollowPlan, run_follow
 
         plan = FollowPlan(

@@ -3,9 +3,10 @@
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import re
 import reprlib
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,14 +15,12 @@ from actors.model.key import TaskKey
 from scheduler import wiring
 from scheduler.admin.masking import masked
 from scheduler.cli import rendering, task_input
-from scheduler.cli.configuration import flattened
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
     EXIT_CALLER,
-    ConfigOption,
+    CommandOptions,
     DebugOption,
     OutputOption,
-    SetOption,
     command_session,
     open_inspector,
     reported_errors,
@@ -37,10 +36,8 @@ _LIST_TASKS_MAX = 100_000
 def show(
     key: KeyArgument,
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show one task: its state, data, completion and every attempt, with errors.
 
@@ -52,7 +49,7 @@ def show(
       hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42
       hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42 -o json | jq .attempts
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         parsed = TaskKey.parse(key)
         with open_inspector(settings) as inspector:
             view = inspector.show(parsed)
@@ -81,10 +78,8 @@ def list_tasks(
     ] = None,
     ordering_id: Annotated[str | None, typer.Option(help="Only tasks of this id.")] = None,
     after: Annotated[str | None, typer.Option(metavar="KEY", help="Go on behind this key.")] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List tasks by their scheduled time, in key order, from an hour ago to a day ahead.
 
@@ -94,7 +89,7 @@ def list_tasks(
       hourhand list --ordering-id customer-7 --to +30d
       hourhand list --from 2026-02-09T00:00:00Z --to 2026-02-10T00:00:00Z -o json
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         now_ms = wiring.open_clock().now_ms()
         from_ms = task_input.parse_moment_ms(start, now_ms)
         to_ms = task_input.parse_moment_ms(end, now_ms)
@@ -122,10 +117,8 @@ def outcome(
         str, typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt.")
     ],
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show what a command achieved that was sent before.
 
@@ -136,7 +129,7 @@ def outcome(
     Example:
       hourhand outcome 3:1274
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         place = re.fullmatch(r"(\d{1,10}):(\d{1,19})", receipt, re.ASCII)
         if place is None:
             shown = reprlib.repr(receipt)
@@ -152,10 +145,8 @@ def outcome(
 
 def show_settings(
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show the settings in effect, secrets masked.
 
@@ -167,12 +158,21 @@ def show_settings(
       hourhand settings
       HOURHAND_GROUP__ID=blue hourhand settings --set log=kafka
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         if output is OutputFormat.JSON:
             typer.echo(as_json(masked(settings)))
             return
-        for name, value in flattened(settings):
+        for name, value in _flattened("", masked(settings)):
             typer.echo(f"{name} = {as_json(value)}")
+
+
+def _flattened(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every setting's dotted name, as ``--set`` takes it, and its value."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flattened(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", value
 
 
 def version(*, debug: DebugOption = False) -> None:

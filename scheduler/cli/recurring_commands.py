@@ -25,10 +25,9 @@ from scheduler.cli.operating import (
 )
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, receipt_value
 from scheduler.cli.session import (
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
+    Commands,
     OutputOption,
-    SetOption,
     command_session,
     say,
 )
@@ -37,7 +36,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.records.receipt import Receipt
 from scheduler.services.recurring.rule import Overlap
 
-app = typer.Typer(
+app = Commands(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Run tasks again and again, by cron or interval.",
@@ -81,10 +80,8 @@ def set_schedule(
     ] = None,
     times: Annotated[int | None, typer.Option(min=1, help="End after so many tasks.")] = None,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Make a recurring schedule, or replace the one of this name.
 
@@ -93,7 +90,7 @@ def set_schedule(
       hourhand recurring set nightly --cron '30 2 * * *' --time-zone Europe/Berlin
       hourhand recurring set poll --every 90s --overlap allow --data '{"source": 7}'
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         now_ms = wiring.open_clock().now_ms()
         bounds = [
             None if text is None else from_millis(task_input.parse_moment_ms(text, now_ms))
@@ -125,12 +122,10 @@ def _add_change(change: RecurringChange, text: str) -> None:
         wait: WaitOption = 5,
         yes: YesOption = False,
         reason: ReasonOption = "",
-        config: ConfigOption = None,
-        assignments: SetOption = None,
+        common: CommandOptions,
         output: OutputOption = OutputFormat.TEXT,
-        debug: DebugOption = False,
     ) -> None:
-        with operator_session(config, assignments, debug=debug) as service:
+        with operator_session(common) as service:
             known = list(service.recurring.known(names))
             unknown = [each for each in dict.fromkeys(names) if each not in known]
             doing = NamedAct(
@@ -156,13 +151,11 @@ def show(
     next_count: Annotated[
         int, typer.Option("--next", min=0, max=1_000, help="So many of its next times.")
     ] = 5,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show a schedule with its next times, in UTC and in its own zone, and its last runs."""
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         found = service.recurring.find(name)
         if found is None:
             raise InvalidTask(f"there is no recurring schedule {name!r}, or no node has it yet")
@@ -183,13 +176,11 @@ def list_schedules(
     *,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List recurring schedules."""
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         listing, data = service.recurring.page(after, limit), service.settings.admin.show_data
         values = [recurring_value(each, data=data) for each in listing.found]
         if output is OutputFormat.JSON:

@@ -27,10 +27,9 @@ from scheduler.cli.operating import (
 from scheduler.cli.relay_running import RelayRunning
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines
 from scheduler.cli.session import (
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
+    Commands,
     OutputOption,
-    SetOption,
     command_session,
     say,
 )
@@ -40,7 +39,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.reading.inspector import TaskView
 from scheduler.services.own_tasks import NoUserTasks
 
-app = typer.Typer(
+app = Commands(
     invoke_without_command=True, rich_markup_mode=None, help="Pass messages on at their deadline."
 )
 
@@ -63,9 +62,7 @@ def relay(
         int | None, typer.Option(min=0, max=65_535, help="Serve Prometheus metrics here.")
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    debug: DebugOption = False,
+    common: CommandOptions,
 ) -> None:
     """Run a relay node until it is stopped.
 
@@ -80,8 +77,8 @@ def relay(
     """
     if context.invoked_subcommand is not None:
         return
-    chosen = observed(storage.settings(assignments), metrics_port)
-    with command_session(config, chosen, debug=debug) as settings:
+    chosen = [*storage.overrides, *observed(metrics_port)]
+    with command_session(common, chosen) as settings:
         log_to_stderr(log_level, settings)
         if settings.store == "kafka":
             run_bucket_relay(settings, executor, create_topics=create_topics)
@@ -118,10 +115,8 @@ def pending(
     storage: Annotated[
         Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
     ] = Storage.ENGINE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List messages that wait for their time, of the relay and of send_later, earliest first.
 
@@ -130,7 +125,7 @@ def pending(
       hourhand relay pending --limit 20 --output json
       hourhand relay pending --storage kafka
     """
-    with command_session(config, storage.settings(assignments), debug=debug) as settings:
+    with command_session(common, storage.overrides) as settings:
         following = None
         if settings.store == "kafka":
             found = waiting_in_buckets(settings, limit)
@@ -150,10 +145,8 @@ def pending(
 def show(
     message_id: Annotated[str, typer.Argument(metavar="ID")],
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show the message that waits under an id.
 
@@ -161,7 +154,7 @@ def show(
     Example:
       hourhand relay show order-42
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         found = service.relayed.find(message_id)
         if found is None:
             raise InvalidInput(f"no message waits under {message_id!r} in this installation")
@@ -182,12 +175,10 @@ def _add_act(action: Action, text: str) -> None:
         wait: WaitOption = 5,
         yes: YesOption = False,
         reason: ReasonOption = "",
-        config: ConfigOption = None,
-        assignments: SetOption = None,
+        common: CommandOptions,
         output: OutputOption = OutputFormat.TEXT,
-        debug: DebugOption = False,
     ) -> None:
-        with operator_session(config, assignments, debug=debug) as service:
+        with operator_session(common) as service:
             doing = _named(service, action, message_ids, None, wait)
             doing.run(service, reason, yes=yes, output=output)
 
@@ -209,10 +200,8 @@ def reschedule(
     wait: WaitOption = 5,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Move the messages that wait under these ids to another time.
 
@@ -220,7 +209,7 @@ def reschedule(
     Example:
       hourhand relay reschedule order-42 order-43 --in 2h
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         now_ms = service.clock.now_ms()
         target = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
         doing = _named(service, Action.RESCHEDULE, message_ids, target, wait)

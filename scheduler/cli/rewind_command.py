@@ -20,7 +20,7 @@ from scheduler.cli.operating import (
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption, say
+from scheduler.cli.session import CommandOptions, OutputOption, say
 
 
 def rewind(
@@ -35,10 +35,8 @@ def rewind(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do.")] = False,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Have the nodes, all of them stopped, read the log again from an earlier place.
 
@@ -50,7 +48,7 @@ def rewind(
       hourhand rewind --to 2026-02-09T01:00:00Z --dry-run
       hourhand rewind --to 0:1200,3:7 --yes --reason "the west was lost"
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         if service.settings.log != "kafka":
             raise InvalidInput(
                 "an embedded log lies beside its store: put a copy of the whole folder back"

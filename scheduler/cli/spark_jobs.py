@@ -3,60 +3,54 @@
 Decides how that is typed and shown.  Spark is loaded when a job is run and not before.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from actors.model.errors import InvalidInput
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import reported_errors, say
-from scheduler.configuration.extras import required_by
+from scheduler.cli.session import CommandOptions, reported_errors, say
+from scheduler.configuration.optional_dependencies import required_by
 
-MasterOption = Annotated[
-    str | None,
-    typer.Option("--master", metavar="URL", help="Spark's master; this machine by default."),
-]
-ConfOption = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable."),
-]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Do all but write, and tell what would be written.")
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Where a job runs, as it was typed."""
+@dataclass(frozen=True, kw_only=True)
+class JobOptionsGiven(CommandOptions):
+    """The options of every job: where it runs, besides the settings."""
 
-    config: Path | None
-    assignments: Sequence[str] | None
-    master: str | None
-    conf: Sequence[str] | None
-    dry_run: bool = False
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master; this machine by default."),
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable."),
+    ] = None
 
 
 @contextmanager
-def opened_job(asked: Asked, *, debug: bool) -> Iterator[Any]:
+def opened_job(common: JobOptionsGiven, *, dry_run: bool = False) -> Iterator[Any]:
     """Hand a job its options, and end the program as its errors demand."""
-    with reported_errors(debug=debug):
+    with reported_errors(debug=common.debug):
         with required_by("`hourhand pipeline`"):
             from scheduler.pipeline.job import JobOptions
             from scheduler.pipeline.options import parse_options
 
-        named = dict(pair_of("--set", each) for each in asked.assignments or ())
-        if asked.config is not None:
-            named["config"] = str(asked.config)
+        named = dict(pair_of("--set", each) for each in common.overrides or ())
+        if common.config is not None:
+            named["config"] = str(common.config)
         yield JobOptions(
             source=parse_options(named),
-            master=asked.master,
-            dry_run=asked.dry_run,
+            master=common.master,
+            dry_run=dry_run,
             say=say,
-            conf=dict(pair_of("--conf", each) for each in asked.conf or ()),
+            conf=dict(pair_of("--conf", each) for each in common.conf or ()),
         )
 
 

@@ -27,10 +27,8 @@ from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
     EXIT_CALLER,
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
     OutputOption,
-    SetOption,
     command_session,
     say,
 )
@@ -69,10 +67,8 @@ def schedule(
     from_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Many tasks, one JSON a line; - is stdin.")
     ] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Schedule a task, or a whole file of them.
 
@@ -86,7 +82,7 @@ def schedule(
       hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
       hourhand schedule --from-file tasks.jsonl
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         if from_file is not None:
             if ordering_id or at or delay or uniqueness_key or data != "{}":
                 raise InvalidTask("--from-file takes everything about its tasks from the file")
@@ -114,10 +110,8 @@ def cancel(
     *,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Cancel a task that waits; an attempt that runs may end, no further one starts.
 
@@ -127,7 +121,7 @@ def cancel(
     Example:
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         _command(settings, _Asked(Action.CANCEL, key, reason=reason), wait, output)
 
 
@@ -142,10 +136,8 @@ def reschedule(
     ] = None,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Move a task to another time; prints its new key, as the time is part of it.
 
@@ -154,7 +146,7 @@ def reschedule(
       hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --in 2h
       hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --to 2026-03-01T00:00:00Z
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         now_ms = wiring.open_clock().now_ms()
         target: datetime = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
         _command(settings, _Asked(Action.RESCHEDULE, key, target, reason), wait, output)
@@ -165,10 +157,8 @@ def run_now(
     *,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Run a task that waits at once; prints its new key, as the time is part of it.
 
@@ -176,7 +166,7 @@ def run_now(
     Example:
       hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         _command(settings, _Asked(Action.RUN_NOW, key, reason=reason), wait, output)
 
 
@@ -185,10 +175,8 @@ def drop(
     *,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Close a task for good without running it; lets a blocked ordering id go on.
 
@@ -196,7 +184,7 @@ def drop(
     Example:
       hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         _command(settings, _Asked(Action.DROP, key, reason=reason), wait, output)
 
 
@@ -205,10 +193,8 @@ def retry(
     *,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Open a failed, dropped or blocked task again and attempt it from the beginning.
 
@@ -216,7 +202,7 @@ def retry(
     Example:
       hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
-    with command_session(config, assignments, debug=debug) as settings:
+    with command_session(common) as settings:
         _command(settings, _Asked(Action.RETRY, key, reason=reason), wait, output)
 
 

@@ -16,20 +16,17 @@ from scheduler.cli.operating import (
 )
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, view_lines
 from scheduler.cli.session import (
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
+    Commands,
     OutputOption,
-    SetOption,
     command_session,
     say,
 )
 from scheduler.configuration.executor_path import load_executor
-from scheduler.configuration.extras import required_by
+from scheduler.configuration.optional_dependencies import required_by
 from scheduler.services.own_tasks import NoUserTasks
 
-app = typer.Typer(
-    invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time."
-)
+app = Commands(invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time.")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As in Location: 16 digits-factor.")]
 
@@ -45,9 +42,7 @@ def timers(
         typer.Option(metavar="MODULE:CLASS", help="For tasks of your own on the same topic."),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    debug: DebugOption = False,
+    common: CommandOptions,
 ) -> None:
     """Run a node that serves timers over HTTP, until it is stopped.
 
@@ -67,7 +62,7 @@ def timers(
         for name, value in (("host", host), ("port", port))
         if value is not None
     ]
-    with command_session(config, [*(assignments or ()), *chosen], debug=debug) as settings:
+    with command_session(common, chosen) as settings:
         log_to_stderr(log_level, settings)
         with required_by("`hourhand timers`"):
             from scheduler.cli.timers_running import TimersRunning
@@ -89,10 +84,8 @@ def list_timers(
     tag: Annotated[str | None, typer.Option(help="Only timers with this tag.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List timers, in no order that means anything.
 
@@ -100,7 +93,7 @@ def list_timers(
     Example:
       hourhand timers list --tag CALL -o json
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         listing, data = service.timers.page(tag, after, limit), service.settings.admin.show_data
         values = [service.timers.value(each, data=data) for each in listing.found]
         if output is OutputFormat.JSON:
@@ -116,10 +109,8 @@ def list_timers(
 def show(
     timer_id: IdArgument,
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Show a timer, and the pop it waits for or tries again.
 
@@ -127,7 +118,7 @@ def show(
     Example:
       hourhand timers show 0123456789abcdef-2
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         found = service.timers.find(timer_id)
         if found is None:
             raise InvalidInput(f"there is no timer {timer_id!r} in this installation")
@@ -148,10 +139,8 @@ def delete(
     *,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """End timers; returns when that is durable, and none of their pops begins after it.
 
@@ -159,7 +148,7 @@ def delete(
     Example:
       hourhand timers delete 0123456789abcdef-2 --reason "customer left"
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         known = service.timers.known(timer_ids)
         unknown = [each for each in dict.fromkeys(timer_ids) if each not in known]
         doing = NamedAct(

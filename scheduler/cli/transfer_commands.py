@@ -11,12 +11,10 @@ import typer
 
 from scheduler.cli.pipeline_commands import app
 from scheduler.cli.rendering import OutputFormat
-from scheduler.cli.session import ConfigOption, DebugOption, OutputOption, SetOption
+from scheduler.cli.session import OutputOption
 from scheduler.cli.spark_jobs import (
-    Asked,
-    ConfOption,
     DryRunOption,
-    MasterOption,
+    JobOptionsGiven,
     opened_job,
     pair_of,
     show_summary,
@@ -43,12 +41,8 @@ def repartition(
         typer.Option("--into-config", help="Its settings file; by default the same one."),
     ] = None,
     dry_run: DryRunOption = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Move everything to another number of partitions: a new topic, a new keyspace or folder.
 
@@ -61,7 +55,7 @@ def repartition(
         --into cassandra.keyspace=hourhand_48 --dry-run
       hourhand pipeline repartition --to 4 --into embedded.folder=hourhand-data-4
     """
-    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
 
         named = dict(pair_of("--into", each) for each in into or ())
@@ -75,12 +69,8 @@ def export_state(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the export goes.")],
     *,
     dry_run: DryRunOption = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Write the whole state into Parquet, for backup or for another kind of installation.
 
@@ -91,7 +81,7 @@ def export_state(
     Examples:
       hourhand pipeline export /backup/hourhand-2026-11-21
     """
-    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.export import ExportPlan, run_export
 
         summary = run_export(job, ExportPlan(folder))
@@ -103,12 +93,8 @@ def import_state(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A complete export.")],
     *,
     dry_run: DryRunOption = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Fill an empty installation with an export, whatever kind that was made from.
 
@@ -119,7 +105,7 @@ def import_state(
     Examples:
       hourhand pipeline import /backup/hourhand-2026-11-21 --dry-run
     """
-    with opened_job(Asked(config, assignments, master, conf, dry_run), debug=debug) as job:
+    with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.importing import ImportPlan, run_import
 
         summary = run_import(job, ImportPlan(folder))

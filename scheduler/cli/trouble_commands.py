@@ -19,10 +19,8 @@ from scheduler.cli.operating import (
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
     EXIT_CALLER,
-    ConfigOption,
-    DebugOption,
+    CommandOptions,
     OutputOption,
-    SetOption,
     say,
 )
 from scheduler.cli.task_commands import KeyArgument
@@ -35,10 +33,8 @@ def blocked(
     failing: Annotated[
         bool, typer.Option("--failing", help="Those that are still tried, too.")
     ] = False,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List ordering ids that wait for an operator: since when, and why.
 
@@ -48,7 +44,7 @@ def blocked(
       hourhand unblock customer-7 --drop
       hourhand tasks --state blocked --from -7d --to now --act retry
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         service.cluster.read()
         found = {"blocked": service.cluster.troubled("blocked")}
         if failing:
@@ -73,10 +69,8 @@ def unblock(
     ] = False,
     yes: YesOption = False,
     reason: ReasonOption = "",
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Retry, or drop, the task that blocks each of these ordering ids.
 
@@ -85,7 +79,7 @@ def unblock(
       hourhand unblock customer-7
       hourhand unblock customer-7 customer-8 --drop --reason "they closed their accounts"
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         action = Action.DROP if drop else Action.RETRY
         found = {each: service.actions.blocked(each) for each in dict.fromkeys(ordering_ids)}
         keys = [key for key in found.values() if key is not None]
@@ -108,10 +102,8 @@ def unblock(
 def waiting(
     key: KeyArgument,
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """Count the due tasks that wait behind one of their ordering id, and list the first.
 
@@ -119,7 +111,7 @@ def waiting(
     Example:
       hourhand waiting 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         found = waiting_behind(service.inspector, service.clock, TaskKey.parse(key))
         if output is OutputFormat.JSON:
             typer.echo(as_json(found))
@@ -132,10 +124,8 @@ def waiting(
 
 def running(
     *,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List tasks whose user code runs now, as their nodes said a second ago.
 
@@ -143,7 +133,7 @@ def running(
     Example:
       hourhand running -o json | jq '.running | length'
     """
-    with operator_session(config, assignments, debug=debug) as service:
+    with operator_session(common) as service:
         service.cluster.read()
         rows: list[dict[str, object]] = [
             {"key": key, "attempt": attempt, "node": node}

@@ -1,8 +1,8 @@
 """Every setting, from code, environment or a TOML file, in that order of precedence.
 
 Groups are frozen, names carry their unit, values are ranged.  Environment names are
-``HOURHAND_<GROUP>__<NAME>``; the file is ``hourhand.toml`` in the working folder, or the one
-``HOURHAND_CONFIG`` names.  Nothing here opens a connection.
+``HOURHAND_<GROUP>__<NAME>``; the file is ``hourhand.toml`` in the working folder, or the one that
+``config_file`` or else ``HOURHAND_CONFIG`` names.  Nothing here opens a connection.
 """
 
 import os
@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -172,7 +173,8 @@ class ClientSettings(Group):
 class Settings(BaseSettings):
     """Everything a node or client is told.  The default needs no server.
 
-    Raises SettingsInvalid for an unknown name, a wrong type or a value out of its range, and
+    ``config_file`` is read instead of the file that the environment names.  Raises
+    SettingsInvalid for an unknown name, a wrong type or a value out of its range, and
     says which, what it was, and what is allowed.
     """
 
@@ -236,20 +238,29 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Code wins over environment, environment over the file."""
         del dotenv_settings, file_secret_settings
-        path = Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
-        named = CONFIG_VARIABLE in os.environ
-        if (named or path.exists()) and not _is_file(path):
-            which = f"{CONFIG_VARIABLE} names" if named else "the settings file is"
-            raise SettingsInvalid(f"{which} {shown(str(path))}, which is no file")
+        assert isinstance(init_settings, InitSettingsSource), "it brings what code says"
+        path, which = _chosen_file(init_settings.init_kwargs.pop("config_file", None))
+        if which is not None and not _is_file(path):
+            raise SettingsInvalid(f"{which} {shown(str(path))}, which is not a file")
         try:
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
         except UnicodeDecodeError as error:
             reason = f"is not UTF-8 at byte {error.start}"
         except (ValueError, RecursionError) as error:
-            reason = f"is no TOML: {message_of(error)}"
+            reason = f"is not TOML: {message_of(error)}"
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
         raise SettingsInvalid(f"the settings file {path} {reason}")
+
+
+def _chosen_file(argument: Path | str | None) -> tuple[Path, str | None]:
+    """Return where the file is, and who says that there is one; None where nobody does."""
+    if argument is not None:
+        return Path(argument), "the settings file is"
+    if CONFIG_VARIABLE in os.environ:
+        return Path(os.environ[CONFIG_VARIABLE]), f"{CONFIG_VARIABLE} names"
+    path = Path(CONFIG_FILE)
+    return path, "the settings file is" if path.exists() else None
 
 
 def _is_file(path: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from actors.ports.clock import Clock
-from scheduler.configuration.extras import opens_drivers
+from scheduler.configuration.optional_dependencies import opens_drivers
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.ports import BucketStorage
 

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
-from scheduler.configuration.assignments import config_file, read_value
+from scheduler.configuration.overrides import nested_values, place_of
 from scheduler.configuration.settings import CONFIG_VARIABLE, Settings
 from scheduler.ports.bulk import BulkTable
 
@@ -33,7 +31,7 @@ class Options(NamedTuple):
     """Those to read; None for all."""
     config: str | None = None
     """Absolute path of the settings file; None for that of the environment, if any."""
-    assignments: tuple[tuple[str, str], ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
     """Settings by dotted name, none of them secret."""
     metrics: str | None = None
     """Folder into which each task of a read or write notes what it did."""
@@ -45,18 +43,14 @@ class Options(NamedTuple):
 
     def settings(self) -> Settings:
         """Return the settings; raises SettingsInvalid."""
-        values: dict[str, Any] = {}
-        for name, text in self.assignments:
-            _assign(values, name, text)
-        with config_file(self.config):
-            return Settings(**values)
+        return Settings(config_file=self.config, **nested_values(self.overrides, "option"))
 
     def with_settings(self, changed: Mapping[str, str]) -> "Options":
         """Return the options with some settings another way; raises SettingsInvalid."""
         for name in changed:
             _refuse_secret(name)
-        named = {**dict(self.assignments), **{name.lower(): v for name, v in changed.items()}}
-        return self._replace(assignments=tuple(sorted(named.items())))
+        named = {**dict(self.overrides), **{name.lower(): v for name, v in changed.items()}}
+        return self._replace(overrides=tuple(sorted(named.items())))
 
     def as_mapping(self) -> dict[str, str]:
         """Return the options as ``spark.read.options`` takes them."""
@@ -70,7 +64,7 @@ class Options(NamedTuple):
             "rowsPerBatch": self.rows_per_batch,
         }
         given = {name: str(value) for name, value in named.items() if value is not None}
-        return {**given, **dict(self.assignments)}
+        return {**given, **dict(self.overrides)}
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
@@ -90,7 +84,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         table=table,
         columns=None if columns is None else tuple(map(str.strip, columns.split(","))),
         config=None if config is None else str(Path(config).resolve()),
-        assignments=tuple(sorted((name.lower(), text) for name, text in others.items())),
+        overrides=tuple(sorted((name.lower(), text) for name, text in others.items())),
         metrics=own.get("metrics"),
         buckets_per_task=_number(own, "bucketspertask", int, 1, BUCKETS_PER_TASK_MAX),
         rows_per_second=_number(own, "rowspersecond", float, 0.001, 1e9),
@@ -112,39 +106,9 @@ def _number(own: Mapping[str, str], name: str, kind: type, lowest: float, highes
     return value
 
 
-def _field(name: str) -> tuple[list[str], Any, str]:
-    """Return the groups of a dotted setting, its annotation, and what follows its name."""
-    model: type[BaseModel] = Settings
-    path: list[str] = []
-    rest = name
-    while True:
-        part, _, rest = rest.partition(".")
-        if part not in model.model_fields:
-            raise SettingsInvalid(
-                f"option {shown(name)} is no setting and no option of this source;"
-                " `hourhand settings` lists the settings"
-            )
-        annotation = model.model_fields[part].annotation
-        path.append(part)
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return path, annotation, rest
-        model = annotation
-
-
 def _refuse_secret(name: str) -> None:
-    _, annotation, _ = _field(name.lower())
-    if "SecretStr" in str(annotation):
+    if "SecretStr" in str(place_of(name.lower(), "option").annotation):
         raise SettingsInvalid(
             f"option {name} is a secret, which would stand in Spark's plans and logs: keep it in"
             " the settings file that option config names, or in a password file"
         )
-
-
-def _assign(values: dict[str, Any], name: str, text: str) -> None:
-    path, annotation, rest = _field(name)
-    for part in path[:-1]:
-        values = values.setdefault(part, {})
-    if rest:
-        values.setdefault(path[-1], {})[rest] = text
-    else:
-        values[path[-1]] = read_value(f"option {name}", annotation, text)

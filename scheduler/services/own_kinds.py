@@ -16,7 +16,7 @@ from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.configuration.door_settings import TimerSettings
-from scheduler.configuration.extras import required_by
+from scheduler.configuration.optional_dependencies import required_by
 from scheduler.configuration.settings import Settings
 from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender

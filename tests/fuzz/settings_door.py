@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.model.errors import SettingsInvalid
-from scheduler.cli.configuration import load_settings
+from scheduler.configuration.overrides import load_settings
 from scheduler.configuration.settings import Settings
 from tests.fuzz import values
 

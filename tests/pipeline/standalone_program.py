@@ -31,7 +31,7 @@ def _readers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def main(master: str, folder: str) -> None:
     """Read, audit, and print what was found."""
-    source = Options(assignments=(("embedded.folder", folder), ("topic.partitions", "4")))
+    source = Options(overrides=(("embedded.folder", folder), ("topic.partitions", "4")))
     spark = open_session("standalone", master, _SMALL)
     options = source._replace(buckets_per_task=5).as_mapping()
     tasks = spark.read.format(FORMAT).options(**options).load()

@@ -51,8 +51,8 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
 def job_on(installation: Installation, *, dry_run: bool = False) -> JobOptions:
     """Return the options of a job over the installation."""
     folder = str(installation.settings.embedded.folder)
-    assignments = (("embedded.folder", folder), ("topic.partitions", str(PARTITIONS)))
-    return JobOptions(Options(assignments=assignments), dry_run=dry_run)
+    overrides = (("embedded.folder", folder), ("topic.partitions", str(PARTITIONS)))
+    return JobOptions(Options(overrides=overrides), dry_run=dry_run)
 
 
 def left(installation: Installation) -> tuple[list[int], int, int]:

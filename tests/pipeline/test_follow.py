@@ -52,7 +52,7 @@ def options_of(settings: Settings) -> Options:
     """Return the options of a job over the topic."""
     assert settings.events.topic is not None
     return Options(
-        assignments=(
+        overrides=(
             ("events.topic", settings.events.topic),
             ("kafka.bootstrap_servers", settings.kafka.bootstrap_servers),
         )
@@ -125,7 +125,7 @@ class Follower:
     """The command line's job as a process with a JVM, which can be killed together."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
-        named = options_of(settings).assignments
+        named = options_of(settings).overrides
         sets = [part for pair in named for part in ("--set", "=".join(pair))]
         small = ["--conf", "spark.sql.shuffle.partitions=2", "--master", "local[2]"]
         quick = ["--every", "100ms", "--batch-rows", "60"]
@@ -269,9 +269,9 @@ def test_whoever_is_not_told_cannot_follow(settings: Settings, tmp_path: Path) -
     plan = FollowPlan(str(tmp_path / "events"), once=True)
     with pytest.raises(SettingsInvalid, match=r"events.topic names no topic"):
         run_follow(JobOptions(Options()), plan)
-    missing = (("events.topic", "no-such"), options_of(settings).assignments[1])
+    missing = (("events.topic", "no-such"), options_of(settings).overrides[1])
     with pytest.raises(TopicMissing, match="no-such"):
-        run_follow(JobOptions(Options(assignments=missing)), plan)
+        run_follow(JobOptions(Options(overrides=missing)), plan)
     with pytest.raises(TopicMissing, match="no-such"):
         Scheduler(
             settings.model_copy(

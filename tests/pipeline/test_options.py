@@ -40,7 +40,7 @@ def test_settings_are_options_by_their_dotted_names(tmp_path: Path) -> None:
         ({"table": "jobs"}, "is none of tasks, statuses, attempts, states"),
         ({"bucketsPerTask": "none"}, "is no number from 1 to 100000"),
         ({"rowsPerSecond": "0"}, "is no number from 0.001"),
-        ({"colour": "red"}, "is no setting and no option of this source"),
+        ({"colour": "red"}, "no such setting"),
         ({"kafka.password": "hunter2"}, "is a secret, which would stand in Spark's plans"),
         ({"kafka.security_properties.sasl.jaas": "hunter2"}, "is a secret"),
         ({"cassandra.tls.key_password": "hunter2"}, "is a secret"),
@@ -56,4 +56,4 @@ def test_a_wrong_option_is_named(wrong: dict[str, str], complaint: str) -> None:
 def test_a_setting_out_of_its_range_is_refused_by_the_settings() -> None:
     """Their judgement, not a second one."""
     with pytest.raises(SettingsInvalid, match=r"topic\.partitions"):
-        Options(assignments=(("topic.partitions", "0"),)).settings()
+        Options(overrides=(("topic.partitions", "0"),)).settings()

@@ -50,7 +50,7 @@ def run(job: str, settings: Settings, *arguments: str, code: int = 0) -> Any:
     """Run a job from the command line; return its summary, or what it complained about."""
     named = [
         part
-        for name, value in job_on(settings).source.assignments
+        for name, value in job_on(settings).source.overrides
         for part in ("--set", f"{name}={value}")
     ]
     result = CliRunner().invoke(app, ["pipeline", job, *arguments, *named, "-o", "json"])

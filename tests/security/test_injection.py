@@ -14,7 +14,7 @@ from actors.model.bucket import HOUR_MS
 from actors.model.errors import SettingsInvalid
 from actors.ports.store import Stores
 from scheduler import Settings, wiring
-from scheduler.cli.configuration import load_settings
+from scheduler.configuration.overrides import load_settings
 from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.tidy.source import report, sources

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scheduler.configuration.extras import EXTRA_OF
+from scheduler.configuration.optional_dependencies import EXTRA_OF
 from tests.tidy.source import ROOT, project_metadata, report, sources
 
 GATHERED = {"all", "pipeline"}

@@ -12,7 +12,7 @@ from tests.tidy.source import ROOT, Source, report, sources
 
 SHARED_CLASS_NAMES = {
     "Action": 2,
-    "Asked": 4,
+    "Asked": 3,
     "Batch": 2,
     "Bucket": 2,
     "Call": 3,

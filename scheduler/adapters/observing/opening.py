@@ -19,7 +19,7 @@ from scheduler.adapters.observing.probe_server import ProbeServer
 from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.adapters.observing.self_check import SelfCheck
 from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.extras import required_by
+from scheduler.configuration.optional_dependencies import required_by
 from scheduler.observe.composite_telemetry import CompositeTelemetry
 from scheduler.observe.health import Health, NodeProbes
 from scheduler.observe.observation import Observation

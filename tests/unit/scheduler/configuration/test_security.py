@@ -155,7 +155,7 @@ def test_text_that_cannot_be_read_is_not_quoted(
     monkeypatch.delenv("HOURHAND_CASSANDRA")
     (tmp_path / "hourhand.toml").write_text(f'[cassandra]\npassword = "{SECRET}" x\n')
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsInvalid, match=r"hourhand\.toml is no TOML") as in_file:
+    with pytest.raises(SettingsInvalid, match=r"hourhand\.toml is not TOML") as in_file:
         Settings()
 
     for raised in (in_environment, in_file):

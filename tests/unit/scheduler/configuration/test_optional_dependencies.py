@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from actors.model.errors import SettingsInvalid
-from scheduler.configuration.extras import opens_drivers, required_by
+from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
 
 
