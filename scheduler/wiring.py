@@ -111,7 +111,7 @@ def open_group_offsets(settings: Settings) -> GroupOffsets:
 @opens_drivers
 def open_messages(settings: Settings) -> MessageWriter:
     """Open a producer for topics of others; nothing is asked of the broker yet."""
-    from scheduler.adapters.kafka.messages import KafkaMessages
+    from scheduler.adapters.kafka.writer import KafkaMessages
 
     return KafkaMessages(settings)
 
@@ -212,7 +212,7 @@ def open_transfer(settings: Settings) -> TransferStore:
 def open_tail(settings: Settings) -> LogTail:
     """Open the log for reading outside its group; TopicMissing, InvalidInput without a folder."""
     if settings.log == "kafka":
-        from scheduler.adapters.kafka.unread import KafkaTail
+        from scheduler.adapters.kafka.group_offsets import KafkaTail
 
         return KafkaTail(settings)
     from scheduler.adapters.embedded.transfer import EmbeddedTail

@@ -34,18 +34,17 @@ from actors.model.task import StoredTask, Task
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
 from scheduler.services.own_kinds import OwnKinds
-from scheduler.services.timers.recording import RecordingCaller
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
     VIRTUAL_TREE,
+    RecordingCaller,
     VirtualNode,
     VirtualPorts,
     VirtualRunner,

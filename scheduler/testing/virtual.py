@@ -44,7 +44,7 @@ from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.ports.messages import MessageWriter
 from scheduler.services.own_kinds import OwnKinds
-from scheduler.services.timers.executor import Caller
+from scheduler.services.timers.executor import CallbackFailed, Caller
 
 VIRTUAL_TREE = TreeSettings(
     # Background work once an hour at most: a test that lets a year pass should not wait for it.
@@ -73,6 +73,33 @@ fails the test instead of hanging it."""
 
 _CLAIM_ROUNDS = 3
 """A claim is asked for, answered and handed over in rounds the tree hears nothing of."""
+
+
+class Callback(NamedTuple):
+    """A callback as it was made."""
+
+    uri: str
+    body: bytes
+    sequence_number: int
+    at_ms: int
+    of: str
+
+
+class RecordingCaller:
+    """Implements ``Caller``: keeps what it is asked for, and fails as it is told to."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.made: list[Callback] = []
+        self.failures = 0
+        """So many of the next callbacks fail."""
+
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """Keep a callback; raises CallbackFailed where it is to fail."""
+        self.made.append(Callback(uri, body, sequence_number, self._clock.now_ms(), of))
+        if self.failures:
+            self.failures -= 1
+            raise CallbackFailed("the test wants it to fail")
 
 
 class VirtualRunner(RegisteredAttempts):

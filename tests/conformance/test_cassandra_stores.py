@@ -10,13 +10,12 @@ from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
 from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.oversight import CassandraOversightStore
+from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
 from scheduler.adapters.cassandra.ownership import PARTITION_COUNT, CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
 from scheduler.adapters.cassandra.stores import open_stores
-from scheduler.adapters.cassandra.tallies import CassandraTallyStore
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.conformance.store_values import HOUR_START_MS, done, task_at, write_time

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer
 
 from actors.model.codec import Headers
 from actors.model.errors import TaskTooLarge
-from scheduler.adapters.kafka.messages import KafkaMessages
 from scheduler.adapters.kafka.topics import create_topics
+from scheduler.adapters.kafka.writer import KafkaMessages
 from scheduler.configuration.settings import Settings
 from tests.conformance import messages as suite
 from tests.conformance.messages import Found, MessageSuite, Read

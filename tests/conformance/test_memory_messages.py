@@ -3,7 +3,7 @@
 import pytest
 
 from actors.kernel.simulated import VirtualClock
-from scheduler.adapters.memory.messages import MemoryMessages
+from scheduler.adapters.memory.writer import MemoryMessages
 from tests.conformance.messages import Found, MessageSuite, Read
 
 

@@ -8,7 +8,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.lifecycle import LifecycleFeed
-from scheduler.adapters.memory.messages import MemoryMessages
+from scheduler.adapters.memory.writer import MemoryMessages
 from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.observe.composite_telemetry import CompositeTelemetry

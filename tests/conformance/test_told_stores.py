@@ -7,8 +7,8 @@ import pytest
 from actors.kernel.simulated import VirtualClock
 from actors.ports.store import Stores
 from scheduler.adapters.lifecycle import LifecycleFeed
-from scheduler.adapters.memory.messages import MemoryMessages
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.adapters.memory.writer import MemoryMessages
 from tests.builders import NOW_MS
 from tests.conformance.stores import Beside, PagingSuite, ScheduleSuite, StatusSuite, WritersSuite
 

@@ -10,8 +10,7 @@ import pytest
 
 from actors.model.errors import StoreUnavailable
 from actors.ports.store import Stores
-from scheduler.adapters.cassandra.migrate import migrate
-from scheduler.adapters.cassandra.scripts import schema_scripts
+from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
 from scheduler.adapters.cassandra.stores import open_stores
 from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.builders import NOW_MS, a_stored_task

@@ -12,8 +12,7 @@ import pytest
 from cassandra.cluster import Cluster
 
 from actors.model.errors import SchemaMissing, SettingsInvalid, StoreUnavailable
-from scheduler.adapters.cassandra.migrate import LOCK, migrate
-from scheduler.adapters.cassandra.scripts import schema_scripts, statements_of
+from scheduler.adapters.cassandra.migrate import LOCK, migrate, schema_scripts, statements_of
 from scheduler.adapters.cassandra.stores import open_stores
 from scheduler.configuration.settings import CassandraSettings, Settings
 from tests.servers.cassandra import DATACENTER, CassandraServer

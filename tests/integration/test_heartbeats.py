@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
+from scheduler.adapters.kafka.log import HeartbeatWaker
 from scheduler.adapters.kafka.topics import create_topics
 from scheduler.configuration.settings import Settings
 from tests.conformance.kafka_world import KafkaWorld

@@ -16,8 +16,8 @@ from actors.model.partition import partition_of
 from actors.model.status import Completion, CompletionResult
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.adapters.memory.rows import Rows
 from scheduler.adapters.memory.stores import MemoryStores
+from scheduler.adapters.memory.tables import Rows
 from scheduler.configuration.settings import Settings
 
 Key = TypeVar("Key")

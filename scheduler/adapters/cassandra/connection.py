@@ -7,7 +7,7 @@ never gets into a message.
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import (
     EXEC_PROFILE_DEFAULT,
     Cluster,
+    DefaultConnection,
     ExecutionProfile,
     NoHostAvailable,
 )
@@ -34,7 +35,6 @@ from cassandra.query import tuple_factory
 
 from actors.model.errors import SettingsInvalid, StoreUnavailable
 from scheduler.adapters.cassandra.packing import PackedProtocol
-from scheduler.adapters.cassandra.timers import ForgettingConnection
 from scheduler.configuration.settings import CassandraSettings
 
 _RECONNECT_FIRST_S = 0.5
@@ -50,6 +50,48 @@ for 40 ms; everything else on the connection waits behind it."""
 _PROTOCOL_VERSION = ProtocolVersion.V4
 """Version 5 adds a checksum to each frame, which the driver works out bit by bit in Python and
 the server pays for, too.  TLS protects frames better; 5 brings nothing else that is needed."""
+
+
+class Alarm:
+    """Calls a function once, unless it is cancelled before; stands for a timer of the driver."""
+
+    __slots__ = ("_call", "timer")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call: Callable[[], object] | None = call
+        self.timer: Any = None
+        """The driver's, which rings this."""
+
+    def ring(self) -> None:
+        """Call the function; on the driver's event loop."""
+        call = self._call
+        self._call = self.timer = None
+        if call is not None:
+            call()
+
+    def cancel(self) -> None:
+        """Call nothing, and hold nothing any longer; the driver does this on any thread."""
+        timer = self.timer
+        self._call = self.timer = None
+        if timer is not None:
+            timer.cancel()
+
+
+class ForgettingConnection(DefaultConnection):  # type: ignore[misc]
+    """The driver's connection; its timers forget what they were for when they are cancelled.
+
+    The driver sets one for each request, to hear of an answer that does not come.  A cancelled
+    one stays on its heap until its time, seconds later, and with it the request, its rows and
+    whoever waited for them.  Request and timer hold each other as well, so only Python's cyclic
+    collector could free them, and the process stands still while that looks for them.
+    """
+
+    @classmethod
+    def create_timer(cls, timeout: float, callback: Callable[[], object]) -> Alarm:
+        """Call ``callback`` after so many seconds; the driver asks for this, on any thread."""
+        alarm = Alarm(callback)
+        alarm.timer = super().create_timer(timeout, alarm.ring)
+        return alarm
 
 
 class Connection(NamedTuple):

@@ -12,10 +12,10 @@ from concurrent.futures import Future
 
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.ports.definitions import DefinitionPage
-from scheduler.adapters.cassandra.batches import cut
 from scheduler.adapters.cassandra.packing import (
     PackedBatch,
     RowPrefix,
+    cut,
     packed_bigint,
     packed_bytes,
     packed_int,

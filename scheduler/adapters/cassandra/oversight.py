@@ -1,10 +1,14 @@
-"""``OversightStore`` on Cassandra.
+"""``OversightStore`` and ``TallyStore`` on Cassandra.
 
 The pause sheet is one row under lightweight transactions.  It is looked at often, so that look
 reads its version alone, at the ordinary consistency: a change that was answered is seen by it.
 """
 
+from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import Any
+
+from cassandra.query import BatchStatement, BatchType
 
 from actors.model.oversight import (
     AuditEntry,
@@ -15,7 +19,8 @@ from actors.model.oversight import (
     encode_report,
 )
 from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
-from actors.ports.oversight import REPORT_KEPT_MS
+from actors.model.tally import HourTally, decode_tally, encode_tally
+from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from scheduler.adapters.cassandra.session import CassandraSession
 
 _SHARD = 0
@@ -24,6 +29,10 @@ _PERIOD_MS = 30 * 86_400_000
 _PERIODS_MAX = 16
 """Looked through for one page; an empty one costs a read."""
 _TTL_S_MAX = 20 * 365 * 86_400
+_BATCH_ROWS_MAX = 200
+"""A body is at most a few hundred bytes."""
+_FETCH_ROWS = 2_000
+"""Rows of one answer: a month of hours comes at once."""
 
 
 class CassandraOversightStore:
@@ -138,3 +147,81 @@ class CassandraOversightStore:
     def _stored(self) -> PauseSheet:
         rows = self._session.execute(self._sheet.bind((_NAME,)))
         return decode_sheet(rows[0][0]) if rows else PauseSheet()
+
+
+class CassandraTallyStore:
+    """The table ``hour_tally``; see ``actors.ports.oversight`` for the contract.
+
+    The hours of one save are one batch in one Cassandra partition, cut by size; the offset goes
+    with the last piece, so what is lost between two is counted again and never left out.
+    """
+
+    def __init__(self, session: CassandraSession) -> None:
+        self._session = session
+        table = "{keyspace}.hour_tally"
+        self._load = session.prepare(
+            f"SELECT toUnixTimestamp(hour), body, counted_offset FROM {table}"
+            " WHERE partition_id = ? AND hour >= ? AND hour < ?"
+        )
+        self._load.fetch_size = _FETCH_ROWS
+        self._offset = session.prepare(
+            f"SELECT counted_offset FROM {table} WHERE partition_id = ? LIMIT 1"
+        )
+        self._insert = session.prepare(
+            f"INSERT INTO {table} (partition_id, hour, body) VALUES (?, ?, ?) USING TIMESTAMP ?"
+        )
+        self._note_offset = session.prepare(
+            f"INSERT INTO {table} (partition_id, counted_offset) VALUES (?, ?) USING TIMESTAMP ?"
+        )
+        self._delete = session.prepare(
+            f"DELETE FROM {table} USING TIMESTAMP ? WHERE partition_id = ? AND hour < ?"
+        )
+
+    def load(
+        self, partition: int, first_hour_ms: int, end_hour_ms: int
+    ) -> "Future[PartitionTally]":
+        """Read the counts of some hours."""
+
+        def work() -> PartitionTally:
+            rows = self._session.execute(self._load.bind((partition, first_hour_ms, end_hour_ms)))
+            # The offset stands beside each row; without one of these hours it has to be asked for.
+            last = rows or self._session.execute(self._offset.bind((partition,)))
+            offset = last[-1][-1] if last else None
+            return PartitionTally(offset or 0, {hour: decode_tally(body) for hour, body, _ in rows})
+
+        return self._session.submit(work)
+
+    def save(
+        self,
+        partition: int,
+        hours: Mapping[int, HourTally],
+        counted_offset: int,
+        write_time: int,
+    ) -> "Future[None]":
+        """Replace the counts of some hours, then the offset."""
+        rows = [
+            (partition, hour_ms, encode_tally(tally), write_time)
+            for hour_ms, tally in sorted(hours.items())
+        ]
+
+        def work() -> None:
+            pieces = [
+                rows[at : at + _BATCH_ROWS_MAX] for at in range(0, len(rows), _BATCH_ROWS_MAX)
+            ]
+            batches = [self._batch(piece) for piece in pieces or [[]]]
+            batches[-1].add(self._note_offset, (partition, counted_offset, write_time))
+            for batch in batches:
+                self._session.execute(batch)
+
+        return self._session.submit(work)
+
+    def forget(self, partition: int, before_hour_ms: int, write_time: int) -> "Future[None]":
+        """Remove the counts of old hours, by one range tombstone."""
+        return self._session.write([self._delete.bind((write_time, partition, before_hour_ms))])
+
+    def _batch(self, rows: list[tuple[Any, ...]]) -> Any:
+        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+        for row in rows:
+            batch.add(self._insert, row)
+        batch.is_idempotent = True
+        return batch

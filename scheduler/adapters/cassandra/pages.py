@@ -1,18 +1,20 @@
-"""Reads a page piece by piece, so that an answer held in memory stays small (P13).
+"""Looks keys up, and reads a page piece by piece, so that an answer in memory stays small (P13).
 
 The server counts rows and never bytes, and a row may hold a megabyte or more.  So a read
 begins with few rows and asks for more the smaller they were, and a page ends early when it
 holds enough.  It decides how many rows are asked for; it never knows a table.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
+from actors.model.bucket import hour_of
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
-from scheduler.adapters.cassandra.keys import key_of
-from scheduler.adapters.cassandra.session import Row
+from actors.model.task import ID_BYTES_MAX
+from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 PIECE_ROWS_FIRST = 32
 PIECE_ROWS_MAX = 256
@@ -22,6 +24,49 @@ PIECE_BYTES = 4 * 2**20
 _GROWTH_MAX = 8
 ROW_BYTES_UNKNOWN = 2**19
 """How large rows are taken to be of which nothing is known: a full page begins with 32 of them."""
+KEY_COLUMNS = "toUnixTimestamp(scheduled_time), ordering_id, uniqueness_key"
+"""What a query selects first; the time as a number, exact in every year."""
+KEY_BOUND = "(scheduled_time, ordering_id, uniqueness_key)"
+KEYS_MAX = 50
+"""Keys of one look-up in one hour."""
+
+
+class KeyFinder:
+    """Looks single keys up, those of one hour together."""
+
+    def __init__(self, session: CassandraSession, select: str) -> None:
+        self._session = session
+        self._find = session.prepare(
+            f"{select} WHERE partition_id = ? AND hour = ? AND {KEY_BOUND} IN ?"
+        )
+
+    def find(self, partition: int, keys: Sequence[TaskKey]) -> list[Row]:
+        """Return the rows of ``keys``, in no order; waits.  Raises StoreUnavailable."""
+        by_hour: defaultdict[int, list[TaskKey]] = defaultdict(list)
+        for key in dict.fromkeys(keys):
+            if _can_exist(key):
+                by_hour[hour_of(key.scheduled_ms)].append(key)
+        answers = self._session.execute_all(
+            [
+                self._find.bind((partition, hour, asked[start : start + KEYS_MAX]))
+                for hour, asked in by_hour.items()
+                for start in range(0, len(asked), KEYS_MAX)
+            ]
+        )
+        return [row for rows in answers for row in rows]
+
+
+def key_of(row: Row) -> TaskKey:
+    """Return the key in the first three columns."""
+    return TaskKey(row[0], row[1], row[2])
+
+
+def _can_exist(key: TaskKey) -> bool:
+    """Whether any row can have this key: operators type keys that none can."""
+    try:
+        return all(len(each.encode()) <= ID_BYTES_MAX for each in key[1:])
+    except UnicodeEncodeError:
+        return False
 
 
 class Piece(NamedTuple):

@@ -11,11 +11,24 @@ from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import TaskPage
-from scheduler.adapters.cassandra.batches import PackedRow, batches
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
-from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
-from scheduler.adapters.cassandra.packing import packed_bigints, packed_bytes, packed_key
-from scheduler.adapters.cassandra.pages import ROW_BYTES_UNKNOWN, Piece, mean_bytes, read_page
+from scheduler.adapters.cassandra.packing import (
+    PackedRow,
+    batches,
+    packed_bigints,
+    packed_bytes,
+    packed_key,
+)
+from scheduler.adapters.cassandra.pages import (
+    KEY_BOUND,
+    KEY_COLUMNS,
+    ROW_BYTES_UNKNOWN,
+    KeyFinder,
+    Piece,
+    key_of,
+    mean_bytes,
+    read_page,
+)
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _TABLE = "{keyspace}.task_schedule"

@@ -13,17 +13,18 @@ import msgspec
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
-from scheduler.adapters.cassandra.batches import PackedRow, batches
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
-from scheduler.adapters.cassandra.keys import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
+    PackedRow,
+    batches,
     packed_bigint,
     packed_bytes,
     packed_int,
     packed_key,
     packed_text,
 )
+from scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 
 _COMPLETION = (

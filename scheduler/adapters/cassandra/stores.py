@@ -9,13 +9,12 @@ from actors.model.errors import SchemaMissing, StoreUnavailable
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
-from scheduler.adapters.cassandra.oversight import CassandraOversightStore
+from scheduler.adapters.cassandra.migrate import schema_scripts
+from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
-from scheduler.adapters.cassandra.scripts import schema_scripts
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
-from scheduler.adapters.cassandra.tallies import CassandraTallyStore
 from scheduler.configuration.settings import CassandraSettings, Settings
 
 

@@ -8,12 +8,11 @@ from actors.ports.store import Stores
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
 from scheduler.adapters.embedded.folder import store_file
-from scheduler.adapters.embedded.oversight import EmbeddedOversight
+from scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTallies
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
 from scheduler.adapters.embedded.status import EmbeddedStatus
-from scheduler.adapters.embedded.tallies import EmbeddedTallies
 from scheduler.configuration.settings import Settings
 
 _READERS = 2

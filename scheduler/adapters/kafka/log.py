@@ -5,18 +5,19 @@ driver's callbacks run inside ``poll``, ``close`` and nowhere else.  While one w
 revocation to be drained, the driver's own threads go on sending heartbeats.
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.kafka.closing import close_client, close_within
-from scheduler.adapters.kafka.commits import OffsetCommits
+from scheduler.adapters.kafka.commits import Lease, OffsetCommits
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -25,9 +26,6 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
 )
 from scheduler.adapters.kafka.fetching import Fetching
-from scheduler.adapters.kafka.heartbeats import HeartbeatWaker
-from scheduler.adapters.kafka.lease import Lease
-from scheduler.adapters.kafka.pace import Pace
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.configuration.settings import Settings
 
@@ -42,6 +40,65 @@ _LEFT_POLLS_MAX = 100
 """Polls within which a member forgets the name it had in its group, as it does when it leaves."""
 _REVOKE_MARGIN_S = 2.0
 """A tree that is drained may need this much longer to say so."""
+_WAKES_PER_HEARTBEAT = 4
+FEW_WAIT_S = 0.002
+"""Where few records come: whoever waits for one should have it soon."""
+MANY_WAIT_S = 0.02
+"""Where many come: less than what a round of single records would fall behind."""
+MANY_PER_S = 1_000
+_WINDOW_MS = 100.0
+
+
+class PollBatching:
+    """How long a poll waits for more records once it has one: longer where many come.
+
+    Every poll is a round through the tree and, by partition, a request to the store; a few
+    records at a time they cost several times what they cost together.  It counts what the polls
+    of one member return; told monotonic times.
+    """
+
+    def __init__(self) -> None:
+        self._began_ms = 0.0
+        self._records = 0
+        self._many = False
+
+    def note(self, records: int, now_ms: float) -> None:
+        """Count the records of a poll."""
+        self._records += records
+        passed_ms = now_ms - self._began_ms
+        if passed_ms >= _WINDOW_MS:
+            self._many = self._records * 1000 >= MANY_PER_S * passed_ms
+            self._began_ms, self._records = now_ms, 0
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait for more."""
+        return MANY_WAIT_S if self._many else FEW_WAIT_S
+
+
+class HeartbeatWaker:
+    """Wakes the driver's main thread, without which heartbeats come late.
+
+    librdkafka looks whether a heartbeat is due only when something else has woken that thread, at
+    worst its timer of one second.  They come about half as often as asked then, and a member
+    learns by a heartbeat that partitions wait for it.  Used from the polling thread; told
+    monotonic times.
+    """
+
+    def __init__(self, consumer: Any, heartbeat_interval_ms: int) -> None:
+        self._consumer = consumer
+        self._pause_ms = heartbeat_interval_ms / _WAKES_PER_HEARTBEAT
+        self._next_ms = 0.0
+
+    def polled(self, now_ms: float) -> None:
+        """Wake the driver where it was not for a part of the interval."""
+        if now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + self._pause_ms
+        # Nothing to commit is the one request that the driver's main thread takes without the
+        # caller having to wait for its answer, which is that there was nothing.
+        with contextlib.suppress(KafkaException):
+            self._consumer.commit(offsets=[], asynchronous=True)
 
 
 class KafkaLog:
@@ -66,7 +123,7 @@ class KafkaLog:
         self._assigned: set[int] = set()
         self._consumer: Any = opened(Consumer, self._properties())
         self._fetching = Fetching(self._consumer, self._topic)
-        self._pace = Pace()
+        self._batching = PollBatching()
         self._waker = HeartbeatWaker(self._consumer, settings.group.heartbeat_interval_ms)
         self._positions = StartingPositions(
             self._asking_properties(), settings, self._last_error, clock
@@ -115,9 +172,9 @@ class KafkaLog:
             fetching.fetch_ahead(timeout_s)
             polled = Polled()
         else:
-            fetching.fetch(records_max, timeout_s, self._pace.wait_s)
+            fetching.fetch(records_max, timeout_s, self._batching.wait_s)
             polled = fetching.take(records_max)
-            self._pace.note(len(polled.records), self._clock.monotonic_ms())
+            self._batching.note(len(polled.records), self._clock.monotonic_ms())
         self._commits.send_waiting(self._consumer)
         return polled
 

@@ -1,10 +1,12 @@
-"""``LogWriter`` on one idempotent Kafka producer.
+"""``LogWriter`` on one idempotent Kafka producer, and ``AppendGroup`` and ``MessageWriter`` on it.
 
 The caller names the partition, or the driver finds it by Kafka's default rule, which is set
 explicitly: the driver's own default is another one.
 """
 
 import logging
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,7 +23,6 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
-from scheduler.adapters.kafka.group import KafkaGroup
 from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import LightFuture
@@ -43,6 +44,54 @@ _GIVEN_UP = frozenset(
 _DRIVER_RECORD_BYTES_MAX = 110_000_000
 """Sizes are judged by ``client.record_bytes_max`` and the broker; the driver's own limit
 must let a dead letter pass that another producer was allowed to write."""
+
+
+class KafkaGroup:
+    """Records of one thread, in one topic; the driver finds each one's partition.
+
+    All records share one callback, which counts; nothing is made for a record but its bytes.
+    Which of them failed is found by these, when one does; of several with the same bytes it does
+    not matter which one is told.
+    """
+
+    def __init__(
+        self,
+        producer: ServedProducer,
+        topic: str,
+        refuse_large: Callable[[bytes, bytes], None],
+        failure: Callable[[KafkaError, str], HourhandError],
+    ) -> None:
+        """``refuse_large`` raises TaskTooLarge for a key and value that are."""
+        self._producer = producer
+        self._topic = topic
+        self._refuse_large = refuse_large
+        self._failure = failure
+        self._values: list[bytes] = []
+        self._reported = 0
+        self._failed: list[tuple[bytes, HourhandError]] = []
+
+    def append(self, ordering_id: str, value: bytes) -> None:
+        """Append a record to the partition of its ordering id."""
+        key = ordering_id.encode()
+        self._refuse_large(key, value)
+        self._producer.produce(self._topic, value, key, ANY_PARTITION, self._delivered)
+        self._values.append(value)
+
+    def settle(self) -> Mapping[int, HourhandError]:
+        """Wait for the reports of all records, which the driver's own timeout bounds."""
+        self._producer.serve_until(lambda: self._reported >= len(self._values))
+        if not self._failed:
+            return {}
+        places: defaultdict[bytes, deque[int]] = defaultdict(deque)
+        for number, value in enumerate(self._values):
+            places[value].append(number)
+        return {places[value].popleft(): error for value, error in self._failed}
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        """Count a report; called by the driver, once a record, never by two threads at a time."""
+        self._reported += 1
+        if error is not None:
+            self._failed.append((message.value(), self._failure(error, self._topic)))
 
 
 class KafkaWriter:
@@ -199,3 +248,25 @@ def _pass_on(done: "Future[Position]", outcome: "Future[Position]") -> None:
         outcome.set_result(done.result())
     else:
         outcome.set_exception(error)
+
+
+class KafkaMessages(KafkaWriter):
+    """The same producer for topics of others; nothing is asked of the broker before a message."""
+
+    linger_ms = 5
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "Future[None]":
+        """Produce a message; an empty list of headers is the same as none to Kafka."""
+        produced = LightFuture[None]()
+
+        def acknowledged(done: "Future[Position]") -> None:
+            error = done.exception()
+            if error is None:
+                produced.set_result(None)
+            else:
+                produced.set_exception(error)
+
+        self._produce(topic, value, key, headers=headers).add_done_callback(acknowledged)
+        return produced

@@ -11,13 +11,13 @@ from confluent_kafka.admin import AdminClient
 
 from actors.model.errors import HourhandError, LogUnavailable, SettingsInvalid
 from scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
-from scheduler.adapters.kafka.messages import KafkaMessages
 from scheduler.adapters.kafka.topics import (
     configuration_of,
     create_missing,
     dead_letter_topic,
     new_topic,
 )
+from scheduler.adapters.kafka.writer import KafkaMessages
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 

@@ -11,8 +11,7 @@ from actors.model.task import Task
 from actors.ports.store import StatusStore
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.services.own_tasks import OwnExecutor, Surroundings
-from scheduler.services.timers.executor import CallbackFailed, Caller
-from scheduler.services.timers.tries import Tries
+from scheduler.services.timers.executor import CallbackFailed, Caller, Tries
 
 CALL = "call"
 """The kind of ordering ids that such occurrences have."""

@@ -16,16 +16,16 @@ from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.events import TimerPopped
 from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
-from actors.model.status import CompletionResult
+from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
 from actors.ports.log import Position
 from actors.ports.store import StatusStore
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.futures.awaiting import settled
 from scheduler.futures.light_future import LightFuture
+from scheduler.records.appending import TaskAppender
 from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
 from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
-from scheduler.services.timers.tries import Tries
 
 ENDED_KEPT_MS = 10 * 86_400_000
 """How long the row of a timer that ended keeps earlier requests from undoing that."""
@@ -37,6 +37,28 @@ UNWRITTEN_MS = 20_000
 
 _CHANGE = "change:"
 _encode = msgspec.json.Encoder().encode
+
+
+class Tries:
+    """Decides whether a callback is given up.
+
+    An attempt that never came to its callback, because the store did not answer or its process
+    died, is none of the tries that are allowed.
+    """
+
+    def __init__(self, appender: TaskAppender, status: StatusStore, tries_max: int) -> None:
+        self._appender = appender
+        self._status = status
+        self._tries_max = tries_max
+
+    async def are_used_up(self, task: Task, attempt: int) -> bool:
+        """Whether the failure at hand, of that attempt, is the last one that is allowed."""
+        if attempt < self._tries_max:
+            return False
+        partition = self._appender.partition_of(task.ordering_id)
+        rows = await settled(self._status.find_attempts(partition, [task.key]))
+        before = sum(row.result is AttemptResult.RETRY for row in rows)
+        return before + 1 >= self._tries_max
 
 
 class CallbackFailed(Exception):

@@ -30,7 +30,7 @@ from tests.unit.scheduler.adapters.cassandra.answers import (
     FailedResponse,
     Response,
 )
-from tests.unit.scheduler.adapters.cassandra.test_batches import PREPARED
+from tests.unit.scheduler.adapters.cassandra.test_packing import PREPARED
 
 
 class Alarms:

@@ -8,8 +8,7 @@ import pytest
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.log import Position
-from scheduler.adapters.kafka.messages import KafkaMessages
-from scheduler.adapters.kafka.writer import KafkaWriter
+from scheduler.adapters.kafka.writer import KafkaMessages, KafkaWriter
 from scheduler.configuration.settings import KafkaSettings, Settings
 from tests.servers.mock_broker import MockBroker
 

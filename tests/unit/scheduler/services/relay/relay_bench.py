@@ -16,8 +16,7 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
-from scheduler.adapters.memory.messages import MemoryMessage
-from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.adapters.memory.writer import MemoryMessage, MemoryWriter
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook

@@ -18,10 +18,10 @@ from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.own_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
-from scheduler.services.timers.recording import Callback
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
 from scheduler.testing import VirtualScheduler
+from scheduler.testing.virtual import Callback
 
 URI = "http://127.0.0.1:1/pop"
 

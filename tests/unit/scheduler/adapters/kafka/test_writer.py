@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
-from scheduler.adapters.kafka.group import KafkaGroup
 from scheduler.adapters.kafka.serving import ServedProducer
+from scheduler.adapters.kafka.writer import KafkaGroup
 
 GONE = "no broker"
 

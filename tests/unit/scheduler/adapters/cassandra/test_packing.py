@@ -9,8 +9,16 @@ from cassandra.query import PreparedStatement
 from actors.model.bucket import HOUR_MS
 from actors.model.errors import PoisonRecord
 from actors.model.key import TaskKey
-from scheduler.adapters.cassandra.batches import ROW_BYTES_MAX, ROWS_MAX, PackedRow, batches
-from scheduler.adapters.cassandra.packing import PackedRows, RowPrefix, packed_bigint, packed_int
+from scheduler.adapters.cassandra.packing import (
+    ROW_BYTES_MAX,
+    ROWS_MAX,
+    PackedRow,
+    PackedRows,
+    RowPrefix,
+    batches,
+    packed_bigint,
+    packed_int,
+)
 
 PREPARED = PreparedStatement(
     [ColumnMetadata("hourhand", "any_table", "partition_id", None)],
