@@ -184,12 +184,12 @@ class TopicSupervisor(Actor):
 
     def _end_drain_late(self, revocation: _AwaitedRevocation) -> None:
         late = sorted(revocation.draining)
-        self._effects.runner.abandon(late)
+        self._effects.runner.drain(late, give_up=True)
         for partition in late:
             self._end_subtree(partition, drained=False)
 
     def _forget(self, partitions: tuple[int, ...]) -> None:
-        self._effects.runner.abandon(partitions)
+        self._effects.runner.drain(partitions, give_up=True)
         for partition in partitions:
             self._end_subtree(partition, drained=False)
 

@@ -18,7 +18,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.observe.composite_telemetry import CompositeTelemetry
 from scheduler.observe.observation import Observation
 from scheduler.ports.transfer import UNFINISHED
-from scheduler.services.own_kinds import OwnKinds, open_caller
+from scheduler.services.system_registry import SystemTaskRegistry, open_caller
 
 AGREE_TIMEOUT_S = 30.0
 
@@ -62,13 +62,15 @@ def open_installation(settings: Settings, telemetry: Telemetry | None) -> Instal
         raise
 
 
-def own_kinds_of(settings: Settings, ports: ClientPorts, opened: Installation) -> OwnKinds:
-    """Return what runs Hourhand's own tasks beside the user's."""
+def system_tasks_of(
+    settings: Settings, ports: ClientPorts, opened: Installation
+) -> SystemTaskRegistry:
+    """Return what runs system tasks."""
     observation = opened.observation
-    return OwnKinds(
+    return SystemTaskRegistry(
         settings=settings,
         stores=opened.stores,
-        writer=ports.writer,
+        writer=opened.writer,
         partition_count=opened.partition_count,
         clock=ports.clock,
         telemetry=ports.telemetry,

@@ -24,7 +24,8 @@ from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
-from scheduler.installing import open_installation, own_kinds_of
+from scheduler.installing import open_installation, system_tasks_of
+from scheduler.node.fast_path import NodeRunner
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.observe.composite_telemetry import CompositeTelemetry
@@ -33,8 +34,7 @@ from scheduler.observe.observation import Observation
 from scheduler.observe.overseeing import Oversight
 from scheduler.process import forking
 from scheduler.process.collector import calm_collector
-from scheduler.services.own_tasks import Surroundings
-from scheduler.services.prompt import NodeRunner
+from scheduler.services.system_tasks import SystemDependencies
 
 logger = logging.getLogger("hourhand.node")
 
@@ -78,7 +78,7 @@ class Scheduler(SchedulerClient):
             settings=settings.tree.execution,
         )
         self._systems: list[ThreadedSystem] = []
-        self._own_kinds = own_kinds_of(settings, ports, opened)
+        self._system_tasks = system_tasks_of(settings, ports, opened)
         effects = Effects(
             settings=tree_within_memory(settings),
             partition_count=opened.partition_count,
@@ -86,7 +86,7 @@ class Scheduler(SchedulerClient):
             writer=opened.writer,
             runner=opened.observation.runner(self._runner),
             telemetry=telemetry,
-            make_executor=self._own_kinds.beside(executor),
+            make_executor=self._system_tasks.factory_with(executor),
         )
         try:
             self._node = Node(
@@ -131,9 +131,9 @@ class Scheduler(SchedulerClient):
         return () if self._forked else self._node.partitions
 
     @property
-    def surroundings(self) -> Surroundings:
-        """What Hourhand's own doors work with beside this node: its own connections."""
-        return self._own_kinds.surroundings
+    def dependencies(self) -> SystemDependencies:
+        """What relay and timers work with on this node: its connections."""
+        return self._system_tasks.dependencies
 
     @property
     def observation(self) -> Observation:
@@ -141,7 +141,7 @@ class Scheduler(SchedulerClient):
         return self._opened.observation
 
     def serve_beside(self, stop: Callable[[], None]) -> None:
-        """Have something that works with ``surroundings`` stopped before this node drains."""
+        """Have something that works with ``dependencies`` stopped before this node drains."""
         self._stop_beside = stop
 
     def start(self) -> None:
@@ -276,7 +276,7 @@ class Scheduler(SchedulerClient):
         for system in self._systems:
             system.close()
         super().close()
-        self._own_kinds.close()
+        self._system_tasks.close()
         self._opened.stores.close()
 
     def _round(self, timeout_ms: int) -> None:

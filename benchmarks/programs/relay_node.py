@@ -14,7 +14,7 @@ def main() -> None:
     from scheduler.cli.relay_running import RelayRunning
 
     running = RelayRunning(Settings(**spec["settings"]))
-    partitions = running.scheduler.surroundings.appender.partition_count
+    partitions = running.scheduler.dependencies.appender.partition_count
     running.start()
     while not (running.scheduler.is_ready and len(running.intake.partitions) == partitions):
         running.scheduler.wait(0.01)

@@ -37,7 +37,7 @@ from scheduler.cli.task_commands import WaitOption
 from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.settings import Settings
 from scheduler.reading.inspector import TaskView
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 
 app = Commands(
     invoke_without_command=True, rich_markup_mode=None, help="Pass messages on at their deadline."

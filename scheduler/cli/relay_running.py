@@ -18,10 +18,10 @@ from actors.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
-from scheduler.services.own_tasks import NoUserTasks
 from scheduler.services.relay.intake import SETTLE_S, RelayIntake
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.relay.sizes import refuse_small_records
+from scheduler.services.system_tasks import NoUserTasks
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -63,18 +63,18 @@ class RelayRunning(DoorRunning):
             self._thread.join()
 
     def _open_intake(self) -> None:
-        around, names = self.scheduler.surroundings, self._settings.topic
+        dependencies, names = self.scheduler.dependencies, self._settings.topic
         relay = self._settings.relay
-        log = wiring.open_log(self._own_settings, around.clock)
+        log = wiring.open_log(self._own_settings, dependencies.clock)
         self._closing.callback(log.close)
         allows = partial(relay.allows_target, own_topics=(names.name, names.dead_letter))
         ports = IntakePorts(
             log,
             self._put_aside,
-            around.appender,
-            around.definitions,
-            around.clock,
-            around.telemetry,
+            dependencies.appender,
+            dependencies.definitions,
+            dependencies.clock,
+            dependencies.telemetry,
             topic_id=partial(wiring.topic_identity, self._settings, relay.in_topic),
             within=self.scheduler.observation.within,
             row_bytes_max=self._settings.tree.execution.row_bytes_max,

@@ -24,7 +24,7 @@ from scheduler.cli.session import (
 )
 from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.optional_dependencies import required_by
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 
 app = Commands(invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time.")
 

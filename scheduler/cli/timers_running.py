@@ -13,7 +13,7 @@ from actors.task_executor import TaskExecutor
 from scheduler.cli.http_server import HttpServer
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
@@ -62,10 +62,15 @@ class TimersRunning(DoorRunning):
         )
 
     def _app(self) -> ASGIApp:
-        around = self.scheduler.surroundings
+        dependencies = self.scheduler.dependencies
         service = TimerService(
-            around.appender, around.definitions, around.clock, telemetry=around.telemetry
+            dependencies.appender,
+            dependencies.definitions,
+            dependencies.clock,
+            telemetry=dependencies.telemetry,
         )
-        recurring = RecurringService(around.appender, around.definitions, around.clock)
+        recurring = RecurringService(
+            dependencies.appender, dependencies.definitions, dependencies.clock
+        )
         registry = self.scheduler.observation.registry
-        return build_app(service, self._settings, recurring, around.clock, registry)
+        return build_app(service, self._settings, recurring, dependencies.clock, registry)

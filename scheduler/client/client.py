@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from actors.model.codec import Command, CommandKind, encode_command, encode_parts
-from actors.model.errors import HourhandError, InvalidKey, NodeStopped, StoreUnavailable
+from actors.model.errors import (
+    HourhandError,
+    InvalidKey,
+    InvalidTask,
+    NodeStopped,
+    StoreUnavailable,
+)
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
@@ -29,7 +36,7 @@ from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.later import LaterRequests
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.bucket_wiring import open_buckets
-from scheduler.kafka_only.sending import MessageSender
+from scheduler.kafka_only.sending import BucketSender
 from scheduler.process import forking
 from scheduler.process.collector import calm_collector
 from scheduler.records.admission import (
@@ -43,7 +50,7 @@ from scheduler.records.admission import (
 )
 from scheduler.records.receipt import Receipt, ReceiptFuture
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.sending import MessageSender, TaskSender
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
 
@@ -52,32 +59,30 @@ _OUTCOME_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClientPorts:
-    """What a client works with, where it is not opened from the settings; it closes both."""
+    """What a client works with, where it is not opened from the settings; it closes them all."""
 
-    writer: LogWriter
+    writer: LogWriter | None
+    """None where the storage keeps messages and no tasks."""
     open_stores: Callable[[], Stores]
     """Called at most once, when an outcome is first asked for."""
     clock: Clock
     telemetry: Telemetry
+    sender: MessageSender | None = None
+    """How messages of ``send_later`` wait; None for in tasks."""
 
 
 def _open_ports(settings: Settings) -> ClientPorts:
     clock = wiring.open_clock()
-    writer: LogWriter
-    if settings.store == "kafka":
-        writer = MessageSender(open_buckets(settings, clock), settings, clock)
-    else:
-        writer = wiring.open_writer(settings)
     telemetry = wiring.build_telemetry(settings)
-    return ClientPorts(
-        writer=wiring.observe(settings, clock, telemetry).writer(writer),
-        open_stores=lambda: wiring.open_stores(settings),
-        clock=clock,
-        telemetry=telemetry,
-    )
+    open_stores = partial(wiring.open_stores, settings)
+    if settings.store == "kafka":
+        sender = BucketSender(open_buckets(settings, clock), settings, clock)
+        return ClientPorts(None, open_stores, clock, telemetry, sender)
+    writer = wiring.observe(settings, clock, telemetry).writer(wiring.open_writer(settings))
+    return ClientPorts(writer, open_stores, clock, telemetry)
 
 
-class SchedulerClient(LaterRequests[Receipt]):
+class SchedulerClient(LaterRequests):
     """Appends tasks and commands to the log; safe to use from any number of threads.
 
     Opening asks the log once for its number of partitions and raises LogUnavailable or
@@ -105,11 +110,10 @@ class SchedulerClient(LaterRequests[Receipt]):
         self._closed = self._forked = False
         # Opening and closing only: the path of a task takes no lock of the client's own.
         self._lifecycle = Lock()
-        try:
-            self._partition_count = ports.writer.partition_count()
-        except BaseException:
-            ports.writer.close()
-            raise
+        self._sender = ports.sender or TaskSender(
+            settings, self._append_own, self._opened_definitions
+        )
+        self._partition_count = 0 if ports.writer is None else _count_of(ports.writer)
         forking.bind(self)
 
     def after_fork(self) -> None:
@@ -155,13 +159,13 @@ class SchedulerClient(LaterRequests[Receipt]):
         first ones are kept in the result.  A failing log stops the reading of ``tasks``; the
         result's ``interrupted_by`` then says why.  ``result.raise_if_rejected()`` turns both
         into an exception.  An exception of ``tasks`` itself is raised once what was appended
-        before it is settled.
+        before it is settled, and InvalidTask where the storage keeps no tasks.
         """
         if self._calms_collector:
             calm_collector()
         run = BulkRun(
             admit=self._admitted,
-            begin_group=self._writer.begin_group,
+            begin_group=self._task_writer().begin_group,
             in_flight_max=self._limits.bulk_in_flight_max,
             clock=self._clock,
             telemetry=self._telemetry,
@@ -217,7 +221,9 @@ class SchedulerClient(LaterRequests[Receipt]):
                 return
             self._closed = True
             stores, self._stores = self._stores, None
-        self._writer.close()
+        self._sender.close()
+        if self._writer is not None:
+            self._writer.close()
         if stores is not None:
             stores.close()
 
@@ -241,8 +247,18 @@ class SchedulerClient(LaterRequests[Receipt]):
         return self._admission.admit(task)
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
+        writer = self._task_writer()
         partition = partition_of(ordering_id, self._partition_count)
-        return self._writer.append(partition, ordering_id.encode(), value)
+        return writer.append(partition, ordering_id.encode(), value)
+
+    def _task_writer(self) -> LogWriter:
+        if self._writer is None:
+            raise InvalidTask(
+                "store 'kafka' keeps messages of send_later and the relay only: it has no index, so"
+                " tasks, commands (cancel, reschedule, run-now) and schedules need store"
+                " 'cassandra' or 'embedded'"
+            )
+        return self._writer
 
     def _append_own(self, task: Task) -> "Future[Receipt]":
         future = ReceiptFuture(self._clock, self._telemetry)
@@ -254,12 +270,6 @@ class SchedulerClient(LaterRequests[Receipt]):
         except HourhandError as error:
             future.set_exception(error)
         return future
-
-    def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Receipt]":
-        if isinstance(self._writer, MessageSender):
-            self._refuse_when_closed()
-            return self._writer.send(message, when_ms, now_ms)
-        return super()._send_message(message, when_ms, now_ms)
 
     def _opened_definitions(self) -> DefinitionBook:
         store = self._opened_stores().definitions
@@ -286,3 +296,12 @@ class SchedulerClient(LaterRequests[Receipt]):
         to_ms = target_ms("reschedule", to)
         self._refuse_the_past("the rescheduled task", to_ms)
         return to_ms
+
+
+def _count_of(writer: LogWriter) -> int:
+    """Return the number of partitions; where the log cannot tell, nothing stays open."""
+    try:
+        return writer.partition_count()
+    except BaseException:
+        writer.close()
+        raise

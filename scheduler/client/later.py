@@ -9,19 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
 from actors.model.codec import Headers
 from actors.model.definition import DefinitionKind
 from actors.model.display import shown
-from actors.model.errors import HourhandError, InvalidTask, TaskTooLarge
+from actors.model.errors import HourhandError, InvalidTask
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
+from scheduler.futures.light_future import failed
+from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import unique_in_order
 from scheduler.services.recurring.requests import request_task, rule_of, set_task
 from scheduler.services.recurring.rule import Overlap, checked_name
 from scheduler.services.recurring.state import (
@@ -31,25 +31,25 @@ from scheduler.services.recurring.state import (
     name_of,
     recurring_of,
 )
-from scheduler.services.relay.delivery import Message
-from scheduler.services.relay.sending import due_ms, message_to_send, sending_task
-from scheduler.services.relay.sizes import beside, fits_inline
+from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
 
 _READ_TIMEOUT_S = 30.0
 
-Proof = TypeVar("Proof")
-"""What a client returns for a record that the log holds: a ``Receipt``."""
 
-
-class LaterRequests(ABC, Generic[Proof]):
-    """The part of a client that makes Hourhand's own tasks."""
+class LaterRequests(ABC):
+    """The part of a client that makes system tasks."""
 
     _settings: Settings
     _clock: Clock
+    _sender: MessageSender
 
     @abstractmethod
-    def _append_own(self, task: Task) -> "Future[Proof]":
-        """Append a task of Hourhand's own, whatever its time."""
+    def _refuse_when_closed(self) -> None:
+        """Raise where the client may not be used any more."""
+
+    @abstractmethod
+    def _append_own(self, task: Task) -> "Future[Receipt]":
+        """Append a system task, whatever its time."""
 
     @abstractmethod
     def _opened_definitions(self) -> DefinitionBook:
@@ -62,7 +62,7 @@ class LaterRequests(ABC, Generic[Proof]):
         topic: str,
         when: datetime | timedelta,
         headers: Headers = (),
-    ) -> "Future[Proof]":
+    ) -> "Future[Receipt]":
         """Produce a message to a Kafka topic at an aware time, or after a delay.
 
         The message appears byte for byte, at least once; messages of one key and time in the
@@ -74,11 +74,10 @@ class LaterRequests(ABC, Generic[Proof]):
             message = message_to_send(topic, key, value, headers)
             self._refuse_topic(topic)
             now_ms = self._clock.now_ms()
-            return self._send_message(message, due_ms(when, now_ms), now_ms)
+            self._refuse_when_closed()
+            return self._sender.send(message, due_ms(when, now_ms), now_ms)
         except HourhandError as error:
-            refused: Future[Proof] = Future()
-            refused.set_exception(error)
-            return refused
+            return failed(error)
 
     def schedule_recurring(
         self,
@@ -95,7 +94,7 @@ class LaterRequests(ABC, Generic[Proof]):
         starts: datetime | None = None,
         ends: datetime | None = None,
         count_max: int | None = None,
-    ) -> "Future[Proof]":
+    ) -> "Future[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
 
         Replaces a schedule of the same name.  Each time it is due a task with ``ordering_id``
@@ -123,19 +122,19 @@ class LaterRequests(ABC, Generic[Proof]):
 
         return self._appended(task)
 
-    def pause_recurring(self, name: str) -> "Future[Proof]":
+    def pause_recurring(self, name: str) -> "Future[Receipt]":
         """Let a schedule rest: it is due at no time until it is resumed."""
         return self._change_recurring(name, Change.PAUSE)
 
-    def resume_recurring(self, name: str) -> "Future[Proof]":
+    def resume_recurring(self, name: str) -> "Future[Receipt]":
         """Let a paused schedule go on from now; what it missed is not made up for."""
         return self._change_recurring(name, Change.RESUME)
 
-    def trigger_recurring(self, name: str) -> "Future[Proof]":
+    def trigger_recurring(self, name: str) -> "Future[Receipt]":
         """Run a schedule's task now, besides the times at which it is due, paused or not."""
         return self._change_recurring(name, Change.TRIGGER)
 
-    def delete_recurring(self, name: str) -> "Future[Proof]":
+    def delete_recurring(self, name: str) -> "Future[Receipt]":
         """End a schedule; a task that was made already still runs."""
         return self._change_recurring(name, Change.DELETE)
 
@@ -157,18 +156,16 @@ class LaterRequests(ABC, Generic[Proof]):
         found = map(recurring_of, book.all_of(DefinitionKind.RECURRING, _READ_TIMEOUT_S))
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
-    def _change_recurring(self, name: str, change: Change) -> "Future[Proof]":
+    def _change_recurring(self, name: str, change: Change) -> "Future[Receipt]":
         request = ChangeRequest(change)
         return self._appended(lambda: request_task(name, request, self._clock.now_ms()))
 
-    def _appended(self, make: Callable[[], Task]) -> "Future[Proof]":
+    def _appended(self, make: Callable[[], Task]) -> "Future[Receipt]":
         """Append the task that ``make`` returns; what it refuses comes through the future."""
         try:
             return self._append_own(make())
         except HourhandError as error:
-            refused: Future[Proof] = Future()
-            refused.set_exception(error)
-            return refused
+            return failed(error)
 
     def _refuse_topic(self, topic: str) -> None:
         names = self._settings.topic
@@ -177,38 +174,3 @@ class LaterRequests(ABC, Generic[Proof]):
                 f"cannot send to topic {shown(topic)}: it is Hourhand's own, or"
                 " relay.target_topics names others only"
             )
-
-    def _send_message(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
-        """Let a message wait: in a task, or beside one where it is long."""
-        if fits_inline(message, self._settings.relay.inline_bytes_max):
-            return self._append_own(sending_task(message, when_ms, now_ms))
-        return self._send_parked(message, when_ms, now_ms)
-
-    def _send_parked(self, message: Message, when_ms: int, now_ms: int) -> "Future[Proof]":
-        """Make the message durable beside its task before the task is."""
-        place = unique_in_order(now_ms)
-        task = sending_task(message, when_ms, now_ms, parked=place)
-        outcome: Future[Proof] = Future()
-        outcome.set_running_or_notify_cancel()
-        try:
-            row = beside(place, message, self._settings.tree.execution.row_bytes_max)
-        except TaskTooLarge as error:
-            outcome.set_exception(error)
-            return outcome
-
-        def follow(appended: "Future[Proof]") -> None:
-            error = appended.exception()
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(appended.result())
-
-        def append(saved: "Future[None]") -> None:
-            error = saved.exception()
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                self._append_own(task).add_done_callback(follow)
-
-        self._opened_definitions().save(row).add_done_callback(append)
-        return outcome

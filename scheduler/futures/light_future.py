@@ -170,3 +170,34 @@ def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
 
     future.add_done_callback(settle)
     return following
+
+
+def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Future[T]:
+    """Return a future of what ``begin`` begins with another's result."""
+    following = LightFuture[T]()
+    following.note_process()
+
+    def settle(done: Future[T]) -> None:
+        error = done.exception()
+        if error is None:
+            following.set_result(done.result())
+        else:
+            following.set_exception(error)
+
+    def go_on(done: Future[Given]) -> None:
+        try:
+            begun = begin(done.result())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            following.set_exception(error)
+        else:
+            begun.add_done_callback(settle)
+
+    future.add_done_callback(go_on)
+    return following
+
+
+def failed(error: BaseException) -> Future[Any]:
+    """Return a future that has failed."""
+    future = LightFuture[Any]()
+    future.set_exception(error)
+    return future

@@ -8,11 +8,15 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
+from itertools import chain
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.display import class_name_of, message_of, shown, storable_text
+from actors.model.events import AttemptAbandoned
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
+from actors.ports.telemetry import Telemetry
+from scheduler.node.system_executor import SystemExecutor
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
@@ -168,8 +172,9 @@ class AttemptRegistry:
 class RegisteredAttempts:
     """The part of a ``Runner`` that is bookkeeping alone, whatever runs the attempts."""
 
-    def __init__(self) -> None:
+    def __init__(self, telemetry: Telemetry) -> None:
         self._registry = AttemptRegistry()
+        self._telemetry = telemetry
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""
@@ -186,6 +191,23 @@ class RegisteredAttempts:
     def withdraw(self, attempt: Attempt) -> bool:
         """Keep user code from being called; False where it was called already."""
         return self._registry.withdraw(attempt)
+
+    def drain(self, partitions: Collection[int], *, give_up: bool = False) -> None:
+        """End what waits for others' work, and with ``give_up`` all that can be ended."""
+        if give_up:
+            self._give_up(self._registry.abandon(partitions))
+            return
+        for running in chain.from_iterable(map(self._registry.of_partition, partitions)):
+            if isinstance(running.executor, SystemExecutor):
+                running.executor.drain()
+
+    def _give_up(self, abandoned: Sequence[RunningAttempt]) -> None:
+        """Report what still runs, and cancel what can be."""
+        for running in abandoned:
+            attempt = running.attempt
+            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+            if running.cancel is not None:
+                running.cancel()
 
     def settle(self, attempt: Attempt) -> None:
         """Forget an ended attempt: its outcome is durable, or of no use any more."""

@@ -246,6 +246,7 @@ class Node:
         ends_ms = self._clock.monotonic_ms() + self._recovery.drain_deadline_ms
         revocation = Revocation(partitions, held, ends_ms)
         self._lease.withdraw(partitions)
+        self._effects.runner.drain(partitions)
         self._revocations.append(revocation)
         self._drain(revocation)
         return revocation.future
@@ -262,7 +263,7 @@ class Node:
         if late or not (orphaned or revocation.has_tree):
             self._revocations.remove(revocation)
             current = [h for h in revocation.holdings if self._holdings.get(h.partition) is h]
-            runner.abandon([holding.partition for holding in current])
+            runner.drain([holding.partition for holding in current], give_up=True)
             self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
         elif self._root is not None and not orphaned:
             revocation.told = True
@@ -276,7 +277,7 @@ class Node:
             for partition in partitions:
                 self._holdings.pop(partition, None)
                 self._effects.telemetry.emit(PartitionLost(partition, "lost to another member"))
-            self._effects.runner.abandon(partitions)
+            self._effects.runner.drain(partitions, give_up=True)
             if self._root is not None:
                 self._root.tell(ForgetPartitions(tuple(partitions)))
 

@@ -10,14 +10,14 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.display import log_raised
 from actors.model.errors import HourhandError
-from actors.model.events import AttemptAbandoned, AttemptStarted, AttemptStuck
+from actors.model.events import AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
@@ -53,8 +53,7 @@ class WorkerRunner(RegisteredAttempts):
     ) -> None:
         self._clock = clock
         self._gate = gate
-        self._telemetry = telemetry
-        super().__init__()
+        super().__init__(telemetry)
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
@@ -73,14 +72,6 @@ class WorkerRunner(RegisteredAttempts):
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
-
-    def abandon(self, partitions: Collection[int]) -> None:
-        """Cancel async attempts of these partitions, report blocking ones."""
-        for running in self._registry.abandon(partitions):
-            attempt = running.attempt
-            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
-            if running.cancel is not None:
-                running.cancel()
 
     def close(self) -> None:
         """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""

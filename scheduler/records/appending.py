@@ -1,4 +1,4 @@
-"""Appending Hourhand's own tasks and commands to the log.
+"""Appending system tasks and commands to the log.
 
 Decides nothing about them: what a task of ours follows from was accepted before, so unlike the
 client it refuses neither the past nor a size; the node runs whatever reached the log.

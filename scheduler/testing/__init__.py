@@ -39,7 +39,7 @@ from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
-from scheduler.services.own_kinds import OwnKinds
+from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
@@ -297,7 +297,7 @@ class VirtualScheduler:
                 writer=MemoryWriter(self.broker),
                 runner=runner,
                 telemetry=self.telemetry,
-                make_executor=self._own_kinds().beside(self._executor),
+                make_executor=self._system_tasks().factory_with(self._executor),
             )
 
         return VirtualNode(
@@ -308,7 +308,7 @@ class VirtualScheduler:
             telemetry=self.telemetry,
         )
 
-    def _own_kinds(self) -> OwnKinds:
+    def _system_tasks(self) -> SystemTaskRegistry:
         ports = VirtualPorts(self.broker, self.stores, self.telemetry)
         return virtual_kinds(self.settings, ports, self.messages, self.callbacks)
 

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
 from actors.model.attempts import Attempt
 from actors.model.bucket import HOUR_MS
-from actors.model.events import AttemptAbandoned, AttemptStarted
+from actors.model.events import AttemptStarted
 from actors.model.settings import (
     ExecutionSettings,
     TreeSettings,
@@ -40,10 +40,11 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.ports.messages import MessageWriter
-from scheduler.services.own_kinds import OwnKinds
+from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.timers.executor import CallbackFailed, Caller
 
 VIRTUAL_TREE = TreeSettings(
@@ -114,8 +115,7 @@ class VirtualRunner(RegisteredAttempts):
     ) -> None:
         self._clock = clock
         self._gate = gate
-        self._telemetry = telemetry
-        super().__init__()
+        super().__init__(telemetry)
         self._ready: deque[RunningAttempt] = deque()
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
@@ -135,12 +135,6 @@ class VirtualRunner(RegisteredAttempts):
         del partition, at_least_ms
         return ()
 
-    def abandon(self, partitions: Collection[int]) -> None:
-        """Let nobody hear how the attempts of these partitions end."""
-        for running in self._registry.abandon(partitions):
-            attempt = running.attempt
-            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
-
     def run_one(self) -> bool:
         """Run one queued attempt to its end; return False where there is none."""
         if not self._ready:
@@ -158,8 +152,7 @@ class VirtualRunner(RegisteredAttempts):
         )
         self._telemetry.emit(event)
         try:
-            running.executor.attempt = attempt.number
-            running.executor.fence = attempt.epoch
+            tell_attempt(attempt, running.executor)
             outcome: object = running.executor.execute(attempt.task.to_task())
             if inspect.iscoroutine(outcome):
                 outcome = asyncio.run(outcome)
@@ -193,9 +186,9 @@ class VirtualPorts(NamedTuple):
 
 def virtual_kinds(
     settings: Settings, ports: VirtualPorts, messages: MessageWriter, caller: Caller
-) -> OwnKinds:
-    """Return what runs Hourhand's own tasks on a virtual node; nothing there waits in real time."""
-    return OwnKinds(
+) -> SystemTaskRegistry:
+    """Return what runs system tasks on a virtual node; nothing there waits in real time."""
+    return SystemTaskRegistry(
         settings=settings,
         stores=ports.stores,
         writer=MemoryWriter(ports.broker),

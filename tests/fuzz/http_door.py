@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from scheduler.scheduler import Scheduler
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
@@ -88,9 +88,13 @@ def try_requests(seed: int, count: int, folder: Path) -> int:
     sink = _Sink()
     try:
         with Scheduler(settings, executor=NoUserTasks) as scheduler:
-            around = scheduler.surroundings
-            service = TimerService(around.appender, around.definitions, around.clock)
-            recurring = RecurringService(around.appender, around.definitions, around.clock)
+            dependencies = scheduler.dependencies
+            service = TimerService(
+                dependencies.appender, dependencies.definitions, dependencies.clock
+            )
+            recurring = RecurringService(
+                dependencies.appender, dependencies.definitions, dependencies.clock
+            )
             tokens = settings.timers.model_copy(
                 update={
                     "read_tokens": (SecretStr("reader"),),
@@ -98,7 +102,7 @@ def try_requests(seed: int, count: int, folder: Path) -> int:
                 }
             )
             apps = [
-                build_app(service, each, recurring, around.clock)
+                build_app(service, each, recurring, dependencies.clock)
                 for each in (settings.timers, settings.timers, tokens)
             ]
             good = asyncio.run(_ask_all(rng, count, apps, service, sink.uri))

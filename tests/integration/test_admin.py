@@ -184,8 +184,8 @@ def test_what_other_doors_keep_is_listed_and_changed(
     names = {f"schedule-{number}" for number in range(12)}
     for name in names:
         nodes[0].schedule_recurring(name, every=timedelta(hours=1)).result(WAIT_S)
-    around = nodes[0].surroundings
-    service = TimerService(around.appender, around.definitions, around.clock)
+    dependencies = nodes[0].dependencies
+    service = TimerService(dependencies.appender, dependencies.definitions, dependencies.clock)
     rule = TimerRule(3_600_000, 7_200_000, "http://localhost:1/", "o", tags=(("CALL", 1),))
 
     async def make_timers() -> None:

@@ -4,10 +4,9 @@ It keeps the contract of ``actors.ports.runner.Runner`` with the registry of the
 ``begin`` and ``end`` play the worker.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from actors.model.attempts import Attempt
-from actors.model.events import AttemptAbandoned
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
@@ -32,8 +31,7 @@ class HeldRunner(RegisteredAttempts):
         """Every attempt whose user code was called, in order."""
         self._clock = clock
         self._gate = gate
-        self._telemetry = telemetry
-        super().__init__()
+        super().__init__(telemetry)
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Queue an attempt, as for a worker that is busy."""
@@ -69,9 +67,3 @@ class HeldRunner(RegisteredAttempts):
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
-
-    def abandon(self, partitions: Collection[int]) -> None:
-        """Let nobody hear of these."""
-        for running in self._registry.abandon(partitions):
-            attempt = running.attempt
-            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))

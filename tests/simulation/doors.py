@@ -21,10 +21,11 @@ from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
-from scheduler.services.own_kinds import OwnKinds
-from scheduler.services.own_tasks import OwnExecutor, RoutedFactory, Surroundings
+from scheduler.node.system_executor import SystemExecutor
 from scheduler.services.relay.intake import RelayIntake
 from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.system_registry import SystemTaskRegistry
+from scheduler.services.system_tasks import RoutedFactory, SystemDependencies
 from scheduler.services.timers.service import TimerService
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name
@@ -80,7 +81,7 @@ class NodeDoors:
         writer = MemoryWriter(site.tasks, deliver)
         out = OutTopic(node, clock, site.history, deliver)
         caller = NodeCaller(node, clock, site.targets)
-        kinds = OwnKinds(
+        kinds = SystemTaskRegistry(
             settings=site.settings,
             stores=stores,
             writer=writer,
@@ -90,24 +91,24 @@ class NodeDoors:
             open_messages=lambda: out,
             open_caller=lambda: caller,
         )
-        around = kinds.surroundings
+        dependencies = kinds.dependencies
         self._kinds = kinds
         self._numbers = count()
-        self.service = TimerService(around.appender, around.definitions, clock, _unique)
+        self.service = TimerService(dependencies.appender, dependencies.definitions, clock, _unique)
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)
-        self.intake = self._open_intake(around, MemoryWriter(site.in_topic, deliver))
+        self.intake = self._open_intake(dependencies, MemoryWriter(site.in_topic, deliver))
         self._step_at_ms = 0.0
         self._stopped = False
 
-    def _open_intake(self, around: Surroundings, letters: MemoryWriter) -> RelayIntake:
+    def _open_intake(self, dependencies: SystemDependencies, letters: MemoryWriter) -> RelayIntake:
         relay = self._site.settings.relay
         ports = IntakePorts(
             log=self.log,
             put_aside=letters.dead_letter,
-            appender=around.appender,
-            definitions=around.definitions,
+            appender=dependencies.appender,
+            definitions=dependencies.definitions,
             clock=self._clock,
-            telemetry=around.telemetry,
+            telemetry=dependencies.telemetry,
             # Nothing becomes durable while a thread waits that everything runs on.
             wait=lambda _futures, _timeout_s: None,
             unique=self._unique,
@@ -115,13 +116,13 @@ class NodeDoors:
         )
         return RelayIntake(ports, relay, lambda topic: topic == relay.out_topic)
 
-    def beside(self, users: Callable[[], TaskExecutor]) -> RoutedFactory:
+    def factory_with(self, users: Callable[[], TaskExecutor]) -> RoutedFactory:
         """Return what makes the executor of an ordering id; its jitter comes from the seed."""
-        make = self._kinds.beside(users)
+        make = self._kinds.factory_with(users)
 
         def made(ordering_id: str) -> TaskExecutor:
             executor = make(ordering_id)
-            if isinstance(executor, OwnExecutor):
+            if isinstance(executor, SystemExecutor):
                 executor.retry = self._policy
             return executor
 

@@ -7,7 +7,7 @@ goes is ``user_code``'s matter.
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.definition import is_own
-from actors.model.events import AttemptAbandoned, AttemptStuck
+from actors.model.events import AttemptStuck
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
@@ -28,8 +28,9 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.runner import START_DEADLINE_S
-from scheduler.services.own_tasks import HandOver, OwnExecutor
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
@@ -57,8 +58,8 @@ class _Slot:
     outcome: Callable[[], AttemptEnded] | None = None
     recorded: "Future[None] | None" = None
     ended: bool = False
-    hand_over: HandOver | None = None
-    """The short way, where all that has to be waited for is an answer."""
+    immediate: ImmediateWork | None = None
+    """The fast path, where all that has to be waited for is an answer."""
 
 
 class SimulatedRunner(RegisteredAttempts):
@@ -77,10 +78,9 @@ class SimulatedRunner(RegisteredAttempts):
         self._clock = clock
         self._loop = loop
         self._gate = gate
-        self._telemetry = telemetry
         self._observer = observer
-        super().__init__()
-        self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "prompt": 100_000}
+        super().__init__(telemetry)
+        self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "immediate": 100_000}
         self._queues: dict[str, deque[_Slot]] = {lane: deque() for lane in self._room}
         self._starting: list[tuple[str, _Slot]] = []
         self._ends: list[tuple[float, int, str, _Slot]] = []
@@ -88,13 +88,13 @@ class SimulatedRunner(RegisteredAttempts):
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Queue the attempt for a worker."""
-        hand_over = None
-        if not attempt.suspect and isinstance(executor, OwnExecutor):
-            hand_over = executor.prompt(attempt.task)
+        immediate = None
+        if not attempt.suspect and isinstance(executor, SystemExecutor):
+            immediate = executor.immediate(attempt.task)
         running = self._registry.add(attempt, executor, listener)
-        if hand_over is not None:
-            slot = _Slot(running, self._clock.monotonic_ms(), hand_over=hand_over)
-            self._queues["prompt"].append(slot)
+        if immediate is not None:
+            slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
+            self._queues["immediate"].append(slot)
             return
         own = is_own(attempt.task.key)
         blocking = not own and bool(attempt.task.to_task().data["blocking"])
@@ -105,14 +105,8 @@ class SimulatedRunner(RegisteredAttempts):
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
 
-    def abandon(self, partitions: Collection[int]) -> None:
-        """Cancel what can be cancelled, report the rest, tell nobody how it ends."""
-        abandoned = self._registry.abandon(partitions)
-        for running in abandoned:
-            attempt = running.attempt
-            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
-            if running.cancel is not None:
-                running.cancel()
+    def _give_up(self, abandoned: Sequence[RunningAttempt]) -> None:
+        super()._give_up(abandoned)
         for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
             if slot.running in abandoned and slot.plan and not slot.plan.blocking:
                 self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
@@ -176,7 +170,7 @@ class SimulatedRunner(RegisteredAttempts):
             self._room[lane] += 1
             self._registry.end(running, not_started(attempt, self._clock.now_ms()))
             return
-        running.executor.attempt, running.executor.fence = attempt.number, attempt.epoch
+        tell_attempt(attempt, running.executor)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
         task = attempt.task.to_task()
         if is_own(task.key):
@@ -208,11 +202,11 @@ class SimulatedRunner(RegisteredAttempts):
         heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
 
     def _begin_own(self, lane: str, slot: _Slot, task: Task) -> None:
-        """Let one of Hourhand's own executors run on the loop: what it awaits takes its time."""
+        """Let the executor of a system task run on the loop: what it awaits takes its time."""
         running, attempt = slot.running, slot.running.attempt
         started_ms = self._clock.now_ms()
-        if slot.hand_over is not None:
-            self._hand_over(lane, slot, slot.hand_over, started_ms)
+        if slot.immediate is not None:
+            self._begin_immediate(lane, slot, slot.immediate, started_ms)
             return
         work = cast("Coroutine[Any, Any, Outcome | None]", running.executor.execute(task))
         job = self._loop.begin(work, str(slot.number))
@@ -226,10 +220,12 @@ class SimulatedRunner(RegisteredAttempts):
 
         job.add_done_callback(end)
 
-    def _hand_over(self, lane: str, slot: _Slot, hand_over: HandOver, started_ms: int) -> None:
+    def _begin_immediate(
+        self, lane: str, slot: _Slot, work: ImmediateWork, started_ms: int
+    ) -> None:
         """Hand a task's work over, and end when it is answered."""
-        handed_over = named(str(slot.number), hand_over)
-        handed_over.add_done_callback(lambda done: self._take_end(lane, slot, started_ms, done))
+        answer = named(str(slot.number), work)
+        answer.add_done_callback(lambda done: self._take_end(lane, slot, started_ms, done))
 
     def _take_end(
         self, lane: str, slot: _Slot, started_ms: int, done: "Future[Any] | asyncio.Future[Any]"

@@ -28,7 +28,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.node import Node
-from scheduler.services.own_tasks import routed
+from scheduler.services.system_tasks import routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
@@ -129,7 +129,7 @@ class Member:
                 loop=self._loop,
                 rng=random.Random(self.rng.getrandbits(64)),
             )
-            make_executor = self.doors.beside(users)
+            make_executor = self.doors.factory_with(users)
         make_executor = hostile(make_executor, site.policy, site.hostile, self.rng)
         return Node(
             log=self.log,

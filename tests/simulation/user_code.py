@@ -13,7 +13,7 @@ from actors.model.backoff import RetryPolicy, default_wait
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.task_executor import TaskExecutor
-from scheduler.services.own_tasks import RoutedFactory
+from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
 

@@ -71,6 +71,7 @@ class FakeRunner:
         """Attempts of an earlier tree that are not settled."""
         self.settled: list[Attempt] = []
         self.abandoned: list[int] = []
+        self.drained: list[int] = []
         self.slow: list[Attempt] = []
         self.slow_ms = 1_000.0
         """For how long they run."""
@@ -137,9 +138,9 @@ class FakeRunner:
         """Note that the outcome is of no use any more."""
         self.settled.append(attempt)
 
-    def abandon(self, partitions: Collection[int]) -> None:
+    def drain(self, partitions: Collection[int], *, give_up: bool = False) -> None:
         """Note the partitions."""
-        self.abandoned.extend(partitions)
+        (self.abandoned if give_up else self.drained).extend(partitions)
 
 
 class FakeWriter:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.trace import Span, Status, StatusCode, use_span
 
@@ -18,6 +18,7 @@ from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
 from actors.model.trace import carried_context
 from actors.ports.runner import AttemptListener, Executable, Runner
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.process.user_code import runs_async
 
 BeginSpan = Callable[[bytes, Mapping[str, Any]], Span]
@@ -36,7 +37,7 @@ class TracedRunner:
         self.unsettled = runner.unsettled
         self.adopt = runner.adopt
         self.settle = runner.settle
-        self.abandon = runner.abandon
+        self.drain = runner.drain
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Run the attempt as soon as a worker is free."""
@@ -108,24 +109,26 @@ class _Wrapped:
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._inner, name, value)
 
-    def prompt(self, task: StoredTask) -> "Callable[[], Future[Outcome | None]] | None":
-        """Return the short way of an executor that knows one, inside a span as well."""
-        find: Any = getattr(self._inner, "prompt", None)
-        hand_over = None if find is None else find(task)
-        return None if hand_over is None else partial(self._handed_over, hand_over)
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Executable]:  # type: ignore[override]
+        """The executor's: what a runner does for its kind it does for this one."""
+        return type(self._inner)
 
-    def _handed_over(
-        self, hand_over: "Callable[[], Future[Outcome | None]]"
-    ) -> "Future[Outcome | None]":
+    def immediate(self, task: StoredTask) -> ImmediateWork | None:
+        """Return the fast path of an executor that knows one, inside a span as well."""
+        work = cast("SystemExecutor", self._inner).immediate(task)
+        return None if work is None else partial(self._begin_immediate, work)
+
+    def _begin_immediate(self, work: ImmediateWork) -> "Future[Outcome | None]":
         span = self._call.begin()
         with use_span(span, record_exception=False, set_status_on_exception=False):
             try:
-                handed_over = hand_over()
+                answer = work()
             except BaseException as error:
                 self._call.fail(span, error)
                 raise
-        handed_over.add_done_callback(partial(self._acknowledged, span))
-        return handed_over
+        answer.add_done_callback(partial(self._acknowledged, span))
+        return answer
 
     def _acknowledged(self, span: Span, done: "Future[Outcome | None]") -> None:
         error = done.exception()

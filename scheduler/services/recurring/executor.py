@@ -21,7 +21,7 @@ from actors.model.outcome import Drop, Outcome
 from actors.model.task import BEFORE_EVERY_RECORD, Task
 from actors.ports.store import Stores
 from scheduler.futures.awaiting import settled
-from scheduler.services.own_tasks import OwnExecutor, Surroundings
+from scheduler.node.system_executor import SystemExecutor
 from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
 from scheduler.services.recurring.state import (
     Change,
@@ -34,6 +34,7 @@ from scheduler.services.recurring.state import (
     recurring_of,
     tick_task,
 )
+from scheduler.services.system_tasks import SystemDependencies
 
 _ENDED_KEPT_MS = 10 * 86_400_000
 _RECENT_MAX = 2
@@ -52,20 +53,20 @@ class _Step:
     occurrence: Task | None = None
 
 
-class RunRecurring(OwnExecutor):
+class RunRecurring(SystemExecutor):
     """Runs one change or tick."""
 
-    def __init__(self, surroundings: Surroundings, stores: Stores) -> None:
-        self._surroundings = surroundings
+    def __init__(self, dependencies: SystemDependencies, stores: Stores) -> None:
+        self._dependencies = dependencies
         self._stores = stores
         self._began_ms = 0
         """When this attempt began, by the wall clock: what it waits for makes nothing too late."""
 
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
-        self._began_ms = self._surroundings.clock.now_ms()
+        self._began_ms = self._dependencies.clock.now_ms()
         name = task.ordering_id.removeprefix(_ORDERING_IDS)
-        found = await settled(self._surroundings.definitions.find(name_of(name)))
+        found = await settled(self._dependencies.definitions.find(name_of(name)))
         try:
             if "generation" in task.data:
                 tick = msgspec.convert(task.data, Tick)
@@ -112,7 +113,7 @@ class RunRecurring(OwnExecutor):
         """Whether an earlier attempt of a tick was not too late: it may have made the task, which
         stands in the log then, and is stored by and by.
         """
-        partition = self._surroundings.appender.partition_of(tick.ordering_id)
+        partition = self._dependencies.appender.partition_of(tick.ordering_id)
         attempts = await settled(self._stores.status.find_attempts(partition, [tick]))
         return any(each.started_ms <= tick.scheduled_ms + rule.catch_up_ms for each in attempts)
 
@@ -140,20 +141,20 @@ class RunRecurring(OwnExecutor):
         """Return those of these keys that have not ended, as far as is durable."""
         open_keys = []
         for key in keys:
-            partition = self._surroundings.appender.partition_of(key.ordering_id)
+            partition = self._dependencies.appender.partition_of(key.ordering_id)
             closed = await settled(self._stores.status.find_completions(partition, [key]))
             rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
             completion, row = closed.get(key), rows.get(key)
             offset = BEFORE_EVERY_RECORD if row is None else row.offset
             if completion is not None and completion.closes(offset):
                 continue
-            age_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
+            age_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
             if row is not None or age_ms < _STORED_WITHIN_MS:
                 open_keys.append(key)
         return open_keys
 
     async def _is_stored(self, key: TaskKey) -> bool:
-        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        partition = self._dependencies.appender.partition_of(key.ordering_id)
         rows = await settled(self._stores.schedule.find_tasks(partition, [key]))
         closed = await settled(self._stores.status.find_completions(partition, [key]))
         return key in rows or key in closed
@@ -183,7 +184,7 @@ class RunRecurring(OwnExecutor):
         while found.next_ms is not None and found.next_ms < before_ms:
             tick = tick_task(name, found.next_ms, found.offset)
             await self._follow(name, found, await self._step_of(tick, recurring_of(found)))
-            read = await settled(self._surroundings.definitions.find(name_of(name)))
+            read = await settled(self._dependencies.definitions.find(name_of(name)))
             assert read is not None, "it was written just now"
             found = read
         return found
@@ -225,7 +226,7 @@ class RunRecurring(OwnExecutor):
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
         offset = self.offset_over(found)
         if step.occurrence is not None:
-            await settled(self._surroundings.appender.append(step.occurrence))
+            await settled(self._dependencies.appender.append(step.occurrence))
         rule = RecurringRule.model_validate(step.state.rule)
         used_up = rule.count_max is not None and step.state.taken >= rule.count_max
         state, expires_ms = step.state, None
@@ -233,17 +234,17 @@ class RunRecurring(OwnExecutor):
         if used_up or (step.next_ms is None and not state.paused):
             state = replace(state, over=True)
         if state.over:
-            expires_ms = self._surroundings.clock.now_ms() + _ENDED_KEPT_MS
+            expires_ms = self._dependencies.clock.now_ms() + _ENDED_KEPT_MS
         next_ms = None if state.over else step.next_ms
         row = Definition(name_of(name), offset, msgspec.json.encode(state), next_ms, expires_ms)
-        await settled(self._surroundings.definitions.save(row))
+        await settled(self._dependencies.definitions.save(row))
         await self._append_tick(name, next_ms, offset)
         return None
 
     async def _append_tick(self, name: str, next_ms: int | None, generation: int) -> None:
         if next_ms is not None:
             tick = tick_task(name, next_ms, generation)
-            await settled(self._surroundings.appender.append(tick))
+            await settled(self._dependencies.appender.append(tick))
 
 
 def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:

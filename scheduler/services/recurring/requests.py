@@ -7,9 +7,9 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.task import Task
 from scheduler.records.admission import refuse_reserved, target_ms
-from scheduler.services.own_tasks import unique_in_order
 from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
+from scheduler.services.system_tasks import unique_in_order
 
 
 def rule_of(name: str, **values: object) -> RecurringRule:

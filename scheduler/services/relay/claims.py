@@ -22,11 +22,12 @@ from actors.model.status import Completion
 from actors.model.task import Task
 from actors.ports.store import StatusStore
 from scheduler.futures.awaiting import settled
+from scheduler.node.system_executor import SystemExecutor
 from scheduler.records.appending import TaskAppender
-from scheduler.services.own_tasks import OwnExecutor, Surroundings
 from scheduler.services.relay.delivery import MOVED_ON
 from scheduler.services.relay.headers import Action
 from scheduler.services.relay.standing import CLAIM_KEPT_MS, DecidedHere, MessageClaim, place_parts
+from scheduler.services.system_tasks import SystemDependencies
 
 CLAIMS = "claims"
 """The kind of ordering ids that batches of claims have."""
@@ -86,16 +87,16 @@ class _Fate(NamedTuple):
     """Closed and yet not passed on: an operator cancelled it."""
 
 
-class DecideClaims(OwnExecutor):
+class DecideClaims(SystemExecutor):
     """Decides a batch of claims, cancels and reschedules of relay ids."""
 
     unslotted = True
     """Deliveries wait for it."""
 
     def __init__(
-        self, surroundings: Surroundings, status: StatusStore, decided: DecidedHere
+        self, dependencies: SystemDependencies, status: StatusStore, decided: DecidedHere
     ) -> None:
-        self._surroundings = surroundings
+        self._dependencies = dependencies
         self._status = status
         self._decided = decided
 
@@ -110,16 +111,16 @@ class DecideClaims(OwnExecutor):
                 place_parts(request.place)
         except (msgspec.ValidationError, ValueError) as error:
             return Drop(f"its data is no batch of claims: {error}")
-        around = self._surroundings
-        partition = around.appender.partition_of(task.ordering_id)
-        self._decided.note_decided(partition, (), around.clock.monotonic_ms())
+        dependencies = self._dependencies
+        partition = dependencies.appender.partition_of(task.ordering_id)
+        self._decided.note_decided(partition, (), dependencies.clock.monotonic_ms())
         rows = await self._rows({request.id for request in requests})
         claims = {
             message_id: msgspec.json.decode(row.rule, type=MessageClaim)
             for message_id, row in rows.items()
             if not row.ended
         }
-        decisions = _Decisions(claims, await self._fates(claims), self._surroundings.appender)
+        decisions = _Decisions(claims, await self._fates(claims), self._dependencies.appender)
         for request in requests:
             decisions.decide(request)
         # The commands first: a crash after them finds the claims still there, and sends them again.
@@ -128,11 +129,11 @@ class DecideClaims(OwnExecutor):
         for message_id in decisions.expires_ms:
             self._decided.note(message_id, claims[message_id])
         places = (request.place for request in requests)
-        self._decided.note_decided(partition, places, around.clock.monotonic_ms())
+        self._decided.note_decided(partition, places, dependencies.clock.monotonic_ms())
         return None
 
     async def _rows(self, ids: set[str]) -> dict[str, Definition]:
-        found = await settled(self._surroundings.definitions.find_all(map(claim_name, ids)))
+        found = await settled(self._dependencies.definitions.find_all(map(claim_name, ids)))
         return {row.name.id: row for row in found}
 
     async def _fates(self, claims: Mapping[str, MessageClaim]) -> Mapping[str, _Fate]:
@@ -141,7 +142,7 @@ class DecideClaims(OwnExecutor):
         asked: defaultdict[int, list[TaskKey]] = defaultdict(list)
         known: set[TaskKey] = set()
         for claim in waiting.values():
-            partition = self._surroundings.appender.partition_of(claim.ordering_id)
+            partition = self._dependencies.appender.partition_of(claim.ordering_id)
             asked[partition] += _keys(claim)
             known.update(_keys(claim))
         read = self._status.find_completions
@@ -156,12 +157,12 @@ class DecideClaims(OwnExecutor):
                 if key not in found and key not in known:
                     # Moved by a command: an operator's, or one sent just before a crash.
                     known.add(key)
-                    asked[self._surroundings.appender.partition_of(key.ordering_id)].append(key)
+                    asked[self._dependencies.appender.partition_of(key.ordering_id)].append(key)
         return {each: _fate(claim, found) for each, claim in waiting.items()}
 
     async def _save(self, rows: Mapping[str, Definition], decisions: "_Decisions") -> None:
         """Keep claims for longer than whatever they decide may wait."""
-        now_ms = self._surroundings.clock.now_ms()
+        now_ms = self._dependencies.clock.now_ms()
         changed = []
         for message_id, due_ms in decisions.expires_ms.items():
             claim, row = decisions.claims[message_id], rows.get(message_id)
@@ -171,7 +172,7 @@ class DecideClaims(OwnExecutor):
             rule, offset = msgspec.json.encode(claim), self.offset_over(row)
             name = claim_name(message_id)
             changed.append(Definition(name, offset, rule, claim.times_ms[-1], expires_ms))
-        await settled(self._surroundings.definitions.save_all(changed))
+        await settled(self._dependencies.definitions.save_all(changed))
 
 
 class _Decisions:

@@ -24,8 +24,8 @@ from actors.model.task import StoredTask, Task
 from actors.ports.log import LogWriter, Position
 from scheduler.futures.awaiting import settled
 from scheduler.futures.light_future import LightFuture
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.ports.messages import MessageWriter
-from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
 from scheduler.services.relay.standing import (
     CLAIM_KEPT_MS,
     DecidedHere,
@@ -33,6 +33,7 @@ from scheduler.services.relay.standing import (
     Standing,
     place_parts,
 )
+from scheduler.services.system_tasks import SystemDependencies
 
 SEND = "send"
 """The kind of ordering ids that deliveries have."""
@@ -108,7 +109,7 @@ class _PassedOn:
     """Stands for a message that was parked and passed on, before a crash kept its task open."""
 
 
-class DeliverMessage(OwnExecutor):
+class DeliverMessage(SystemExecutor):
     """Passes one message on."""
 
     unslotted = True
@@ -116,25 +117,26 @@ class DeliverMessage(OwnExecutor):
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        dependencies: SystemDependencies,
         messages: Callable[[], MessageWriter],
         letters: LogWriter,
         allows: Callable[[str, bool], bool],
         decided: DecidedHere,
     ) -> None:
         """``allows`` says whether a topic may be a target, of a relayed message or another."""
-        self._surroundings = surroundings
+        self._dependencies = dependencies
         self._messages = messages
         self._letters = letters
         self._allows = allows
         self._decided = decided
         self._awaited_id = ""
 
-    def hurry(self) -> None:
+    def drain(self) -> None:
         """Wait for no decision: this node may be the one that cannot make it any more."""
+        super().drain()
         self._decided.release(self._awaited_id)
 
-    def prompt(self, task: StoredTask) -> HandOver | None:
+    def immediate(self, task: StoredTask) -> ImmediateWork | None:
         """Return what passes a message on, where nothing has to be waited for before."""
         try:
             delivery = _decode_delivery(task.data)
@@ -156,7 +158,7 @@ class DeliverMessage(OwnExecutor):
             return Drop(f"its data is no delivery: {error}")
         if delivery.message is None and delivery.parked is None:
             return Drop("its data holds no message")
-        for look in range(self._surroundings.looks_max):
+        for look in range(self._dependencies.looks_max):
             # Decided within milliseconds, as a rule: another attempt, or asking the store again
             # and again, would keep it from being decided.
             await self._wait_for_decision(delivery, look)
@@ -173,7 +175,7 @@ class DeliverMessage(OwnExecutor):
         message = await self._message_of(delivery)
         if message is None:
             # Written at the same time as this task, it may not be there yet.
-            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             gone = late_ms >= CLAIM_KEPT_MS
             return Drop("what was parked for it is gone") if gone else Retry(after=self._pause())
         if not isinstance(message, Message):
@@ -199,10 +201,10 @@ class DeliverMessage(OwnExecutor):
         assert delivery.id is not None, "one without an id has none to claim"
         assert delivery.place is not None, "nor has one without a place"
         name = DefinitionName(DefinitionKind.RELAY, delivery.id)
-        row = await settled(self._surroundings.definitions.find(name))
+        row = await settled(self._dependencies.definitions.find(name))
         if row is None or row.ended:
             # Later than this the claim may have expired, which only a decided one can.
-            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             expired = late_ms >= CLAIM_KEPT_MS
             return (Standing.CLAIMED if expired else Standing.UNDECIDED), None
         claim = msgspec.json.decode(row.rule, type=MessageClaim)
@@ -213,25 +215,25 @@ class DeliverMessage(OwnExecutor):
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
         """Wait before a look at the claim; before the first one only where it will be made here."""
-        if delivery.id is None or delivery.place is None or self._surroundings.looks_max == 1:
+        if delivery.id is None or delivery.place is None or self._dependencies.looks_max == 1:
             return
         name = DefinitionName(DefinitionKind.RELAY, delivery.id)
-        partition = self._surroundings.appender.partition_of(name.ordering_id)
-        now_ms = self._surroundings.clock.monotonic_ms()
+        partition = self._dependencies.appender.partition_of(name.ordering_id)
+        now_ms = self._dependencies.clock.monotonic_ms()
         here = self._decided.will_decide(partition, delivery.place, now_ms)
         if wait_s := _WAITS_S[-1 if here else min(look, len(_WAITS_S) - 1)]:
             self._awaited_id = delivery.id
             await self._decided.wait(delivery.id, wait_s, lambda: self.is_draining)
 
     def _pause(self) -> timedelta:
-        doubled = min(self.attempt + self._surroundings.looks_max - 2, 10)
+        doubled = min(self.attempt + self._dependencies.looks_max - 2, 10)
         pause_ms = min(_PAUSE_MAX_MS, _LOOK_AGAIN_MS * 2**doubled)
         return timedelta(milliseconds=pause_ms)
 
     async def _move(self, task: Task, claim: MessageClaim) -> Outcome:
         """Go on at the time the claim says: the command that was to move it came before it."""
         moved = task.model_copy(update={"scheduled_time": from_millis(claim.times_ms[-1])})
-        await settled(self._surroundings.appender.append(moved))
+        await settled(self._dependencies.appender.append(moved))
         return Drop(MOVED_ON)
 
     async def _message_of(self, delivery: Delivery) -> "Message | _PassedOn | None":
@@ -239,7 +241,7 @@ class DeliverMessage(OwnExecutor):
         if delivery.parked is None:
             return delivery.message
         name = parked_name(delivery.parked)
-        row = await settled(self._surroundings.definitions.find(name))
+        row = await settled(self._dependencies.definitions.find(name))
         if row is None:
             return None
         if row.ended:
@@ -247,9 +249,9 @@ class DeliverMessage(OwnExecutor):
         return msgspec.msgpack.decode(row.rule, type=Message)
 
     async def _unpark(self, place: str) -> None:
-        expires_ms = self._surroundings.clock.now_ms() + CLAIM_KEPT_MS
+        expires_ms = self._dependencies.clock.now_ms() + CLAIM_KEPT_MS
         row = Definition(parked_name(place), 1, b"", None, expires_ms)
-        await settled(self._surroundings.definitions.save(row))
+        await settled(self._dependencies.definitions.save(row))
 
     # Passing on, without waiting: the outcome comes through a future.
 
@@ -261,8 +263,8 @@ class DeliverMessage(OwnExecutor):
         def take(produced: "Future[None]") -> None:
             error = produced.exception()
             if error is None:
-                late_ms = self._surroundings.clock.now_ms() - key.scheduled_ms
-                self._surroundings.telemetry.emit(MessageRelayed(late_ms))
+                late_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
+                self._dependencies.telemetry.emit(MessageRelayed(late_ms))
                 outcome.set_result(None)
             elif isinstance(error, CallerError | TopicMissing):
                 # Trying again cannot help, and what stands behind it is to go on.
@@ -288,8 +290,8 @@ class DeliverMessage(OwnExecutor):
     ) -> None:
         """Write a message that can never be passed on to the dead-letter topic."""
         reason = f"message for topic {message.topic!r} not passed on: {why}"
-        now_ms = self._surroundings.clock.now_ms()
-        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        now_ms = self._dependencies.clock.now_ms()
+        partition = self._dependencies.appender.partition_of(key.ordering_id)
         letter = LogRecord(partition, offset, now_ms, message.key, message.value, message.headers)
 
         def take(written: "Future[Position]") -> None:

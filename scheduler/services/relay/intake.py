@@ -24,7 +24,7 @@ from scheduler.services.relay.gathering import ClaimGatherer
 from scheduler.services.relay.headers import Action, Malformed, Request, request_of
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.relay.progress import Progress, Read
-from scheduler.services.relay.sizes import beside, inline_data
+from scheduler.services.relay.sizes import inline_data, parked_row
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -267,7 +267,7 @@ class RelayIntake:
             if data is None:
                 # Judged before the id is claimed: a claim of what never waits would keep later
                 # messages of the id from being relayed.
-                row = beside(place, message, self._ports.row_bytes_max)
+                row = parked_row(place, message, self._ports.row_bytes_max)
                 data = _encode(Delivery(parked=place, id=request.id, place=place))
         claim = ClaimRequest(request.action, request.id, place, ordering_id, due_ms, stamp_ms)
         partition = appender.partition_of(claim_name(request.id).ordering_id)

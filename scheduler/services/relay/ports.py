@@ -10,9 +10,10 @@ from actors.model.codec import Headers, LogRecord
 from actors.ports.clock import Clock
 from actors.ports.log import TaskLog
 from actors.ports.telemetry import Telemetry
+from scheduler.node.system_executor import PATIENCE
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import PATIENCE, unique_in_order
+from scheduler.services.system_tasks import unique_in_order
 
 
 class IntakePorts(NamedTuple):

@@ -1,24 +1,46 @@
-"""``send_later``: the task that passes an arbitrary message on at a time.
+"""``send_later``: what may be sent, and how a message waits until it is due.
 
-Decides what may be sent (InvalidTask where it may not) and what the task looks like; the client
-appends it like any other.
+Decides what is refused (InvalidTask), and for storage that keeps tasks what the task looks like
+that passes the message on; the client appends it like any other.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from actors.model.codec import Headers
 from actors.model.display import shown
-from actors.model.errors import InvalidTask
+from actors.model.errors import InvalidTask, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS
 from actors.model.task import Task
 from scheduler.configuration.door_settings import TOPIC_NAME
+from scheduler.configuration.settings import Settings
+from scheduler.futures.light_future import and_then, failed
 from scheduler.records.admission import target_ms
-from scheduler.services.own_tasks import unique_in_order
+from scheduler.records.receipt import Receipt
+from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.delivery import Delivery, Message, delivery_task
+from scheduler.services.relay.sizes import fits_inline, parked_row
+from scheduler.services.system_tasks import unique_in_order
 
 When = datetime | timedelta
+
+
+class MessageSender(Protocol):
+    """Lets messages wait until they are due; used from any thread.
+
+    The future resolves when the message is durable.  It fails with InvalidTask for what could
+    never be passed on and with LogUnavailable where it was not acknowledged in time.
+    """
+
+    def send(self, message: Message, due_ms: int, now_ms: int) -> "Future[Receipt]":
+        """Let a message wait; those of one key and time are passed on in the order of calls."""
+
+    def close(self) -> None:
+        """Wait (bounded) for what is unacknowledged and let go of connections."""
+
 
 _TOPIC_CHARS_MAX = 249
 
@@ -58,6 +80,36 @@ def due_ms(when: When, now_ms: int) -> int:
     else:
         due = target_ms("send", when)
     return max(due, now_ms)
+
+
+class TaskSender:
+    """Implements ``MessageSender`` with tasks: a message waits in one, or beside it if long."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        append: "Callable[[Task], Future[Receipt]]",
+        definitions: Callable[[], DefinitionBook],
+    ) -> None:
+        self._inline_bytes_max = settings.relay.inline_bytes_max
+        self._row_bytes_max = settings.tree.execution.row_bytes_max
+        self._append = append
+        self._definitions = definitions
+
+    def send(self, message: Message, due_ms: int, now_ms: int) -> "Future[Receipt]":
+        """Append the task; a message that is too long for it is made durable before."""
+        if fits_inline(message, self._inline_bytes_max):
+            return self._append(sending_task(message, due_ms, now_ms))
+        place = unique_in_order(now_ms)
+        task = sending_task(message, due_ms, now_ms, parked=place)
+        try:
+            row = parked_row(place, message, self._row_bytes_max)
+        except TaskTooLarge as error:
+            return failed(error)
+        return and_then(self._definitions().save(row), lambda _saved: self._append(task))
+
+    def close(self) -> None:
+        """Do nothing: writer and stores are whose it is."""
 
 
 def sending_task(message: Message, when_ms: int, now_ms: int, *, parked: str | None = None) -> Task:

@@ -41,7 +41,7 @@ def fits_inline(message: Message, inline_bytes_max: int) -> bool:
     return inline_data(Delivery(message), inline_bytes_max) is not None
 
 
-def beside(place: str, message: Message, row_bytes_max: int) -> Definition:
+def parked_row(place: str, message: Message, row_bytes_max: int) -> Definition:
     """Return the row that holds a message beside its task; TaskTooLarge above a row's size."""
     row = parked(place, message)
     if len(row.rule) > row_bytes_max:

@@ -10,7 +10,8 @@ from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.ports.store import StatusStore
 from scheduler.configuration.door_settings import TimerSettings
-from scheduler.services.own_tasks import OwnExecutor, Surroundings
+from scheduler.node.system_executor import SystemExecutor
+from scheduler.services.system_tasks import SystemDependencies
 from scheduler.services.timers.executor import CallbackFailed, Caller, Tries
 
 CALL = "call"
@@ -31,18 +32,18 @@ def call_ordering_id(name: str) -> str:
     return f"{RESERVED}{CALL}:{name}"
 
 
-class CallBack(OwnExecutor):
+class CallBack(SystemExecutor):
     """Makes one callback."""
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        dependencies: SystemDependencies,
         status: StatusStore,
         caller: Caller,
         settings: TimerSettings,
     ) -> None:
-        self._surroundings = surroundings
-        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
+        self._dependencies = dependencies
+        self._tries = Tries(dependencies.appender, status, settings.callback_tries_max)
         self._caller = caller
         self._settings = settings
 
@@ -66,5 +67,5 @@ class CallBack(OwnExecutor):
         return None
 
     def _note(self, task: Task, result: str) -> None:
-        late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
-        self._surroundings.telemetry.emit(TimerPopped(result, late_ms))
+        late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
+        self._dependencies.telemetry.emit(TimerPopped(result, late_ms))

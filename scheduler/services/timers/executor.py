@@ -22,9 +22,10 @@ from actors.ports.log import Position
 from actors.ports.store import StatusStore
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.futures.awaiting import settled
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import then
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.records.appending import TaskAppender
-from scheduler.services.own_tasks import HandOver, OwnExecutor, Surroundings
+from scheduler.services.system_tasks import SystemDependencies
 from scheduler.services.timers.timer import TimerRule, TimerState, kept_rule, tag_changes
 
 ENDED_KEPT_MS = 10 * 86_400_000
@@ -112,17 +113,17 @@ def timer_row(timer_id: str, state: TimerState, offset: int, now_ms: int) -> Def
 _decode_change = msgspec.json.Decoder(TimerChange).decode
 
 
-class OwnTask(NamedTuple):
+class TimerTask(NamedTuple):
     """A task of a timer: its key, and its data as JSON."""
 
     key: TaskKey
     data: bytes
 
 
-def timer_change_task(timer_id: str, now_ms: int, unique: str, change: TimerChange) -> OwnTask:
+def timer_change_task(timer_id: str, now_ms: int, unique: str, change: TimerChange) -> TimerTask:
     """Return the task that changes a timer; it starts when that was asked for."""
     key = TaskKey(now_ms, timer_name(timer_id).ordering_id, change_key(unique))
-    return OwnTask(key, _encode(change))
+    return TimerTask(key, _encode(change))
 
 
 def change_key(unique: str) -> str:
@@ -130,31 +131,31 @@ def change_key(unique: str) -> str:
     return f"{_CHANGE}{unique}"
 
 
-def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> OwnTask:
+def timer_pop_task(timer_id: str, due_ms: int, number: int, generation: int) -> TimerTask:
     """Return the task of a pop; the same one whoever makes it again."""
     unique = f"pop:{generation:020d}:{number:012d}"
     key = TaskKey(due_ms, timer_name(timer_id).ordering_id, unique)
-    return OwnTask(key, _encode(TimerPop(number, generation)))
+    return TimerTask(key, _encode(TimerPop(number, generation)))
 
 
-class RunTimer(OwnExecutor):
+class RunTimer(SystemExecutor):
     """Runs one change or pop."""
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        dependencies: SystemDependencies,
         status: StatusStore,
         caller: Caller,
         settings: TimerSettings,
     ) -> None:
-        self._surroundings = surroundings
+        self._dependencies = dependencies
         self._status = status
-        self._tries = Tries(surroundings.appender, status, settings.callback_tries_max)
+        self._tries = Tries(dependencies.appender, status, settings.callback_tries_max)
         self._caller = caller
         self._settings = settings
 
-    def prompt(self, task: StoredTask) -> HandOver | None:
-        """Return the short way to a new timer: nothing of it is there, so nothing is read."""
+    def immediate(self, task: StoredTask) -> ImmediateWork | None:
+        """Return the fast path of a new timer: nothing of it is there, so nothing is read."""
         if not task.key.uniqueness_key.startswith(_CHANGE):
             return None
         try:
@@ -169,7 +170,7 @@ class RunTimer(OwnExecutor):
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
         timer_id = task.ordering_id.rpartition(":")[2]
-        found = await settled(self._surroundings.definitions.find(timer_name(timer_id)))
+        found = await settled(self._dependencies.definitions.find(timer_name(timer_id)))
         state = None
         if found is not None and not found.ended:
             state = msgspec.json.decode(found.rule, type=TimerState)
@@ -195,17 +196,7 @@ class RunTimer(OwnExecutor):
         return None
 
     def _make(self, key: TaskKey, offset: int, rule: TimerRule) -> "Future[Outcome | None]":
-        made: LightFuture[Outcome | None] = LightFuture()
-
-        def take(begun: "Future[tuple[Any, ...]]") -> None:
-            error = begun.exception()
-            if error is None:
-                made.set_result(None)
-            else:
-                made.set_exception(error)
-
-        self._begin(key, offset, offset, rule).add_done_callback(take)
-        return made
+        return then(self._begin(key, offset, offset, rule), lambda _begun: None)
 
     def _begin(
         self, key: TaskKey, changed_at: int, offset: int, rule: TimerRule | None
@@ -229,7 +220,7 @@ class RunTimer(OwnExecutor):
             return False
         due_ms = state.rule.pop_ms(state.start_ms, 1)
         key = timer_pop_task(timer_id, due_ms, 1, NEW).key
-        partition = self._surroundings.appender.partition_of(key.ordering_id)
+        partition = self._dependencies.appender.partition_of(key.ordering_id)
         found = (await settled(self._status.find_completions(partition, [key]))).get(key)
         return found is not None and found.result is CompletionResult.DROPPED
 
@@ -237,7 +228,7 @@ class RunTimer(OwnExecutor):
         self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop
     ) -> Outcome | None:
         if found is None and pop.generation == NEW:
-            late_ms = self._surroundings.clock.now_ms() - task.key.scheduled_ms
+            late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             if late_ms < UNWRITTEN_MS:
                 raise _RowMissing(f"timer {task.ordering_id} has no row yet; looked for again")
         if found is None or state is None or state.rule is None:
@@ -262,14 +253,14 @@ class RunTimer(OwnExecutor):
             ended = msgspec.structs.replace(state, rule=None)
             await settled(self._save(found.name.id, ended, self.offset_over(found)))
             for each in tag_changes(rule, None):
-                self._surroundings.telemetry.emit(each)
+                self._dependencies.telemetry.emit(each)
         return None if failure is None else Drop(failure)
 
     def _note(self, state: TimerState, pop: TimerPop, result: str) -> None:
         assert state.rule is not None, "it pops"
         due_ms = state.rule.pop_ms(state.start_ms, pop.pop)
-        late_ms = self._surroundings.clock.now_ms() - due_ms
-        self._surroundings.telemetry.emit(TimerPopped(result, late_ms))
+        late_ms = self._dependencies.clock.now_ms() - due_ms
+        self._dependencies.telemetry.emit(TimerPopped(result, late_ms))
 
     async def _append_pop(
         self, timer_id: str, state: TimerState, number: int, generation: int
@@ -284,8 +275,8 @@ class RunTimer(OwnExecutor):
         assert state.rule is not None, "it pops"
         due_ms = state.rule.pop_ms(state.start_ms, number)
         task = timer_pop_task(timer_id, due_ms, number, generation)
-        return self._surroundings.appender.append_json(task.key, task.data)
+        return self._dependencies.appender.append_json(task.key, task.data)
 
     def _save(self, timer_id: str, state: TimerState, offset: int) -> "Future[None]":
-        row = timer_row(timer_id, state, offset, self._surroundings.clock.now_ms())
-        return self._surroundings.definitions.save(row)
+        row = timer_row(timer_id, state, offset, self._dependencies.clock.now_ms())
+        return self._dependencies.definitions.save(row)

@@ -21,12 +21,12 @@ from actors.ports.telemetry import Telemetry
 from scheduler.futures.awaiting import settled
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import unique_in_order
+from scheduler.services.system_tasks import unique_in_order
 from scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,
-    OwnTask,
     TimerChange,
+    TimerTask,
     change_key,
     timer_change_task,
     timer_name,
@@ -172,13 +172,13 @@ class TimerService:
             )
         return state
 
-    async def _append(self, task: OwnTask, state: TimerState) -> TimerState:
+    async def _append(self, task: TimerTask, state: TimerState) -> TimerState:
         """Have a task of its own make a state; returns it with its place in the log."""
         position = await settled(self._appender.append_json(task.key, task.data))
         return msgspec.structs.replace(state, changed_at=position.offset)
 
     async def _replace(
-        self, timer_id: str, task: OwnTask, state: TimerState
+        self, timer_id: str, task: TimerTask, state: TimerState
     ) -> tuple[TimerState | None, TimerState]:
         """Change a timer that may be there; returns what it was and what it is.
 

@@ -47,22 +47,22 @@ def a_task(ordering_id: str, due: datetime, name: str = "u", **data: Any) -> Tas
 
 def relay(node: Scheduler, settings: Settings) -> None:
     """Let messages wait as the relay does, read from an in-topic in memory."""
-    around = node.surroundings
-    in_topic = MemoryBroker(1, around.clock)
+    dependencies = node.dependencies
+    in_topic = MemoryBroker(1, dependencies.clock)
     for each in MESSAGES:
-        deadline = format_instant(around.clock.now_ms() + HOUR_MS)
+        deadline = format_instant(dependencies.clock.now_ms() + HOUR_MS)
         headers = [
             (settings.relay.id_header, each.encode()),
             (settings.relay.deadline_header, deadline.encode()),
         ]
-        in_topic.partitions[0].append(around.clock.now_ms(), b"k", b"v", headers)
+        in_topic.partitions[0].append(dependencies.clock.now_ms(), b"k", b"v", headers)
     ports = IntakePorts(
-        MemoryLog(in_topic, settings, around.clock),
+        MemoryLog(in_topic, settings, dependencies.clock),
         MemoryWriter(in_topic).dead_letter,
-        around.appender,
-        around.definitions,
-        around.clock,
-        around.telemetry,
+        dependencies.appender,
+        dependencies.definitions,
+        dependencies.clock,
+        dependencies.telemetry,
     )
     intake = RelayIntake(ports, settings.relay, lambda _topic: True)
     for _ in range(5):
@@ -78,10 +78,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         now: datetime = from_millis(SystemClock().now_ms())
         for name in SCHEDULES:
             node.schedule_recurring(name, every=timedelta(hours=1)).result(30)
-        around = node.surroundings
+        dependencies = node.dependencies
         rule = TimerRule(HOUR_MS, 2 * HOUR_MS, "http://localhost:1/", "o", tags=(("CALL", 1),))
         for each in TIMERS:
-            service = TimerService(around.appender, around.definitions, around.clock)
+            service = TimerService(
+                dependencies.appender, dependencies.definitions, dependencies.clock
+            )
             asyncio.run(service.put(each.partition("-")[0], rule))
         relay(node, settings_of(folder))
         for each in ("stuck", "stuck-too"):

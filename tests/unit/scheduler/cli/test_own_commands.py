@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from scheduler import Scheduler, Settings
 from scheduler.cli.cli import app
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from tests.waiting import until
 
 

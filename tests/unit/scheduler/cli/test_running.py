@@ -10,7 +10,7 @@ from actors.model.errors import FolderLocked
 from scheduler import Receipt, Settings, Task
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import EmbeddedSettings
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 
 TIMEOUT_S = 30
 

@@ -1,21 +1,32 @@
 """``send_later`` straight into a bucket, and what a client of this storage refuses."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import LogRecord
 from actors.model.errors import InvalidTask
+from actors.model.task import Task
+from actors.ports.store import Stores
+from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.sending import MessageSender
+from scheduler.kafka_only.sending import BucketSender
 from scheduler.kafka_only.slip import read_slip
 from scheduler.services.relay.delivery import Message
+from scheduler.testing import RecordingTelemetry
+from tests.builders import a_key
 from tests.unit.scheduler.kafka_only.storage import MemoryBuckets
 
 NOW_MS = 1_767_225_600_000
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SETTINGS = Settings(log="kafka", store="kafka")
+
+
+def _no_stores() -> Stores:
+    raise AssertionError("there is no store")
 
 
 @pytest.fixture
@@ -25,15 +36,15 @@ def storage() -> MemoryBuckets:
 
 
 @pytest.fixture
-def sender(storage: MemoryBuckets) -> Iterator[MessageSender]:
+def sender(storage: MemoryBuckets) -> Iterator[BucketSender]:
     """Closed at the end."""
-    sender = MessageSender(storage, SETTINGS, VirtualClock())
+    sender = BucketSender(storage, SETTINGS, VirtualClock())
     yield sender
     sender.close()
 
 
 def test_a_message_enters_the_bucket_of_its_delay(
-    storage: MemoryBuckets, sender: MessageSender
+    storage: MemoryBuckets, sender: BucketSender
 ) -> None:
     """The receipt says where, and when it is due."""
     message = Message("target", b"k", b"v", (("h", b"1"),))
@@ -48,7 +59,7 @@ def test_a_message_enters_the_bucket_of_its_delay(
 
 
 def test_exactly_what_retention_covers_is_accepted(
-    storage: MemoryBuckets, sender: MessageSender
+    storage: MemoryBuckets, sender: BucketSender
 ) -> None:
     """One millisecond more is refused, and nothing is sent."""
     message = Message("target")
@@ -61,7 +72,7 @@ def test_exactly_what_retention_covers_is_accepted(
 
 
 def test_messages_of_one_process_keep_their_order(
-    storage: MemoryBuckets, sender: MessageSender
+    storage: MemoryBuckets, sender: BucketSender
 ) -> None:
     """What was accepted first is first among those of one time."""
     for _ in range(20):
@@ -75,17 +86,24 @@ def test_messages_of_one_process_keep_their_order(
     assert len({each.partition for each in storage.writers.appended}) == 1
 
 
-def test_what_is_no_message_is_refused(sender: MessageSender) -> None:
-    """Tasks and commands would go through the writer that it stands for."""
-    record = LogRecord(0, 0, 0, None, None)
-    for refused in (sender.append(0, b"k", b"v"), sender.dead_letter(record, "why")):
+def test_a_client_of_this_storage_refuses_what_is_no_message(sender: BucketSender) -> None:
+    """Tasks and commands need an index."""
+    ports = ClientPorts(None, _no_stores, VirtualClock(), RecordingTelemetry(), sender)
+    client, key = SchedulerClient(SETTINGS, ports), a_key()
+    task = Task(ordering_id="a", scheduled_time=NOON, uniqueness_key="1")
+
+    for refused in (client.schedule_task(task), client.cancel_task(key), client.run_task_now(key)):
         with pytest.raises(InvalidTask, match="messages of send_later and the relay only"):
             refused.result(0)
+    with pytest.raises(InvalidTask, match="messages of send_later and the relay only"):
+        client.schedule_tasks([task])
+    sent = client.send_later(b"k", b"v", "target", timedelta(seconds=1)).result(0)
+    assert sent.partition == 1
 
 
 def test_closing_lets_go_of_everything(storage: MemoryBuckets) -> None:
     """Writer and admin."""
-    sender = MessageSender(storage, SETTINGS, VirtualClock())
+    sender = BucketSender(storage, SETTINGS, VirtualClock())
 
     sender.close()
 

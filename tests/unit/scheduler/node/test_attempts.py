@@ -16,6 +16,7 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
 
 EXECUTOR = RecordingExecutable()
@@ -95,7 +96,7 @@ def test_an_abandoned_attempt_that_never_began_is_forgotten_when_it_ends() -> No
 
 def test_p16_the_end_of_an_abandoned_attempt_is_kept_for_whoever_adopts_it() -> None:
     """Its partition may come back; whoever stops the node meanwhile has nothing to wait for."""
-    attempts, ends, attempt = RegisteredAttempts(), Ends(), an_attempt()
+    attempts, ends, attempt = RegisteredAttempts(RecordingTelemetry()), Ends(), an_attempt()
     running = attempts._registry.add(attempt, EXECUTOR, Ends())
     attempts._registry.abandon((0,))
     ended = ended_well(attempt, None, NOW_MS, NOW_MS)

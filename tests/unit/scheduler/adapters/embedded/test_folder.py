@@ -15,7 +15,7 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.folder import Bell, FolderLock, ring
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 from scheduler.scheduler import Scheduler
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 HOLDER = """

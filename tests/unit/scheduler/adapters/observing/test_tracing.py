@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from tenacity import wait_none
 
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import Headers
+from actors.model.outcome import Outcome
 from actors.model.task import StoredTask
 from actors.model.trace import TRACEPARENT, context_of
 from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
@@ -24,6 +25,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.adapters.observing.tracing import TracedMessages
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.wiring import build_telemetry, observe, open_clock
 
 PATIENCE_S = 60.0
@@ -60,9 +62,9 @@ class Blocking(TaskExecutor):
             pass
 
 
-def _sent() -> "Future[None]":
+def _sent() -> "Future[Outcome | None]":
     """Return a future that is resolved from another thread."""
-    future: Future[None] = Future()
+    future: Future[Outcome | None] = Future()
     threading.Thread(target=future.set_result, args=(None,)).start()
     return future
 
@@ -80,26 +82,26 @@ class Async(TaskExecutor):
             await asyncio.wrap_future(_sent())
 
 
-class Prompt(TaskExecutor):
-    """The same on the short way, as Hourhand's own tasks go that only hand something over."""
+class Immediate(SystemExecutor):
+    """The same on the fast path, as system tasks go that only hand something over."""
 
     retry = Blocking.retry
 
-    def prompt(self, task: StoredTask) -> "Callable[[], Future[None]]":
+    def immediate(self, task: StoredTask) -> ImmediateWork:
         """Hand over, below the attempt's span."""
         tries = task.attempts.last
 
-        def hand_over() -> "Future[None]":
+        def work() -> "Future[Outcome | None]":
             if not tries:
                 raise ValueError(f"card number of {task.data!r}")
             with trace.get_tracer("user").start_as_current_span("mailing"):
                 return _sent()
 
-        return hand_over
+        return work
 
     def execute(self, task: Task) -> None:
-        """Fail as the short way does: a task whose start was recorded takes this way."""
-        Blocking.execute(self, task)  # type: ignore[arg-type]
+        """Refuse: nothing here needs a worker."""
+        raise AssertionError(f"{task.key} did not take the fast path")
 
 
 def installation(folder: Path, *, traces: bool = True) -> Settings:
@@ -119,7 +121,7 @@ def finished(spans: InMemorySpanExporter, names: Sequence[str]) -> dict[str, lis
     return found
 
 
-@pytest.mark.parametrize("executor", [Blocking, Async, Prompt])
+@pytest.mark.parametrize("executor", [Blocking, Async, Immediate])
 def test_a_task_is_one_trace_from_its_caller_to_its_completion(
     tmp_path: Path, spans: InMemorySpanExporter, executor: type[TaskExecutor]
 ) -> None:

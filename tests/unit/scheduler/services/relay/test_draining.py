@@ -4,15 +4,14 @@ import asyncio
 
 import pytest
 
-from actors.messages import DrainTasks
 from actors.model.outcome import Outcome, Retry
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import Surroundings
 from scheduler.services.relay.delivery import DeliverMessage, Delivery, Message, delivery_task
 from scheduler.services.relay.standing import DecidedHere, place_of
+from scheduler.services.system_tasks import SystemDependencies
 from scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.services.relay.relay_bench import NoUserTasks
 
@@ -25,7 +24,7 @@ def _delivery(scheduler: VirtualScheduler) -> DeliverMessage:
     appender = TaskAppender(writer, writer.partition_count())
     count = appender.partition_count
     book = DefinitionBook(scheduler.stores.definitions, count, scheduler.clock)
-    around = Surroundings(appender, book, scheduler.clock, scheduler.telemetry)
+    dependencies = SystemDependencies(appender, book, scheduler.clock, scheduler.telemetry)
     decided, now_ms = DecidedHere(), scheduler.clock.monotonic_ms()
     for partition in range(count):
         decided.note_decided(partition, [place_of(0, 7)], now_ms)
@@ -33,7 +32,7 @@ def _delivery(scheduler: VirtualScheduler) -> DeliverMessage:
     def nothing() -> MessageWriter:
         raise AssertionError("nothing is produced before the claim is decided")
 
-    return DeliverMessage(around, nothing, writer, lambda *_: True, decided)
+    return DeliverMessage(dependencies, nothing, writer, lambda *_: True, decided)
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["while it waits", "before it waits"])
@@ -48,7 +47,7 @@ def test_a_delivery_that_is_drained_is_tried_again_by_the_next_owner(before: boo
         attempt = asyncio.create_task(delivery.execute(task))
         if not before:
             await asyncio.wait([attempt], timeout=0.0)
-        await asyncio.to_thread(delivery.on_receive, DrainTasks())
+        await asyncio.to_thread(delivery.drain)
         async with asyncio.timeout(4.0):
             return await attempt
 

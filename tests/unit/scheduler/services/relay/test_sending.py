@@ -6,7 +6,7 @@ import pytest
 
 from actors.model.errors import InvalidTask
 from scheduler.configuration.door_settings import RelaySettings
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

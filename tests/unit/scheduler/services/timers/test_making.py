@@ -14,8 +14,8 @@ from actors.model.partition import partition_of
 from scheduler.services.timers.executor import (
     NEW,
     UNWRITTEN_MS,
-    OwnTask,
     TimerChange,
+    TimerTask,
     change_key,
     timer_change_task,
     timer_name,
@@ -84,19 +84,19 @@ def bench() -> TimersBench:
     return TimersBench()
 
 
-def append(bench: TimersBench, task: OwnTask) -> int:
+def append(bench: TimersBench, task: TimerTask) -> int:
     """Append a task as the service does; return its offset."""
     appended = bench.service._appender.append_json(task.key, task.data)
     bench.scheduler.run_due()
     return appended.result(timeout=0).offset
 
 
-def first_pop(bench: TimersBench) -> OwnTask:
+def first_pop(bench: TimersBench) -> TimerTask:
     """Return what a timer begins with."""
     return timer_pop_task(TIMER_ID, RULE.pop_ms(bench.start_ms, 1), 1, NEW)
 
 
-def change(bench: TimersBench, asked_at: int) -> OwnTask:
+def change(bench: TimersBench, asked_at: int) -> TimerTask:
     """Return what is appended where the row takes too long."""
     data = TimerChange(RULE, asked_at=asked_at)
     return timer_change_task(TIMER_ID, bench.start_ms, "x", data)

@@ -143,9 +143,9 @@ def test_a_timer_may_be_changed_from_inside_its_callback(change: str, numbers: l
     """What it was changed to is what follows."""
     bench = TimersBench()
     caller = ChangingCaller(bench, change)
-    own = bench.scheduler._own_kinds()
+    own = bench.scheduler._system_tasks()
     own.open_caller = lambda: caller
-    bench.scheduler._own_kinds = lambda: own  # type: ignore[method-assign]
+    bench.scheduler._system_tasks = lambda: own  # type: ignore[method-assign]
     bench.scheduler.restart()
     caller.path = bench.made(10, 100)
     bench.advance(55)

@@ -16,7 +16,7 @@ from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import NoUserTasks
+from scheduler.services.system_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService

@@ -1,4 +1,4 @@
-"""Hourhand's own tasks beside a user's: each is run by whom it belongs to."""
+"""System tasks beside a user's: each is run by whom it belongs to."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -11,8 +11,8 @@ from actors.model.status import CompletionResult
 from scheduler import Task, TaskExecutor
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.records.appending import TaskAppender
-from scheduler.services.own_tasks import unique_in_order
 from scheduler.services.recurring.requests import rule_of
+from scheduler.services.system_tasks import unique_in_order
 from scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

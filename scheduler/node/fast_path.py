@@ -1,9 +1,9 @@
-"""A node's runner: the ordinary one, and two short ways for Hourhand's own tasks.
+"""A node's runner: the ordinary one, with a fast path for system tasks.
 
-Most of these wait for nothing but an acknowledgement: they are handed over to a driver that
-answers later.  One thread does that for all of them, without a coroutine for each.  Others wait
-for each other, and would block a bounded number of slots for good: they take none.  Decides which
-way an attempt goes; gate, registry and outcomes are those of the ordinary runner.
+Most of these wait for nothing but an acknowledgement: they are handed to a driver that answers
+later.  One thread does that for all of them, without a coroutine for each.  Others wait for each
+other, and would block a bounded number of slots for good: they take none.  Decides which way an
+attempt goes; gate, registry and outcomes are those of the ordinary runner.
 """
 
 import queue
@@ -19,7 +19,7 @@ from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RunningAttempt, ended_badly, ended_well, not_started
 from scheduler.node.runner import WorkerRunner
-from scheduler.services.own_tasks import HandOver, OwnExecutor
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 
 _PATIENCE = 10
 """So many times as long as any other may what waits for another task run before its queue is left
@@ -38,18 +38,18 @@ class NodeRunner(WorkerRunner):
         settings: ExecutionSettings,
     ) -> None:
         super().__init__(clock=clock, gate=gate, telemetry=telemetry, settings=settings)
-        self._prompt: queue.SimpleQueue[tuple[RunningAttempt, HandOver] | None]
-        self._prompt = queue.SimpleQueue()
-        self._prompt_thread: threading.Thread | None = None
+        self._immediate: queue.SimpleQueue[tuple[RunningAttempt, ImmediateWork] | None]
+        self._immediate = queue.SimpleQueue()
+        self._immediate_thread: threading.Thread | None = None
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Run the attempt: at once where it only has to be handed over, or by a worker."""
-        if attempt.suspect or not isinstance(executor, OwnExecutor):
+        """Run the attempt: on the fast path where it only has to be handed over, or by a worker."""
+        if attempt.suspect or not isinstance(executor, SystemExecutor):
             super().start(attempt, executor, listener)
             return
-        hand_over = executor.prompt(attempt.task)
-        if hand_over is not None:
-            self._submit_prompt(self._registry.add(attempt, executor, listener), hand_over)
+        work = executor.immediate(attempt.task)
+        if work is not None:
+            self._submit_immediate(self._registry.add(attempt, executor, listener), work)
         elif executor.unslotted:
             running = self._registry.add(attempt, executor, listener)
             self._loop.begin(self._run_async(running), None)
@@ -64,14 +64,14 @@ class NodeRunner(WorkerRunner):
 
     def close(self) -> None:
         """Take no more attempts."""
-        self._prompt.put(None)
+        self._immediate.put(None)
         super().close()
 
     async def _await_durable_start(self, running: RunningAttempt) -> bool:
         """Wait for nothing where no user code is called: a start is written to find out which
-        task ends the process, and Hourhand's own are never given up for that.
+        task ends the process, and system tasks are never given up for that.
         """
-        if isinstance(running.executor, OwnExecutor):
+        if isinstance(running.executor, SystemExecutor):
             return True
         return await super()._await_durable_start(running)
 
@@ -79,25 +79,25 @@ class NodeRunner(WorkerRunner):
         """Whether an attempt is of a kind that waits for other tasks."""
         running = self._registry.find(attempt)
         executor = None if running is None else running.executor
-        return isinstance(executor, OwnExecutor) and executor.unslotted
+        return isinstance(executor, SystemExecutor) and executor.unslotted
 
-    def _submit_prompt(self, running: RunningAttempt, hand_over: HandOver) -> None:
-        if self._prompt_thread is None:
+    def _submit_immediate(self, running: RunningAttempt, work: ImmediateWork) -> None:
+        if self._immediate_thread is None:
             # Attempts are started by one thread, the dispatcher's.
-            self._prompt_thread = threading.Thread(
-                target=self._hand_over_all, name="hourhand-prompt", daemon=True
+            self._immediate_thread = threading.Thread(
+                target=self._begin_all, name="hourhand-immediate", daemon=True
             )
-            self._prompt_thread.start()
-        self._prompt.put((running, hand_over))
+            self._immediate_thread.start()
+        self._immediate.put((running, work))
 
-    def _hand_over_all(self) -> None:
-        while (item := self._prompt.get()) is not None:
+    def _begin_all(self) -> None:
+        while (item := self._immediate.get()) is not None:
             try:
-                self._hand_over(*item)
+                self._begin_immediate(*item)
             except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
                 self._registry.end(item[0], self._broken_off(item[0], error))
 
-    def _hand_over(self, running: RunningAttempt, hand_over: HandOver) -> None:
+    def _begin_immediate(self, running: RunningAttempt, work: ImmediateWork) -> None:
         attempt = running.attempt
         if not self._may_begin(running):
             self._registry.end(running, not_started(attempt, self._clock.now_ms()))
@@ -114,9 +114,9 @@ class NodeRunner(WorkerRunner):
             self._registry.end(running, ended)
 
         try:
-            handed_over = hand_over()
+            answer = work()
         except BaseException as error:  # noqa: BLE001 - a driver may raise anything
             ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
             self._registry.end(running, ended)
         else:
-            handed_over.add_done_callback(take)
+            answer.add_done_callback(take)

@@ -1,4 +1,4 @@
-"""Every kind of Hourhand's own tasks, with the executor that runs it.
+"""The registry of system tasks: every kind of them, with the executor that runs it.
 
 Each node can run all of them, whatever door its operator opened: any node of the group may own
 the partition that a timer or a message belongs to.  What only some need is opened when it is
@@ -21,12 +21,17 @@ from scheduler.configuration.settings import Settings
 from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.own_tasks import ExecutorFactory, RoutedFactory, Surroundings, routed
 from scheduler.services.recurring.executor import RunRecurring
 from scheduler.services.relay.claims import CLAIMS, DecideClaims
 from scheduler.services.relay.delivery import SEND, DeliverMessage
 from scheduler.services.relay.shares import SharedMessages
 from scheduler.services.relay.standing import DecidedHere
+from scheduler.services.system_tasks import (
+    ExecutorFactory,
+    RoutedFactory,
+    SystemDependencies,
+    routed,
+)
 from scheduler.services.timers.calls import CALL, CallBack
 from scheduler.services.timers.executor import Caller, RunTimer
 
@@ -41,7 +46,7 @@ def open_caller(
 
 
 @dataclass
-class OwnKinds:
+class SystemTaskRegistry:
     """The executors of one node, and what they have open."""
 
     settings: Settings
@@ -59,14 +64,14 @@ class OwnKinds:
     _messages: MessageWriter | None = None
 
     @cached_property
-    def surroundings(self) -> Surroundings:
+    def dependencies(self) -> SystemDependencies:
         """What the executors work with."""
         appender = TaskAppender(self.writer, self.partition_count)
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
-        return Surroundings(appender, book, self.clock, self.telemetry, self.looks_max)
+        return SystemDependencies(appender, book, self.clock, self.telemetry, self.looks_max)
 
-    def beside(self, users: ExecutorFactory) -> RoutedFactory:
-        """Return a factory for a user's tasks and Hourhand's own."""
+    def factory_with(self, users: ExecutorFactory) -> RoutedFactory:
+        """Return a factory for a user's tasks and the system's."""
         return routed(users, self._factories())
 
     def close(self) -> None:
@@ -83,16 +88,21 @@ class OwnKinds:
         return allows(topic, (names.name, names.dead_letter))
 
     def _factories(self) -> Mapping[str, ExecutorFactory]:
-        around = self.surroundings
+        dependencies = self.dependencies
         decided, status, timers = DecidedHere(), self.stores.status, self.settings.timers
         caller = _LaterCaller(self.open_caller)
         return {
-            DefinitionKind.RECURRING.value: partial(RunRecurring, around, self.stores),
-            CLAIMS: partial(DecideClaims, around, status, decided),
-            DefinitionKind.TIMER.value: partial(RunTimer, around, status, caller, timers),
-            CALL: partial(CallBack, around, status, caller, timers),
+            DefinitionKind.RECURRING.value: partial(RunRecurring, dependencies, self.stores),
+            CLAIMS: partial(DecideClaims, dependencies, status, decided),
+            DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
+            CALL: partial(CallBack, dependencies, status, caller, timers),
             SEND: partial(
-                DeliverMessage, around, self._opened_messages, self.writer, self._allows, decided
+                DeliverMessage,
+                dependencies,
+                self._opened_messages,
+                self.writer,
+                self._allows,
+                decided,
             ),
         }
 

@@ -1,4 +1,4 @@
-"""The short ways of Hourhand's own tasks: gate, outcomes and limits are those of every task."""
+"""The fast path of system tasks: gate, outcomes and limits are those of every task."""
 
 import asyncio
 import threading
@@ -14,21 +14,21 @@ from actors.model.errors import LogUnavailable
 from actors.model.outcome import Drop, Outcome
 from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
-from scheduler.services.own_tasks import HandOver, OwnExecutor
-from scheduler.services.prompt import NodeRunner
-from tests.builders import an_attempt
+from scheduler.node.fast_path import NodeRunner
+from scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Waiting
 
 
-class Handing(OwnExecutor):
+class Handing(SystemExecutor):
     """Hands its task over, and is answered when the test says so."""
 
     def __init__(self) -> None:
         self.handed_over = threading.Event()
         self.answer: Future[Outcome | None] = Future()
 
-    def prompt(self, task: StoredTask) -> HandOver | None:
-        """Know the short way."""
+    def immediate(self, task: StoredTask) -> ImmediateWork | None:
+        """Know the fast path."""
         return self._hand_over
 
     def _hand_over(self) -> "Future[Outcome | None]":
@@ -40,15 +40,15 @@ class Handing(OwnExecutor):
         return Drop("executed")
 
 
-class Executing(OwnExecutor):
-    """Knows no short way."""
+class Executing(SystemExecutor):
+    """Knows no fast path."""
 
     async def execute(self, task: Task) -> Outcome | None:
         """Say so."""
         return Drop("executed")
 
 
-class Unslotted(OwnExecutor):
+class Unslotted(SystemExecutor):
     """Waits on the event loop until the test lets it go, without a slot."""
 
     unslotted = True
@@ -141,9 +141,9 @@ def test_nothing_is_handed_over_through_a_closed_gate(bench: NodeBench) -> None:
 
 @pytest.mark.parametrize("executor", [Handing, Executing])
 def test_an_overdue_task_runs_without_a_durable_start(
-    bench: NodeBench, executor: Callable[[], OwnExecutor]
+    bench: NodeBench, executor: Callable[[], SystemExecutor]
 ) -> None:
-    """What is behind must not cost more than what is not; own tasks are never given up anyway."""
+    """What is behind must not cost more than what is not; system tasks are never given up."""
 
     def record_start(attempt: Attempt) -> "Future[None]":
         raise AssertionError("its start proves nothing")
@@ -170,6 +170,40 @@ def test_what_waits_for_others_keeps_its_queue_in_memory_for_longer(bench: NodeB
     assert bench.runner.long_running(an_attempt().partition, 1_000)
     executor.let_go()
     assert bench.ended().ending is Ending.DONE
+
+
+class Draining(Executing):
+    """Waits until it is drained."""
+
+    def __init__(self) -> None:
+        self.drained = threading.Event()
+        self.begun = threading.Event()
+
+    def drain(self) -> None:
+        """End the wait."""
+        super().drain()
+        self.drained.set()
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Return the offset of the record that made the task."""
+        self.begun.set()
+        await asyncio.to_thread(self.drained.wait, TIMEOUT_S)
+        return Drop(f"{self.record_offset}, draining: {self.is_draining}")
+
+
+def test_a_system_task_knows_its_record_and_that_its_partition_is_drained(
+    bench: NodeBench,
+) -> None:
+    """Of the attempt that runs, whatever tree it was started by."""
+    executor = Draining()
+    attempt = an_attempt(task=a_stored_task(offset=42))
+    bench.runner.start(attempt, executor, bench.ends.put)
+    assert executor.begun.wait(TIMEOUT_S)
+    bench.runner.drain([attempt.partition + 1])
+    assert not executor.is_draining
+    bench.runner.drain([attempt.partition])
+
+    assert bench.ended().reason == "42, draining: True"
 
 
 def test_what_others_wait_for_needs_no_slot(bench: NodeBench) -> None:
