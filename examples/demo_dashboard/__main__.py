@@ -6,7 +6,7 @@
 import contextlib
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -60,12 +60,9 @@ def _play(stage: Stage, browser: Browser | None, folder: Path, port: int, *, sta
         def line() -> str:
             return _line(running)
 
-        def blocked() -> list[Any]:
-            listed: list[Any] = running.service.cluster.troubled("blocked")["blocked"]
-            return listed
-
-        stage.watch(lambda: len(blocked()) == len(STUCK), _BLOCKED_S, line)
-        checks = [count_check("keys that block", blocked(), len(STUCK))]
+        cluster = running.service.cluster
+        stage.watch(lambda: len(cluster.blocked().blocked) == len(STUCK), _BLOCKED_S, line)
+        checks = [count_check("keys that block", cluster.blocked().blocked, len(STUCK))]
         stage.watch(lambda: False, _BEFORE_S, line)
         stage.kill(stage.nodes[0])
         stage.say("one node was killed; the others take over, and a new one comes")
@@ -86,7 +83,7 @@ def _start(stage: Stage, count: int) -> None:
 def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -> list[Check]:
     """Take the pictures, and one of a node that dies while somebody looks."""
     seen = Seen([], set())
-    blocked = running.service.cluster.troubled("blocked")["blocked"][-1]["key"]
+    blocked = running.service.cluster.blocked().blocked[-1].key
     size = write_all(browser, running.address, folder, seen, quote(blocked, safe=""))
     stage.say(f"pictures of every screen are in {folder} ({size / 1000:,.0f} kB)")
     noticed = 0
@@ -112,8 +109,8 @@ def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -
 
 def _line(running: AdminRunning) -> str:
     status = running.service.cluster.status()
-    rate, blocked = status["executionsPerS"] or 0, status["blocked"] or 0
-    return f"{rate:6.1f}/s, p99 {status['latenessMs']['p99'] or 0} ms, blocked {blocked}"
+    rate, blocked = status.executions_per_s or 0, status.blocked or 0
+    return f"{rate:6.1f}/s, p99 {status.lateness_ms.p99 or 0} ms, blocked {blocked}"
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ports.clock import Clock
 from scheduler.admin.pages import POLICY
-from scheduler.admin.problems import answer
-from scheduler.admin.refusals import Problem
+from scheduler.admin.problems import MEDIA_TYPE, Problem
 from scheduler.configuration.door_settings import AdminSettings
 from scheduler.services.http_guard import Door, HttpGuard, Refusal
+from scheduler.services.typed_routes import encoded
 
 _READING = frozenset({"GET", "HEAD"})
 _URL_BYTES_MAX = 80_000
@@ -72,7 +72,8 @@ class Access:
             self._check(scope)
             body = None if request.method in _READING else await self._read(receive, request)
         except Problem as problem:
-            await answer(problem)(scope, receive, told)
+            refused = encoded(problem.details(), problem.status, MEDIA_TYPE)
+            await refused(scope, receive, told)
             return
         await self._app(scope, receive if body is None else _replayed(body, receive), told)
 

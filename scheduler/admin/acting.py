@@ -4,30 +4,38 @@ Decides which tasks an action concerns and what is said of it.  What a command d
 decided by the owner of its partition, in the order of the log.
 """
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Literal, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
 
 from actors.model.errors import CallerError, LogUnavailable
 from actors.model.key import TaskKey
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
-from scheduler.admin.auditing import outcome_words
-from scheduler.admin.refusals import Problem
-from scheduler.admin.undecided import ACKNOWLEDGED_S, await_decisions
-from scheduler.admin.values import outcome_value, receipt_value
+from scheduler.admin.answers import Answer, KeyText, ShownReceipt
+from scheduler.admin.problems import Problem
 from scheduler.client.client import SchedulerClient
 from scheduler.reading.inspector import Inspector, TaskState
 from scheduler.records.receipt import Receipt
 
+ACKNOWLEDGED_S = 60.0
+"""So long the log may take to acknowledge a record, and the store to answer."""
+_LOOK_PAUSE_S = 0.05
 PAGE_TASKS = 500
 RESULTS_MAX = 1_000
+_SHOWN_MAX = 20
 _IN_FLIGHT_MAX = 500
+
+Sent = TypeVar("Sent")
+Decision = TypeVar("Decision")
 
 
 class Action(StrEnum):
@@ -56,7 +64,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectedTasks:
     """The tasks an action concerns."""
 
     keys: Sequence[TaskKey]
@@ -78,32 +86,82 @@ class Tried:
         """The outcome in a word."""
         if self.error is not None:
             return self.error.code
-        return outcome_value(self.outcome)["outcome"] if self.receipt is not None else "unsent"
+        if self.receipt is None:
+            return "unsent"
+        return "undecided" if self.outcome is None else self.outcome.outcome.value
 
 
-@dataclass(slots=True)
-class Report:
-    """What became of an action."""
+class ActReport(Answer, frozen=True):
+    """What became of an act on several things: how many came to what, and each of the first."""
 
-    tried: list[Tried] = field(default_factory=list)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Outcome to number of tasks."""
-        return dict(Counter(each.word for each in self.tried))
+    asked: int
+    outcomes: dict[str, int]
 
     @property
     def words(self) -> str:
-        """The counts in a line."""
-        return outcome_words(self.counts)
+        """The outcomes in a line."""
+        counts = sorted(self.outcomes.items())
+        return ", ".join(f"{word} {count}" for word, count in counts) or "nothing"
 
-    def value(self) -> dict[str, Any]:
-        """Return it as a JSON value."""
-        return {
-            "asked": len(self.tried),
-            "outcomes": self.counts,
-            "results": [_tried_value(each) for each in self.tried[:RESULTS_MAX]],
-        }
+
+class TaskResult(Answer, frozen=True):
+    """What became of the command for one task."""
+
+    key: KeyText
+    outcome: str
+    new_key: KeyText | UnsetType = UNSET
+    receipt: ShownReceipt | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, tried: Tried) -> Self:
+        """Show what was tried."""
+        new_key = None if tried.outcome is None else tried.outcome.new_key
+        return cls(
+            key=str(tried.key),
+            outcome=tried.word,
+            new_key=UNSET if new_key is None else str(new_key),
+            receipt=UNSET if tried.receipt is None else ShownReceipt.of(tried.receipt),
+            detail=UNSET if tried.error is None else str(tried.error),
+        )
+
+
+class TasksActedOn(ActReport, frozen=True):
+    """What became of an act on tasks."""
+
+    results: list[TaskResult]
+    next_after: KeyText | None | UnsetType = UNSET
+    """Where the rest of what a filter finds begins."""
+    not_blocked: list[str] | UnsetType = UNSET
+    """Ordering ids that no task blocks."""
+    unknown: list[str] | UnsetType = UNSET
+    """Ids under which no message waits."""
+
+    @classmethod
+    def of(cls, tried: Sequence[Tried]) -> Self:
+        """Show what was tried."""
+        return cls(
+            asked=len(tried),
+            outcomes=dict(Counter(each.word for each in tried)),
+            results=[TaskResult.of(each) for each in tried[:RESULTS_MAX]],
+        )
+
+
+class Preview(Answer, frozen=True):
+    """What an act would concern; nothing was done."""
+
+    dry_run: Literal[True]
+    count: int
+    first: list[str]
+    next_after: KeyText | None | UnsetType = UNSET
+    not_blocked: list[str] | UnsetType = UNSET
+    unknown: list[str] | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, names: Sequence[TaskKey | str]) -> Self:
+        """Show the first of these names."""
+        first = [str(each) for each in names[:_SHOWN_MAX]]
+        return cls(dry_run=True, count=len(names), first=first)
 
 
 class Actions:
@@ -117,7 +175,7 @@ class Actions:
         self._stores = stores
         self._clock = clock
 
-    def selected(self, chosen: Filter, keys_max: int) -> Selection:
+    def selected(self, chosen: Filter, keys_max: int) -> SelectedTasks:
         """Return what a filter finds; Problem where that is more than may be acted on."""
         bound = keys_max if chosen.limit is None else min(chosen.limit, keys_max)
         found: list[TaskKey] = []
@@ -142,39 +200,20 @@ class Actions:
                 "too-many-tasks",
                 f"more than {keys_max} tasks match (admin.bulk_keys_max): narrow the filter",
             )
-        return Selection(found, after)
-
-    def blocked(self, ordering_id: str) -> TaskKey | None:
-        """Return the task that blocks an ordering id, if one does."""
-        after: TaskKey | None = None
-        while True:
-            # What blocks was attempted, and so was due.
-            listing = self._inspector.list_open(
-                to_ms=self._clock.now_ms() + 1,
-                limit=PAGE_TASKS,
-                looked_max=PAGE_TASKS,
-                ordering_id=ordering_id,
-                after=after,
-            )
-            for view in listing.tasks:
-                if view.state is TaskState.BLOCKED:
-                    return view.key
-            after = listing.next_after
-            if after is None:
-                return None
+        return SelectedTasks(found, after)
 
     def act(
         self, action: Action, keys: Sequence[TaskKey], to: datetime | None, wait_s: float
-    ) -> Report:
+    ) -> list[Tried]:
         """Send a command for each key and wait for what they achieve."""
-        report = Report()
+        tried: list[Tried] = []
         for start in range(0, len(keys), _IN_FLIGHT_MAX):
             some = [Tried(key) for key in keys[start : start + _IN_FLIGHT_MAX]]
-            report.tried += some
+            tried += some
             self._send(action, some, to)
-        sent = [each for each in report.tried if each.receipt is not None]
+        sent = [each for each in tried if each.receipt is not None]
         await_decisions(sent, self._found, _take_note, wait_s, self._clock)
-        return report
+        return tried
 
     def _send(self, action: Action, tried: Sequence[Tried], to: datetime | None) -> None:
         send = self._sender(action, to)
@@ -215,12 +254,25 @@ def _take_note(tried: Tried, outcome: RecordedOutcome | None) -> bool:
     return outcome is not None
 
 
-def _tried_value(tried: Tried) -> dict[str, Any]:
-    value: dict[str, Any] = {"key": str(tried.key), "outcome": tried.word}
-    if tried.outcome is not None and tried.outcome.new_key is not None:
-        value["newKey"] = str(tried.outcome.new_key)
-    if tried.receipt is not None:
-        value["receipt"] = receipt_value(tried.receipt)
-    if tried.error is not None:
-        value["detail"] = str(tried.error)
-    return value
+def await_decisions(
+    sent: Iterable[Sent],
+    look: "Callable[[Sent], Future[Decision]]",
+    is_decided: Callable[[Sent, Decision], bool],
+    wait_s: float,
+    clock: Clock,
+) -> None:
+    """Look at what owners make of each until it is decided or ``wait_s`` is over; at least once."""
+    deadline_ms = clock.monotonic_ms() + wait_s * 1000
+    left = list(sent)
+    pause = threading.Event()
+    while left:
+        looking = [(each, look(each)) for each in left]
+        left = [
+            each
+            for each, future in looking
+            if not is_decided(each, future.result(timeout=ACKNOWLEDGED_S))
+        ]
+        if clock.monotonic_ms() >= deadline_ms:
+            return
+        if left:
+            pause.wait(_LOOK_PAUSE_S)

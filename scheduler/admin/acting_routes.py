@@ -1,34 +1,41 @@
 """Paths that act: commands, pauses, replays.  Every one is audited before it begins."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
+from msgspec.structs import replace
 
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, Filter, Report, Selection
+from actors.model.pauses import PauseScope
+from scheduler.admin.acting import Action, Filter, Preview, SelectedTasks, TasksActedOn
 from scheduler.admin.asking import (
+    ACT_REFUSALS,
     ActionBody,
     FilterBody,
     PauseBody,
     ReplayBody,
     UnblockBody,
+    admin_router,
     parsed_key,
     parsed_range,
     parsed_time,
     who_asks,
 )
-from scheduler.admin.letters import parse_places
-from scheduler.admin.pausing import pause_value
-from scheduler.admin.refusals import Problem
+from scheduler.admin.blocking import blocking_task
+from scheduler.admin.letters import Replayed, parse_places
+from scheduler.admin.pausing import ShownPauses
+from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
+from scheduler.services.typed_routes import TypedRouter
 
 _SHOWN_MAX = 20
 
 
-def acting_routes(service: AdminService) -> APIRouter:
+def acting_routes(service: AdminService) -> TypedRouter:
     """Return the paths that act."""
-    router = APIRouter()
+    router = admin_router(ACT_REFUSALS)
     # First, or it would pass for an action of that name.
     _add_unblock(router, service)
     _add_actions(router, service)
@@ -37,16 +44,19 @@ def acting_routes(service: AdminService) -> APIRouter:
     return router
 
 
-def _add_unblock(router: APIRouter, service: AdminService) -> None:
+def _add_unblock(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/actions/unblock", tags=["actions"], summary="Retry or drop what blocks ordering ids"
     )
-    def unblock(body: UnblockBody, request: Request) -> dict[str, Any]:
-        found = {each: service.actions.blocked(each) for each in dict.fromkeys(body.ordering_ids)}
+    def unblock(body: UnblockBody, request: Request) -> Preview | TasksActedOn:
+        inspector, clock = service.inspector, service.clock
+        found = {
+            each: blocking_task(inspector, clock, each) for each in dict.fromkeys(body.ordering_ids)
+        }
         keys = [key for key in found.values() if key is not None]
         unknown = [each for each, key in found.items() if key is None]
         if body.dry_run:
-            return {**_preview(keys), "notBlocked": unknown}
+            return replace(Preview.of(keys), not_blocked=unknown)
         action = Action(body.how)
         detail = {"how": body.how, "orderingIds": body.ordering_ids[:_SHOWN_MAX]}
         report = service.audit.audited(
@@ -54,25 +64,25 @@ def _add_unblock(router: APIRouter, service: AdminService) -> None:
             "unblock",
             _target(keys),
             {**detail, "reason": body.reason},
-            lambda: _reported(service.actions.act(action, keys, None, body.wait_s)),
+            lambda: _reported(service, action, keys, None, body.wait_s),
         )
-        return {**report.value(), "notBlocked": unknown}
+        return replace(report, not_blocked=unknown)
 
 
-def _add_actions(router: APIRouter, service: AdminService) -> None:
+def _add_actions(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/actions/{action}", tags=["actions"], summary="Do something to one task or to many"
     )
     def act(
         action: Annotated[Action, Path()], body: ActionBody, request: Request
-    ) -> dict[str, Any]:
+    ) -> Preview | TasksActedOn:
         to = parsed_time("to", body.to)
         if (to is None) is (action is Action.RESCHEDULE):
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
         selection = _chosen(service, body)
         keys = selection.keys
         if body.dry_run:
-            return {**_preview(keys), **_rest(selection)}
+            return replace(Preview.of(keys), next_after=_rest(selection))
         if body.filter is not None and body.expected != len(keys):
             raise Problem(
                 409,
@@ -80,34 +90,32 @@ def _add_actions(router: APIRouter, service: AdminService) -> None:
                 f"the filter finds {len(keys)} tasks now; look again and pass `expected`",
                 count=len(keys),
             )
-        detail = {"count": len(keys), "keys": [str(key) for key in keys[:_SHOWN_MAX]]}
-        if body.to is not None:
-            detail["to"] = body.to
+        shown = [str(key) for key in keys[:_SHOWN_MAX]]
+        moved = {} if body.to is None else {"to": body.to}
         report = service.audit.audited(
             who_asks(request),
             action.value,
             _target(keys),
-            {**detail, "reason": body.reason},
-            lambda: _reported(service.actions.act(action, keys, to, body.wait_s)),
+            {"count": len(keys), "keys": shown, **moved, "reason": body.reason},
+            lambda: _reported(service, action, keys, to, body.wait_s),
         )
-        return {**report.value(), **_rest(selection)}
+        return replace(report, next_after=_rest(selection))
 
 
-def _add_pauses(router: APIRouter, service: AdminService) -> None:
-    def change(body: PauseBody, request: Request, action: str) -> dict[str, Any]:
+def _add_pauses(router: TypedRouter, service: AdminService) -> None:
+    def change(body: PauseBody, request: Request, action: str) -> ShownPauses:
         pauses = service.pauses
         targets = [pauses.target(t.scope, t.partition, t.ordering_id) for t in body.targets]
         who = who_asks(request)
 
-        def act() -> tuple[dict[str, Any], str]:
+        def act() -> tuple[ShownPauses, str]:
             if action == "pause":
                 sheet = pauses.pause(targets, who, body.reason)
             else:
                 sheet = pauses.resume(targets)
             # At once, or owners that know the sheet before would pass for knowing this one.
             service.cluster.learn(sheet)
-            value = [pause_value(each) for each in sheet.pauses]
-            return {"version": sheet.version, "pauses": value}, f"sheet {sheet.version}"
+            return ShownPauses.of(sheet), f"sheet {sheet.version}"
 
         told = [each.model_dump(mode="json") for each in body.targets[:_SHOWN_MAX]]
         detail = {"targets": told, "count": len(targets), "reason": body.reason}
@@ -115,42 +123,41 @@ def _add_pauses(router: APIRouter, service: AdminService) -> None:
         return service.audit.audited(who, action, words, detail, act)
 
     @router.post("/pauses", tags=["pauses"], summary="Pause everything, partitions, ordering ids")
-    def pause(body: PauseBody, request: Request) -> dict[str, Any]:
+    def pause(body: PauseBody, request: Request) -> ShownPauses:
         return change(body, request, "pause")
 
     @router.post("/pauses/resume", tags=["pauses"], summary="Lift pauses")
-    def resume(body: PauseBody, request: Request) -> dict[str, Any]:
+    def resume(body: PauseBody, request: Request) -> ShownPauses:
         return change(body, request, "resume")
 
 
-def _add_replay(router: APIRouter, service: AdminService) -> None:
+def _add_replay(router: TypedRouter, service: AdminService) -> None:
     @router.post(
         "/dead-letters/replay",
         tags=["dead letters"],
         summary="Append dead letters to the log again",
     )
-    def replay(body: ReplayBody, request: Request) -> dict[str, Any]:
+    def replay(body: ReplayBody, request: Request) -> Replayed:
         places = parse_places(body.places)
 
-        def act() -> tuple[list[dict[str, Any]], str]:
-            results = service.letters.replay(places)
-            replayed = sum(each["outcome"] == "replayed" for each in results)
-            return results, f"replayed {replayed} of {len(results)}"
+        def act() -> tuple[Replayed, str]:
+            report = service.letters.replay(places)
+            return report, f"replayed {report.replayed} of {len(report.results)}"
 
         detail = {"places": body.places[:_SHOWN_MAX], "reason": body.reason}
         target = body.places[0] if len(places) == 1 else f"{len(places)} letters"
         who = who_asks(request)
-        return {"results": service.audit.audited(who, "replay", target, detail, act)}
+        return service.audit.audited(who, "replay", target, detail, act)
 
 
-def _chosen(service: AdminService, body: ActionBody) -> Selection:
+def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
     keys_max = service.settings.admin.bulk_keys_max
     if (body.keys is None) is (body.filter is None):
         raise Problem(400, "invalid-request", "name `keys` or a `filter`, one of the two")
     if body.keys is not None:
         if len(body.keys) > keys_max:
             raise Problem(400, "invalid-request", f"at most {keys_max} keys at a time")
-        return Selection([parsed_key(text) for text in dict.fromkeys(body.keys)])
+        return SelectedTasks([parsed_key(text) for text in dict.fromkeys(body.keys)])
     assert body.filter is not None, "one of the two is there"
     return service.actions.selected(_filter(body.filter), keys_max)
 
@@ -168,16 +175,18 @@ def _filter(body: FilterBody) -> Filter:
     )
 
 
-def _rest(selection: Selection) -> dict[str, str | None]:
-    following = selection.next_after
-    return {"nextAfter": None if following is None else str(following)}
+def _rest(selection: SelectedTasks) -> str | None:
+    return None if selection.next_after is None else str(selection.next_after)
 
 
-def _preview(keys: Sequence[TaskKey]) -> dict[str, Any]:
-    return {"dryRun": True, "count": len(keys), "first": [str(key) for key in keys[:_SHOWN_MAX]]}
-
-
-def _reported(report: Report) -> tuple[Report, str]:
+def _reported(
+    service: AdminService,
+    action: Action,
+    keys: Sequence[TaskKey],
+    to: datetime | None,
+    wait_s: float,
+) -> tuple[TasksActedOn, str]:
+    report = TasksActedOn.of(service.actions.act(action, keys, to, wait_s))
     return report, report.words
 
 
@@ -185,6 +194,6 @@ def _target(keys: Sequence[TaskKey]) -> str:
     return str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
 
 
-def _target_words(target: tuple[Any, int, str]) -> str:
+def _target_words(target: tuple[PauseScope, int, str]) -> str:
     scope, partition, ordering_id = target
     return ordering_id or (f"partition {partition}" if partition >= 0 else scope.value)

@@ -1,21 +1,28 @@
 """The admin API and dashboard as one ASGI application: `hourhand admin`, or part of a user's own.
 
-Decides what stands where; every path lives with others of its kind.
+Decides what stands where and how errors are answered; every path lives with others of its kind.
 """
 
-from fastapi import Depends, FastAPI
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
+from actors.model.errors import HourhandError
 from scheduler.admin.access import Access
 from scheduler.admin.acting_routes import acting_routes
 from scheduler.admin.asking import refuse_unread_query
 from scheduler.admin.door_routes import door_routes
 from scheduler.admin.pages import add_pages
-from scheduler.admin.problems import add_problems
+from scheduler.admin.problems import MEDIA_TYPE, Problem
 from scheduler.admin.reading_routes import reading_routes
 from scheduler.admin.service import AdminService
 from scheduler.admin.stream import stream_routes
 from scheduler.configuration.settings import Settings
+from scheduler.services.typed_routes import TypedApp, encoded
 
 PREFIX = "/api/v1"
 
@@ -27,7 +34,7 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
     then let through, and the audit log calls whoever made it by that name.
     """
     settings, clock = service.settings.admin, service.clock
-    app = FastAPI(
+    app = TypedApp(
         title="Hourhand admin",
         version="1",
         description="See and operate an installation of Hourhand; see docs/admin.md.",
@@ -40,11 +47,11 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
             Middleware(Access, settings=settings, clock=clock, prefix=PREFIX, open_to=open_to)
         ],
     )
-    add_problems(app)
+    _add_problems(app)
     app.state.service = service
     made = (reading_routes, acting_routes, door_routes, stream_routes)
     for router in (make(service) for make in made):
-        app.include_router(router, prefix=PREFIX)
+        app.include_typed(router, prefix=PREFIX)
     add_pages(app)
     return app
 
@@ -58,3 +65,42 @@ def create_app(settings: Settings | None = None, *, open_to: str = "") -> FastAP
     service = AdminService(settings or Settings())
     service.start()
     return build_app(service, open_to=open_to)
+
+
+def _add_problems(app: FastAPI) -> None:
+    def refused(problem: Problem) -> Response:
+        return encoded(problem.details(), problem.status, MEDIA_TYPE)
+
+    handlers: dict[type[Exception], Callable[[Any], Response]] = {
+        Problem: refused,
+        RequestValidationError: lambda error: refused(_invalid(error)),
+        HTTPException: _no_such_path,
+        HourhandError: lambda error: refused(Problem.of(error)),
+        TimeoutError: lambda error: refused(Problem.of(error)),
+    }
+    for kind, respond in handlers.items():
+        app.add_exception_handler(kind, _handler(respond))
+
+
+def _handler(respond: Callable[[Any], Response]) -> Callable[[Request, Exception], Response]:
+    def handle(_request: Request, error: Exception) -> Response:
+        return respond(error)
+
+    return handle
+
+
+def _no_such_path(error: HTTPException) -> Response:
+    text = f"{error.detail}; see {PREFIX}/openapi.json"
+    problem = Problem(error.status_code, "no-such-path", text)
+    answer = encoded(problem.details(), problem.status, MEDIA_TYPE)
+    # A method that a path has not is answered with those that it has.
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    told = []
+    for each in error.errors()[:10]:
+        where = ".".join(str(part)[:80] for part in each["loc"])
+        told.append(f"{where}: {each['msg']}")
+    return Problem(400, "invalid-request", "; ".join(told))

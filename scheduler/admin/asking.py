@@ -1,25 +1,96 @@
-"""What a request may say: parameters and bodies, ranged, with one reading for times and keys."""
+"""What a request may say: parameters and bodies, ranged, with one reading for times and keys.
 
+And by which statuses it may be refused.
+"""
+
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis, parse_instant
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseScope
-from scheduler.admin.refusals import Problem
+from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
+from scheduler.services.typed_routes import Responses, TypedRouter, described
 
+REFUSALS = described(
+    {
+        400: "The request cannot be done as it was made.",
+        401: "A token is needed, and this is none of them.",
+        403: "The token may only look, or a page of another site asks.",
+        414: "The address is too long.",
+        421: "Without tokens only the names of this machine are served.",
+        429: "Too many requests; try again in a second.",
+        500: "A bug; the text says which.",
+        503: "The log or the store is away; try again.",
+    }
+)
+"""What every path may answer instead."""
+NOT_FOUND = described({404: "There is nothing of this name, or no longer."})
+ACT_REFUSALS = NOT_FOUND | described(
+    {
+        409: "The filter finds another number of tasks now, or too many.",
+        413: "The body is too long.",
+        415: "The body is not JSON.",
+    }
+)
+"""What every act may answer, too."""
 KEY_CHARS_MAX = 60_000
+_TASK_KEY = {"format": "task-key"}
+_TIME = {"format": "date-time"}
+
 Text = Annotated[str, Field(max_length=KEY_CHARS_MAX)]
-Key = Annotated[str, Query(max_length=KEY_CHARS_MAX, description="A task key, in its text form.")]
-Instant = Annotated[str, Query(max_length=40, description="RFC 3339, as 2026-02-09T01:41:12Z.")]
+KeyField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
+TimeField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TIME)]
+DeliveryKey = Annotated[
+    str, Field(max_length=KEY_CHARS_MAX, json_schema_extra={"format": "delivery-key"})
+]
+Place = Annotated[
+    str,
+    Field(max_length=40, json_schema_extra={"pattern": "^[0-9]+:[0-9]+$", "maxLength": 29}),
+]
+Name = Annotated[
+    str,
+    Field(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
+]
+Key = Annotated[
+    str,
+    Query(
+        max_length=KEY_CHARS_MAX,
+        description="A task key, in its text form.",
+        json_schema_extra=_TASK_KEY,
+    ),
+]
+Instant = Annotated[
+    str,
+    Query(
+        max_length=40,
+        description="RFC 3339, as 2026-02-09T01:41:12Z.",
+        json_schema_extra=_TIME,
+    ),
+]
+KeyBehind = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
+Time = Annotated[str | None, Query(max_length=40, json_schema_extra=_TIME)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 OrderingId = Annotated[str | None, Query(alias="orderingId", max_length=KEY_CHARS_MAX)]
 Wait = Annotated[float, Field(ge=0, le=30)]
+
+
+def _only(named: Sequence[str], absent: Sequence[str], **fixed: JsonValue) -> dict[str, JsonValue]:
+    """Return the schema of a body that has these fields, and not the absent ones."""
+    properties: dict[str, JsonValue] = {each: {"type": "null"} for each in absent}
+    properties |= {each: {"not": {"type": "null"}} for each in named}
+    properties |= {name: {"const": value} for name, value in fixed.items()}
+    return {"required": list(named), "properties": properties}
+
+
+def _one_of(one: str, other: str) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"oneOf": [_only([one], [other]), _only([other], [one])]})
 
 
 class _Body(BaseModel):
@@ -29,27 +100,29 @@ class _Body(BaseModel):
 class FilterBody(_Body):
     """The tasks a bulk action concerns."""
 
-    from_: Text = Field(alias="from")
-    to: Text
+    from_: TimeField = Field(alias="from")
+    to: TimeField
     states: list[TaskState] = Field(min_length=1, max_length=20)
     ordering_id: Text | None = Field(None, alias="orderingId")
     partition: int | None = Field(None, ge=0, le=100_000)
     limit: int | None = Field(None, ge=1, le=100_000)
     """The first so many in key order; all that are found without it."""
-    after: Text | None = None
+    after: KeyField | None = None
     """Only tasks behind this key: the ``nextAfter`` of a listing or of the act before."""
 
 
 class ActionBody(_Body):
     """What is to be done, and to which tasks: ``keys`` or a ``filter``."""
 
-    keys: list[Text] | None = Field(None, min_length=1, max_length=100_000)
+    model_config = _one_of("keys", "filter")
+
+    keys: list[KeyField] | None = Field(None, min_length=1, max_length=100_000)
     filter: FilterBody | None = None
     expected: int | None = Field(None, ge=0)
     """How many tasks the filter found when it was looked at: another number refuses the act."""
     dry_run: bool = Field(default=False, alias="dryRun")
     """Says which tasks it concerns, and does nothing."""
-    to: Text | None = None
+    to: TimeField | None = None
     """Where ``reschedule`` moves to."""
     reason: Annotated[str, Field(max_length=300)] = ""
     wait_s: Wait = Field(5.0, alias="waitS")
@@ -73,9 +146,19 @@ class UnblockBody(_ChangeBody):
 class PauseTarget(_Body):
     """What to pause or resume."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                _only([], ["partition", "orderingId"], scope="all"),
+                _only(["partition"], ["orderingId"], scope="partition"),
+                _only(["orderingId"], ["partition"], scope="ordering"),
+            ]
+        }
+    )
+
     scope: PauseScope
-    partition: int | None = None
-    ordering_id: Text | None = Field(None, alias="orderingId")
+    partition: int | None = Field(None, json_schema_extra={"minimum": 0})
+    ordering_id: Text | None = Field(None, alias="orderingId", json_schema_extra={"minLength": 1})
 
 
 class PauseBody(_Body):
@@ -88,14 +171,14 @@ class PauseBody(_Body):
 class ReplayBody(_Body):
     """Dead letters to append to the log again."""
 
-    places: list[Annotated[str, Field(max_length=40)]] = Field(min_length=1, max_length=1_000)
+    places: list[Place] = Field(min_length=1, max_length=1_000)
     reason: Annotated[str, Field(max_length=300)] = ""
 
 
 class RecurringBody(_ChangeBody):
     """Recurring schedules to change."""
 
-    names: list[Text] = Field(min_length=1, max_length=1_000)
+    names: list[Name] = Field(min_length=1, max_length=1_000)
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
@@ -108,11 +191,18 @@ class TimersBody(_ChangeBody):
 class RelayBody(_ChangeBody):
     """Messages that wait: by the ``keys`` of their tasks, or by their own ``ids``."""
 
-    keys: list[Text] | None = Field(None, min_length=1, max_length=1_000)
+    model_config = _one_of("keys", "ids")
+
+    keys: list[DeliveryKey] | None = Field(None, min_length=1, max_length=1_000)
     ids: list[Text] | None = Field(None, min_length=1, max_length=1_000)
-    to: Text | None = None
+    to: TimeField | None = None
     """Where ``reschedule`` moves to."""
     wait_s: Wait = Field(5.0, alias="waitS")
+
+
+def admin_router(refusals: Responses | None = None) -> TypedRouter:
+    """Return a router whose paths are refused as all of the admin's, and by these reasons."""
+    return TypedRouter(REFUSALS | (refusals or {}), ProblemDetails, MEDIA_TYPE)
 
 
 def refuse_unread_query(request: Request) -> None:

@@ -8,9 +8,10 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from actors.model.display import storable_text
@@ -18,7 +19,8 @@ from actors.model.errors import HourhandError
 from actors.model.oversight import AuditEntry, AuditPage, AuditPlace
 from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
-from scheduler.admin.values import instant_value
+from scheduler.admin.acting import ActReport
+from scheduler.admin.answers import Answer, Instant, instant_text
 
 logger = logging.getLogger("hourhand.audit")
 
@@ -31,6 +33,45 @@ _SHOWN_MAX = 20
 _DETAIL_BYTES_MAX = 20_000
 
 _T = TypeVar("_T")
+_Report = TypeVar("_Report", bound=ActReport)
+
+
+class ShownEntry(Answer, frozen=True):
+    """What somebody did, and what came of it."""
+
+    time: Instant | None
+    id: str
+    who: str
+    action: str
+    target: str
+    detail: Annotated[Any, Meta(description="What was asked, as an object.")]
+    result: str
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> Self:
+        """Show an entry."""
+        return cls(
+            time=instant_text(entry.at_ms),
+            id=entry.id,
+            who=entry.who,
+            action=entry.action,
+            target=entry.target,
+            detail=msgspec.json.decode(entry.detail or b"{}"),
+            result=entry.result,
+        )
+
+
+class AuditEntries(Answer, frozen=True):
+    """A page of the audit log, newest first."""
+
+    entries: list[ShownEntry]
+    next_before: str | None
+
+    @classmethod
+    def of(cls, page: AuditPage) -> Self:
+        """Show a page."""
+        following = None if page.next_before is None else place_text(page.next_before)
+        return cls(entries=[ShownEntry.of(each) for each in page.entries], next_before=following)
 
 
 class AuditLog:
@@ -46,7 +87,7 @@ class AuditLog:
         who: str,
         action: str,
         target: str,
-        detail: dict[str, Any],
+        detail: Mapping[str, object],
         act: Callable[[], tuple[_T, str]],
     ) -> _T:
         """Do something that returns its result and a few words about it."""
@@ -76,21 +117,18 @@ class AuditLog:
         what: tuple[str, str],
         names: Sequence[str],
         reason: str,
-        act: Callable[[], dict[str, Any]],
-    ) -> dict[str, Any]:
-        """Do something to what has these names; ``what`` is the act, and a word for many.
-
-        Returns the report, whose ``outcomes`` are the words about it.
-        """
+        act: Callable[[], _Report],
+    ) -> _Report:
+        """Do something to what has these names; ``what`` is the act, and a word for many."""
         action, many = what
         target = names[0] if len(names) == 1 else f"{len(names)} {many}"
         detail = {"count": len(names), "names": list(names[:_SHOWN_MAX]), "reason": reason}
 
-        def told() -> tuple[dict[str, Any], str]:
+        def reported() -> tuple[_Report, str]:
             report = act()
-            return report, outcome_words(report["outcomes"])
+            return report, report.words
 
-        return self.audited(who, action, target, detail, told)
+        return self.audited(who, action, target, detail, reported)
 
     def page(self, before: AuditPlace | None, limit: int) -> AuditPage:
         """Return entries, newest first."""
@@ -115,24 +153,6 @@ class AuditLog:
             logger.warning("the result of %s could not be written down: %s", done.id, error)
 
 
-def outcome_words(outcomes: Mapping[str, int]) -> str:
-    """Return how many came to what, in a line."""
-    return ", ".join(f"{word} {n}" for word, n in sorted(outcomes.items())) or "nothing"
-
-
-def entry_value(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry as a JSON value."""
-    return {
-        "time": instant_value(entry.at_ms),
-        "id": entry.id,
-        "who": entry.who,
-        "action": entry.action,
-        "target": entry.target,
-        "detail": msgspec.json.decode(entry.detail or b"{}"),
-        "result": entry.result,
-    }
-
-
 def place_text(place: AuditPlace) -> str:
     """Return a place as text."""
     return f"{place.at_ms}-{place.id}"
@@ -150,7 +170,7 @@ def _cut(text: str) -> str:
     return storable_text(text)[:_TEXT_CHARS_MAX]
 
 
-def _encoded(detail: dict[str, Any]) -> bytes:
+def _encoded(detail: Mapping[str, object]) -> bytes:
     body = msgspec.json.encode(_storable(detail))
     if len(body) <= _DETAIL_BYTES_MAX:
         return body
@@ -160,7 +180,7 @@ def _encoded(detail: dict[str, Any]) -> bytes:
 def _storable(value: Any) -> Any:
     if isinstance(value, str):
         return storable_text(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {storable_text(str(name)): _storable(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_storable(each) for each in value]

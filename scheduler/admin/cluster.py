@@ -7,18 +7,36 @@ unknown, never guessed.
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
 
 from actors.model.errors import HourhandError
-from actors.model.oversight import NodeReport, PartitionReport
+from actors.model.key import TaskKey
+from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
 from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
-from scheduler.admin.heard import Heard, heard_now, key_value, lateness_of, sum_known
+from scheduler.admin.answers import ShownExecution, instant_text
 from scheduler.admin.last_hour import LastHour
-from scheduler.admin.owners import OWNERS_WORD, owners_word
-from scheduler.admin.values import instant_value
+from scheduler.admin.picture import (
+    BlockedTasks,
+    ClusterStatus,
+    ExecutedTask,
+    FailingTasks,
+    History,
+    NodeCounts,
+    NodeListing,
+    PartitionCounts,
+    PartitionListing,
+    PausedCounts,
+    Quantiles,
+    ShownExecutions,
+    ShownPartition,
+    ShownTrouble,
+)
+from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
+from scheduler.observe.overseeing import hourhand_version
 from scheduler.ports.letters import LogEnd, LogView
 
 logger = logging.getLogger("hourhand.admin")
@@ -41,7 +59,7 @@ class Cluster:
         self._log_view = log_view
         self._clock = clock
         self._lock = threading.Lock()
-        self._nodes: dict[str, Heard] = {}
+        self._nodes: dict[str, ReportedNode] = {}
         self._ends: Mapping[int, LogEnd] = {}
         self._ends_ms: int | None = None
         self._read_ms: int | None = None
@@ -84,7 +102,7 @@ class Cluster:
         else:
             self.learn(sheet)
             with self._lock:
-                self._nodes = heard_now(self._nodes, reports)
+                self._nodes = with_reports(self._nodes, reports)
                 self._error = None
                 self._read_ms = self._clock.now_ms()
         if self._clock.monotonic_ms() >= self._ends_due_ms:
@@ -105,85 +123,93 @@ class Cluster:
 
     # The picture.
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> ClusterStatus:
         """Return the figures of the whole cluster at a glance."""
         with self._lock:
-            nodes = [self._node_value(each) for each in self._nodes.values()]
-            partitions = self._partition_values()
-            alive = [each for each in nodes if each["state"] == "alive"]
-            unknown = [each["partition"] for each in partitions if each["owner"] is None]
-            lags = [each["lag"] for each in partitions]
-            return {
-                "time": instant_value(self._clock.now_ms()),
-                "asOf": instant_value(self._read_ms),
-                "stale": self._is_stale(),
-                "error": self._error,
-                "nodes": {"alive": len(alive), "silent": len(nodes) - len(alive)},
-                "partitions": {
-                    "count": self.partition_count,
-                    "owned": self.partition_count - len(unknown),
-                    "unknown": len(unknown),
-                },
-                "executionsPerS": sum_known(each["executionsPerS"] for each in alive),
-                "failuresPerS": sum_known(each["failuresPerS"] for each in alive),
-                "latenessMs": lateness_of([self._nodes[each["node"]] for each in alive]),
-                "inFlight": sum_known(each["inFlight"] for each in alive),
-                "failing": sum_known(each["failing"] for each in alive),
-                "blocked": sum_known(each["blocked"] for each in alive),
-                "lag": None if None in lags else sum(lags),
-                "overdueMs": max((each["overdueMs"] or 0 for each in partitions), default=0),
-                "paused": self._paused_value(),
-            }
+            alive = self._alive()
+            nodes = [each.shown(alive=True) for each in alive]
+            partitions = self._shown_partitions()
+            unknown = len(_unanswered(partitions))
+            lags = [each.lag for each in partitions]
+            known_lags = [lag for lag in lags if lag is not None]
+            return ClusterStatus(
+                time=instant_text(self._clock.now_ms()),
+                as_of=instant_text(self._read_ms),
+                stale=self._is_stale(),
+                error=self._error,
+                nodes=NodeCounts(alive=len(alive), silent=len(self._nodes) - len(alive)),
+                partitions=PartitionCounts(
+                    count=self.partition_count,
+                    owned=self.partition_count - unknown,
+                    unknown=unknown,
+                ),
+                executions_per_s=sum_known(each.executions_per_s for each in nodes),
+                failures_per_s=sum_known(each.failures_per_s for each in nodes),
+                lateness_ms=Quantiles.of(summed(each.lateness() for each in alive)),
+                in_flight=sum_known(each.in_flight for each in nodes),
+                failing=sum_known(each.failing for each in nodes),
+                blocked=sum_known(each.blocked for each in nodes),
+                lag=sum(known_lags) if len(known_lags) == len(lags) else None,
+                overdue_ms=max((each.overdue_ms or 0 for each in partitions), default=0),
+                paused=self._paused(),
+                version=hourhand_version(),
+            )
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> NodeListing:
         """Return every node heard of lately, by name."""
         with self._lock:
-            return sorted(map(self._node_value, self._nodes.values()), key=lambda n: n["node"])
+            nodes = [self._nodes[name] for name in sorted(self._nodes)]
+            return NodeListing(nodes=[each.shown(alive=self._is_alive(each)) for each in nodes])
 
-    def partitions(self) -> list[dict[str, Any]]:
+    def partitions(self) -> PartitionListing:
         """Return every partition: its owner's word, or that nobody answers for it."""
         with self._lock:
-            return self._partition_values()
+            return PartitionListing(partitions=self._shown_partitions())
 
-    def troubled(self, kind: str) -> dict[str, Any]:
-        """Return what nodes say is ``blocked`` or ``failing``, oldest first."""
+    def blocked(self) -> BlockedTasks:
+        """Return what nodes say is blocked, oldest first."""
         with self._lock:
-            alive = [node for node in self._nodes.values() if self._is_alive(node)]
-            listed = [
-                {
-                    **key_value(each.key),
-                    "partition": each.partition,
-                    "since": instant_value(each.since_ms),
-                    "attempts": each.attempts,
-                    "error": each.error,
-                    "node": node.report.node,
-                }
-                for node in alive
-                for each in getattr(node.report, kind)
-            ]
-            count = sum(getattr(node.report, f"{kind}_count") for node in alive)
-            unknown = [p["partition"] for p in self._partition_values() if p["owner"] is None]
-            return {
-                "asOf": instant_value(self._read_ms),
-                "count": count,
-                "unknownPartitions": unknown,
-                kind: sorted(listed, key=lambda each: each["since"] or ""),
-            }
+            alive = self._alive()
+            return BlockedTasks(
+                as_of=instant_text(self._read_ms),
+                count=sum(each.report.blocked_count for each in alive),
+                unknown_partitions=_unanswered(self._shown_partitions()),
+                blocked=_troubles({each.report.node: each.report.blocked for each in alive}),
+            )
 
-    def running(self) -> dict[str, tuple[int, str]]:
-        """Return the tasks that nodes say run right now: key to attempt and node."""
+    def failing(self) -> FailingTasks:
+        """Return what nodes say is failing, oldest first."""
+        with self._lock:
+            alive = self._alive()
+            return FailingTasks(
+                as_of=instant_text(self._read_ms),
+                count=sum(each.report.failing_count for each in alive),
+                unknown_partitions=_unanswered(self._shown_partitions()),
+                failing=_troubles({each.report.node: each.report.failing for each in alive}),
+            )
+
+    def executions(self) -> dict[str, ShownExecution]:
+        """Return what nodes say runs right now, by the task's key."""
         with self._lock:
             return {
-                each.key: (each.attempt, node.report.node)
-                for node in self._nodes.values()
-                if self._is_alive(node)
+                each.key: ShownExecution(attempt=each.attempt, node=node.report.node)
+                for node in self._alive()
                 for each in node.report.running
             }
 
-    def history(self, partition: int | None = None) -> dict[str, Any]:
+    def running(self) -> ShownExecutions:
+        """Return the same, in key order."""
+        found = sorted(self.executions().items())
+        return ShownExecutions(
+            running=[
+                ExecutedTask(key=key, attempt=each.attempt, node=each.node) for key, each in found
+            ]
+        )
+
+    def history(self, partition: int | None = None) -> History:
         """Return the last hour as this process saw it, and the moments to mark on it."""
         with self._lock:
-            return self._last_hour.value(self._reports(), partition)
+            return self._last_hour.shown(self._reports(), partition)
 
     # Reading.
 
@@ -203,64 +229,95 @@ class Cluster:
         with self._lock:
             self._ends, self._ends_ms = ends, self._clock.now_ms()
 
-    # Values, under the lock.
+    # Under the lock.
 
-    def _reports(self) -> list[NodeReport]:
-        return [node.report for node in self._nodes.values()]
+    def _reports(self) -> dict[str, NodeReport]:
+        return {name: node.report for name, node in self._nodes.items()}
 
     def _is_stale(self) -> bool:
         return self._read_ms is None or self._clock.now_ms() - self._read_ms > SILENT_MS
 
-    def _is_alive(self, node: Heard) -> bool:
+    def _is_alive(self, node: ReportedNode) -> bool:
         return self._clock.now_ms() - node.report.reported_ms <= SILENT_MS
 
-    def _node_value(self, node: Heard) -> dict[str, Any]:
-        return node.value(alive=self._is_alive(node))
+    def _alive(self) -> list[ReportedNode]:
+        return [each for each in self._nodes.values() if self._is_alive(each)]
 
-    def _partition_values(self) -> list[dict[str, Any]]:
+    def _shown_partitions(self) -> list[ShownPartition]:
         owners: dict[int, tuple[NodeReport, PartitionReport]] = {}
-        for node in self._nodes.values():
-            if not self._is_alive(node):
-                continue
+        for node in self._alive():
             for each in node.report.partitions:
                 known = owners.get(each.partition)
                 if known is None or (each.epoch or 0) > (known[1].epoch or 0):
                     owners[each.partition] = (node.report, each)
-        return [self._partition_value(n, owners.get(n)) for n in range(self.partition_count)]
+        return [self._shown_partition(n, owners.get(n)) for n in range(self.partition_count)]
 
-    def _partition_value(
+    def _shown_partition(
         self, number: int, owned: tuple[NodeReport, PartitionReport] | None
-    ) -> dict[str, Any]:
+    ) -> ShownPartition:
         end = self._ends.get(number)
         pause = self.sheet.of_partition(number)
-        value: dict[str, Any] = {
-            "partition": number,
-            "owner": None,
-            "state": "unknown",
-            "asOf": None,
-            "paused": pause.whole,
-            "pausedIds": len(pause.ordering_ids),
-            "endOffset": None if end is None else end.end_offset,
-        }
+        unknown = ShownPartition(
+            partition=number,
+            owner=None,
+            state="unknown",
+            as_of=None,
+            paused=pause.whole,
+            paused_ids=len(pause.ordering_ids),
+            end_offset=None if end is None else end.end_offset,
+        )
         if owned is None:
-            return {**value, **dict.fromkeys(OWNERS_WORD)}
-        report, said = owned
+            return unknown
+        report, told = owned
         lag = None
-        if said.next_offset is not None and self._ends_ms is not None:
-            lag = max(0, (end.end_offset if end is not None else 0) - said.next_offset)
-        return {
-            **value,
-            "owner": report.node,
-            "asOf": instant_value(report.reported_ms),
-            "lag": lag,
-            "pauseKnown": report.pauses_version >= self.sheet.version,
-            **owners_word(said),
-        }
+        if told.next_offset is not None and self._ends_ms is not None:
+            lag = max(0, (end.end_offset if end is not None else 0) - told.next_offset)
+        return replace(
+            unknown,
+            owner=report.node,
+            state=told.stage,
+            as_of=instant_text(report.reported_ms),
+            lag=lag,
+            pause_known=report.pauses_version >= self.sheet.version,
+            epoch=told.epoch,
+            next_offset=told.next_offset,
+            watermark=instant_text(told.watermark_ms),
+            loaded_until=instant_text(told.loaded_until_ms),
+            waiting=told.waiting,
+            executing=told.executing,
+            held=told.held,
+            stragglers=told.stragglers,
+            overdue_ms=told.overdue_ms,
+            assigned=instant_text(told.assigned_ms),
+            catch_up_ms=told.catch_up_ms,
+        )
 
-    def _paused_value(self) -> dict[str, Any]:
+    def _paused(self) -> PausedCounts:
         scopes = [each.scope for each in self.sheet.pauses]
-        return {
-            "all": PauseScope.ALL in scopes,
-            "partitions": scopes.count(PauseScope.PARTITION),
-            "orderingIds": scopes.count(PauseScope.ORDERING),
-        }
+        return PausedCounts(
+            all=PauseScope.ALL in scopes,
+            partitions=scopes.count(PauseScope.PARTITION),
+            ordering_ids=scopes.count(PauseScope.ORDERING),
+        )
+
+
+def _unanswered(partitions: Sequence[ShownPartition]) -> list[int]:
+    return [each.partition for each in partitions if each.owner is None]
+
+
+def _troubles(told: Mapping[str, Sequence[TroubledTask]]) -> list[ShownTrouble]:
+    shown = [
+        ShownTrouble(
+            key=each.key,
+            ordering_id=(key := TaskKey.parse(each.key)).ordering_id,
+            scheduled_time=instant_text(key.scheduled_ms),
+            partition=each.partition,
+            since=instant_text(each.since_ms),
+            attempts=each.attempts,
+            error=each.error,
+            node=node,
+        )
+        for node, tasks in told.items()
+        for each in tasks
+    ]
+    return sorted(shown, key=lambda each: each.since or "")

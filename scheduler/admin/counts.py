@@ -8,12 +8,12 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from operator import add
-from typing import Any
+from typing import Self
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.tally import MINUTE_MS, SECONDS, HourTally
 from actors.ports.store import Stores
-from scheduler.admin.values import instant_value
+from scheduler.admin.answers import Answer, Instant, instant_text
 
 _ANSWER_S = 20.0
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
@@ -38,7 +38,61 @@ BARS_MAX = {Unit.MINUTE: 24 * 60, Unit.HOUR: 60 * 24, Unit.DAY: 400}
 BUCKET_HOURS_MAX = 24 * 31
 
 
-class Counts:
+class DueBar(Answer, frozen=True):
+    """How many tasks are due in one minute, hour or day."""
+
+    time: Instant | None
+    due: int
+
+
+class Ahead(Answer, frozen=True):
+    """How many tasks are due when."""
+
+    as_of: Instant | None
+    unit: Unit
+    total: int
+    bars: list[DueBar]
+    seconds_of_minute: list[int]
+    """How the open tasks of the first 72 hours lie within their minutes."""
+
+
+class ShownHour(Answer, frozen=True):
+    """What became of the tasks of one partition and hour."""
+
+    partition: int
+    hour: Instant | None
+    stored: int
+    pending: int
+    done: int
+    failed: int
+    dropped: int
+    cancelled: int
+    moved: int
+
+    @classmethod
+    def of(cls, partition: int, hour_ms: int, tally: HourTally) -> Self:
+        """Show an hour's counts."""
+        closed = tally.closed
+        return cls(
+            partition=partition,
+            hour=instant_text(hour_ms),
+            stored=tally.stored,
+            pending=_open_tasks(tally),
+            done=closed.get("success", 0),
+            failed=max(0, closed.get("failure", 0) - closed.get("reopened", 0)),
+            dropped=closed.get("dropped", 0),
+            cancelled=closed.get("cancelled", 0),
+            moved=closed.get("moved", 0),
+        )
+
+
+class Hours(Answer, frozen=True):
+    """What became of each partition's hours; empty ones are left out."""
+
+    buckets: list[ShownHour]
+
+
+class KeptCounts:
     """Reads ``hour_tally``."""
 
     def __init__(self, stores: Stores, partition_count: int) -> None:
@@ -46,14 +100,20 @@ class Counts:
         self._partition_count = partition_count
 
     def ahead(
-        self, unit: Unit, from_ms: int, bars: int, partition: int | None = None
-    ) -> dict[str, Any]:
-        """Return how many tasks are due in each of the next bars.
+        self,
+        unit: Unit,
+        now_ms: int,
+        bars: int,
+        partition: int | None = None,
+        from_ms: int | None = None,
+    ) -> Ahead:
+        """Return how many tasks are due in each of the next bars, from now unless told otherwise.
 
         The first bar counts from the minute of ``from_ms`` on: what lies before is not ahead.
         Beside them stands how the open tasks of their first 72 hours lie within their minutes.
         """
         width_ms = unit.width_ms
+        from_ms = now_ms if from_ms is None else from_ms
         first_ms = from_ms - from_ms % width_ms
         minute_ms = from_ms - from_ms % MINUTE_MS
         end_ms = first_ms + bars * width_ms
@@ -72,42 +132,23 @@ class Counts:
                     if minute_ms <= at_ms < end_ms and count > 0:
                         due[at_ms - at_ms % width_ms] += count
         times = range(first_ms, end_ms, width_ms)
-        bars_value = [{"time": instant_value(at_ms), "due": due.get(at_ms, 0)} for at_ms in times]
-        return {
-            "unit": unit.value,
-            "total": sum(due.values()),
-            "bars": bars_value,
-            "secondsOfMinute": [max(0, each) for each in seconds],
-        }
+        return Ahead(
+            as_of=instant_text(now_ms),
+            unit=unit,
+            total=sum(due.values()),
+            bars=[DueBar(time=instant_text(each), due=due.get(each, 0)) for each in times],
+            seconds_of_minute=[max(0, each) for each in seconds],
+        )
 
-    def buckets(self, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
-        """Return what became of each partition's tasks, hour by hour; empty hours are left out."""
-        return [
-            {
-                "partition": partition,
-                "hour": instant_value(hour_ms),
-                "stored": tally.stored,
-                "pending": _open_tasks(tally),
-                **_closed(tally),
-            }
-            for partition, hour_ms, tally in self._hours(hour_of(from_ms), to_ms, None)
-        ]
-
-    def totals(self, from_ms: int, to_ms: int) -> dict[str, int]:
-        """Return how many tasks of a stretch of time stand where."""
-        total: dict[str, int] = defaultdict(int)
-        for _, _, tally in self._hours(hour_of(from_ms), to_ms, None):
-            total["pending"] += _open_tasks(tally)
-            for name, count in _closed(tally).items():
-                total[name] += count
-        return dict(total)
-
-    def _hours(
-        self, first_ms: int, end_ms: int, partition: int | None
-    ) -> Iterator[tuple[int, int, HourTally]]:
-        for number, hours in self._asked(first_ms, end_ms, partition):
-            for hour_ms, tally in sorted(hours.items()):
-                yield number, hour_ms, tally
+    def buckets(self, from_ms: int, to_ms: int) -> Hours:
+        """Return what became of each partition's tasks, hour by hour."""
+        return Hours(
+            buckets=[
+                ShownHour.of(partition, hour_ms, tally)
+                for partition, hours in self._asked(hour_of(from_ms), to_ms, None)
+                for hour_ms, tally in sorted(hours.items())
+            ]
+        )
 
     def _asked(
         self, first_ms: int, end_ms: int, partition: int | None
@@ -132,15 +173,3 @@ def _open_tasks(tally: HourTally) -> int:
     if min(counts, default=0) >= 0:
         return sum(counts)
     return sum(count for count in counts if count > 0)
-
-
-def _closed(tally: HourTally) -> dict[str, int]:
-    reopened = tally.closed.get("reopened", 0)
-    failed = tally.closed.get("failure", 0)
-    return {
-        "done": tally.closed.get("success", 0),
-        "failed": max(0, failed - reopened),
-        "dropped": tally.closed.get("dropped", 0),
-        "cancelled": tally.closed.get("cancelled", 0),
-        "moved": tally.closed.get("moved", 0),
-    }

@@ -4,111 +4,162 @@ They look and act on the installation of this process's settings, the one that a
 same settings works with.  Every act is audited before it begins.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+import msgspec
+from fastapi import Path, Query, Request
+from msgspec.structs import replace
 
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action
+from scheduler.admin.acting import Action, Preview, TasksActedOn
+from scheduler.admin.answers import Answer, instant_text
 from scheduler.admin.asking import (
+    ACT_REFUSALS,
     KEY_CHARS_MAX,
+    NOT_FOUND,
+    KeyBehind,
     Limit,
     RecurringBody,
     RelayBody,
+    Time,
     TimersBody,
+    admin_router,
     parsed_key,
     parsed_ms,
     parsed_time,
     who_asks,
 )
-from scheduler.admin.recurring import RecurringChange, recurring_value
-from scheduler.admin.refusals import Problem
-from scheduler.admin.relayed import delivery_value, is_delivery
-from scheduler.admin.service import AdminService
-from scheduler.admin.values import instant_value
+from scheduler.admin.problems import Problem
+from scheduler.admin.recurring import (
+    RecurringChange,
+    ScheduleAnswer,
+    ScheduleListing,
+    SchedulesChanged,
+)
+from scheduler.admin.relayed import MessageAnswer, MessageListing, ShownMessage, is_delivery
+from scheduler.admin.service import AdminService, ShownInstallation
+from scheduler.admin.timers import TimerAnswer, TimerListing, TimersEnded
+from scheduler.services.typed_routes import TypedRouter
 
-_SHOWN_MAX = 20
 _NEXT_MAX = 100
 _DAY_MS = 86_400_000
 _AHEAD_DAYS = 31
 _AHEAD_DAYS_MAX = 400
 """Farther than this a store cannot look without going through all of its hours."""
 
-Cursor = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, description="A nextAfter.")]
+Cursor = Annotated[
+    str | None,
+    Query(
+        max_length=KEY_CHARS_MAX, description="A nextAfter.", json_schema_extra={"format": "cursor"}
+    ),
+]
 MOVES = (Action.CANCEL, Action.RESCHEDULE, Action.RUN_NOW)
 
 
-def door_routes(service: AdminService) -> APIRouter:
+class RelayTopics(Answer, frozen=True):
+    """What the relay of these settings reads and writes."""
+
+    in_topic: str
+    out_topic: str
+    group_id: str
+
+
+class TimersPlace(Answer, frozen=True):
+    """Where the timer service of these settings is served."""
+
+    host: str
+    port: int
+
+
+class ShownDoors(Answer, frozen=True):
+    """Which installation is looked at."""
+
+    installation: ShownInstallation
+    relay: RelayTopics
+    timers: TimersPlace
+    note: str
+
+
+def door_routes(service: AdminService) -> TypedRouter:
     """Return these paths."""
-    router = APIRouter()
+    router = admin_router()
     _add_installation(router, service)
     _add_recurring(router, service)
+    _add_recurring_acts(router, service)
     _add_timers(router, service)
     _add_relay(router, service)
     _add_relay_acts(router, service)
     return router
 
 
-def _add_installation(router: APIRouter, service: AdminService) -> None:
+def _add_installation(router: TypedRouter, service: AdminService) -> None:
     @router.get("/doors", tags=["doors"], summary="Which installation is looked at")
-    def doors() -> dict[str, Any]:
-        settings = service.settings
-        return {
-            "installation": service.installation,
-            "relay": {
-                "inTopic": settings.relay.in_topic,
-                "outTopic": settings.relay.out_topic,
-                "groupId": settings.relay.group_id,
-            },
-            "timers": {"host": settings.timers.host, "port": settings.timers.port},
-            "note": "what doors with other settings keep, or Kafka alone, is not seen here",
-        }
+    def doors() -> ShownDoors:
+        relay, timers = service.settings.relay, service.settings.timers
+        return ShownDoors(
+            installation=service.installation,
+            relay=RelayTopics(
+                in_topic=relay.in_topic, out_topic=relay.out_topic, group_id=relay.group_id
+            ),
+            timers=TimersPlace(host=timers.host, port=timers.port),
+            note="what doors with other settings keep, or Kafka alone, is not seen here",
+        )
 
 
-def _add_recurring(router: APIRouter, service: AdminService) -> None:
+def _add_recurring(router: TypedRouter, service: AdminService) -> None:
     schedules, data = service.recurring, service.settings.admin.show_data
 
     @router.get("/recurring", tags=["recurring"], summary="Recurring schedules, in pages")
-    def page(limit: Limit = 100, after: Cursor = None) -> dict[str, Any]:
-        listing = schedules.page(after, limit)
-        return {
-            "recurring": [recurring_value(each, data=data) for each in listing.found],
-            "nextAfter": listing.next_after,
-        }
+    def page(limit: Limit = 100, after: Cursor = None) -> ScheduleListing:
+        return ScheduleListing.of(schedules.page(after, limit), data=data)
 
     @router.get(
-        "/recurring/schedule", tags=["recurring"], summary="One with its next times and last runs"
+        "/recurring/schedule",
+        tags=["recurring"],
+        summary="One with its next times and last runs",
+        responses=NOT_FOUND,
     )
     def show(
-        name: Annotated[str, Query(max_length=KEY_CHARS_MAX)],
+        name: Annotated[
+            str,
+            Query(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
+        ],
         next_: Annotated[int, Query(alias="next", ge=0, le=_NEXT_MAX)] = 5,
-    ) -> dict[str, Any]:
+    ) -> ScheduleAnswer:
         found = schedules.find(name)
         if found is None:
             raise _unknown(service, "schedule", "no recurring schedule has this name", name=name)
-        return {"recurring": schedules.shown(found, next_, data=data)}
+        return ScheduleAnswer(recurring=schedules.shown(found, next_, data=data))
+
+
+def _add_recurring_acts(router: TypedRouter, service: AdminService) -> None:
+    schedules = service.recurring
 
     @router.post(
-        "/recurring/{change}", tags=["recurring"], summary="Pause, resume, trigger or end schedules"
+        "/recurring/{change}",
+        tags=["recurring"],
+        summary="Pause, resume, trigger or end schedules",
+        responses=ACT_REFUSALS,
     )
     def change(
         change: Annotated[RecurringChange, Path()], body: RecurringBody, request: Request
-    ) -> dict[str, Any]:
+    ) -> Preview | SchedulesChanged:
         known = list(schedules.known(body.names))
         unknown = [each for each in dict.fromkeys(body.names) if each not in known]
 
-        def act() -> dict[str, Any]:
+        def act() -> SchedulesChanged:
             return schedules.change(change, known, body.wait_s)
 
-        if body.dry_run or not known:
-            return _preview(known, unknown, dry_run=body.dry_run)
+        if body.dry_run:
+            return replace(Preview.of(known), unknown=unknown)
+        if not known:
+            return replace(SchedulesChanged.of([]), unknown=unknown)
         what = f"recurring {change.value}", "schedules"
-        told = service.audit.audited_report(who_asks(request), what, known, body.reason, act)
-        return {**told, "unknown": unknown}
+        report = service.audit.audited_report(who_asks(request), what, known, body.reason, act)
+        return replace(report, unknown=unknown)
 
 
-def _add_timers(router: APIRouter, service: AdminService) -> None:
+def _add_timers(router: TypedRouter, service: AdminService) -> None:
     timers, data = service.timers, service.settings.admin.show_data
 
     @router.get("/timers", tags=["timers"], summary="Timers, those of a tag, in pages")
@@ -116,70 +167,80 @@ def _add_timers(router: APIRouter, service: AdminService) -> None:
         tag: Annotated[str | None, Query(max_length=100)] = None,
         limit: Limit = 100,
         after: Cursor = None,
-    ) -> dict[str, Any]:
-        listing = timers.page(tag, after, limit)
-        return {
-            "timers": [timers.value(each, data=data) for each in listing.found],
-            "nextAfter": listing.next_after,
-        }
+    ) -> TimerListing:
+        return timers.page(tag, after, limit, data=data)
 
-    @router.get("/timers/timer", tags=["timers"], summary="One with what it waits for")
-    def show(timer_id: Annotated[str, Query(alias="id", max_length=200)]) -> dict[str, Any]:
+    @router.get(
+        "/timers/timer", tags=["timers"], summary="One with what it waits for", responses=NOT_FOUND
+    )
+    def show(timer_id: Annotated[str, Query(alias="id", max_length=200)]) -> TimerAnswer:
         found = timers.find(timer_id)
         if found is None:
             raise _unknown(service, "timer", "no timer has this id, or it has ended", id=timer_id)
-        return {"timer": timers.shown(found, data=data)}
+        return TimerAnswer(timer=timers.shown(found, data=data))
 
-    @router.post("/timers/delete", tags=["timers"], summary="End timers")
-    def delete(body: TimersBody, request: Request) -> dict[str, Any]:
+    @router.post("/timers/delete", tags=["timers"], summary="End timers", responses=ACT_REFUSALS)
+    def delete(body: TimersBody, request: Request) -> Preview | TimersEnded:
         known = timers.known(body.ids)
         unknown = [each for each in dict.fromkeys(body.ids) if each not in known]
 
-        def act() -> dict[str, Any]:
+        def act() -> TimersEnded:
             return timers.delete(known.values())
 
-        if body.dry_run or not known:
-            return _preview(list(known), unknown, dry_run=body.dry_run)
-        what = "timer delete", "timers"
-        told = service.audit.audited_report(who_asks(request), what, list(known), body.reason, act)
-        return {**told, "unknown": unknown}
+        if body.dry_run:
+            return replace(Preview.of(list(known)), unknown=unknown)
+        if not known:
+            return replace(TimersEnded.of([]), unknown=unknown)
+        who, what = who_asks(request), ("timer delete", "timers")
+        report = service.audit.audited_report(who, what, list(known), body.reason, act)
+        return replace(report, unknown=unknown)
 
 
-def _add_relay(router: APIRouter, service: AdminService) -> None:
+def _add_relay(router: TypedRouter, service: AdminService) -> None:
     relayed, data = service.relayed, service.settings.admin.show_data
 
     @router.get("/relay/pending", tags=["relay"], summary="Messages that wait, earliest first")
     def pending(
         limit: Limit = 100,
-        after: Cursor = None,
-        to: Annotated[str | None, Query(max_length=40)] = None,
-    ) -> dict[str, Any]:
+        after: KeyBehind = None,
+        to: Time = None,
+    ) -> MessageListing:
         now_ms = service.clock.now_ms()
         to_ms = now_ms + _AHEAD_DAYS * _DAY_MS if to is None else parsed_ms("to", to)
         if to_ms > now_ms + _AHEAD_DAYS_MAX * _DAY_MS:
             raise Problem(400, "invalid-request", f"to: at most {_AHEAD_DAYS_MAX} days ahead")
         listing = relayed.page(None if after is None else parsed_key(after), limit, to_ms)
-        return {
-            "messages": [delivery_value(each) for each in listing.tasks],
-            "before": instant_value(to_ms),
-            "nextAfter": None if listing.next_after is None else str(listing.next_after),
-        }
+        return MessageListing(
+            messages=[ShownMessage.of(each) for each in listing.tasks],
+            before=instant_text(to_ms),
+            next_after=None if listing.next_after is None else str(listing.next_after),
+        )
 
-    @router.get("/relay/message", tags=["relay"], summary="The message that waits under an id")
+    @router.get(
+        "/relay/message",
+        tags=["relay"],
+        summary="The message that waits under an id",
+        responses=NOT_FOUND,
+    )
     def message(
         message_id: Annotated[str, Query(alias="id", max_length=KEY_CHARS_MAX)],
-    ) -> dict[str, Any]:
+    ) -> MessageAnswer:
         found = relayed.find(message_id)
         if found is None:
             raise _unknown(service, "message", "no message waits under this id", id=message_id)
-        return {"message": relayed.shown(found, data=data)}
+        return MessageAnswer(message=relayed.shown(found, data=data))
 
 
-def _add_relay_acts(router: APIRouter, service: AdminService) -> None:
+def _add_relay_acts(router: TypedRouter, service: AdminService) -> None:
     @router.post(
-        "/relay/{action}", tags=["relay"], summary="Cancel, reschedule or pass on what waits"
+        "/relay/{action}",
+        tags=["relay"],
+        summary="Cancel, reschedule or pass on what waits",
+        responses=ACT_REFUSALS,
     )
-    def act(action: Annotated[Action, Path()], body: RelayBody, request: Request) -> dict[str, Any]:
+    def act(
+        action: Annotated[Action, Path()], body: RelayBody, request: Request
+    ) -> Preview | TasksActedOn:
         if action not in MOVES:
             raise Problem(404, "no-such-path", f"a message is not to be asked for {action.value}")
         to = parsed_time("to", body.to)
@@ -187,15 +248,17 @@ def _add_relay_acts(router: APIRouter, service: AdminService) -> None:
             raise Problem(400, "invalid-request", "`to` belongs to reschedule, and only to it")
         keys, unknown = _named(service, body)
 
-        def send() -> dict[str, Any]:
-            return service.actions.act(action, keys, to, body.wait_s).value()
+        def send() -> TasksActedOn:
+            return TasksActedOn.of(service.actions.act(action, keys, to, body.wait_s))
 
-        if body.dry_run or not keys:
-            return _preview([str(each) for each in keys], unknown, dry_run=body.dry_run)
+        if body.dry_run:
+            return replace(Preview.of(keys), unknown=unknown)
+        if not keys:
+            return replace(TasksActedOn.of([]), unknown=unknown)
         what = f"relay {action.value}", "messages"
         names = [str(each) for each in keys]
-        told = service.audit.audited_report(who_asks(request), what, names, body.reason, send)
-        return {**told, "unknown": unknown}
+        report = service.audit.audited_report(who_asks(request), what, names, body.reason, send)
+        return replace(report, unknown=unknown)
 
 
 def _named(service: AdminService, body: RelayBody) -> tuple[list[TaskKey], list[str]]:
@@ -213,14 +276,7 @@ def _named(service: AdminService, body: RelayBody) -> tuple[list[TaskKey], list[
     return keys, []
 
 
-def _preview(names: Sequence[str], unknown: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
-    """Return what an act concerns; one that concerns nothing was not done, and is not audited."""
-    if dry_run:
-        first = list(names[:_SHOWN_MAX])
-        return {"dryRun": True, "count": len(names), "first": first, "unknown": list(unknown)}
-    return {"asked": 0, "outcomes": {}, "results": [], "unknown": list(unknown)}
-
-
 def _unknown(service: AdminService, what: str, detail: str, **more: str) -> Problem:
-    place = ", ".join(f"{name} {value}" for name, value in service.installation.items())
+    installation = msgspec.to_builtins(service.installation)
+    place = ", ".join(f"{name} {value}" for name, value in installation.items())
     return Problem(404, f"unknown-{what}", f"{detail} in this installation ({place})", **more)

@@ -1,7 +1,7 @@
 """Pausing and resuming: the sheet is read, changed, and replaced where nobody else came first."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Self
 
 from actors.model.display import storable_text
 from actors.model.errors import InvalidTask, StoreUnavailable
@@ -9,11 +9,46 @@ from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
-from scheduler.admin.values import instant_value
+from scheduler.admin.answers import Answer, Instant, instant_text
 
 _TRIES_MAX = 20
 _ANSWER_S = 10.0
 _REASON_CHARS_MAX = 300
+
+
+class ShownPause(Answer, frozen=True):
+    """What is paused, since when, by whom and why."""
+
+    scope: PauseScope
+    partition: int | None
+    ordering_id: str | None
+    since: Instant | None
+    who: str
+    reason: str
+
+    @classmethod
+    def of(cls, pause: Pause) -> Self:
+        """Show a pause."""
+        return cls(
+            scope=pause.scope,
+            partition=None if pause.partition < 0 else pause.partition,
+            ordering_id=pause.ordering_id or None,
+            since=instant_text(pause.paused_ms),
+            who=pause.who,
+            reason=pause.reason,
+        )
+
+
+class ShownPauses(Answer, frozen=True):
+    """All that is paused."""
+
+    version: int
+    pauses: list[ShownPause]
+
+    @classmethod
+    def of(cls, sheet: PauseSheet) -> Self:
+        """Show a sheet."""
+        return cls(version=sheet.version, pauses=[ShownPause.of(each) for each in sheet.pauses])
 
 
 class Pauses:
@@ -74,15 +109,3 @@ class Pauses:
             if self._store.replace_pauses(sheet).result(timeout=_ANSWER_S):
                 return sheet
         raise StoreUnavailable("others change what is paused all the time; try again")
-
-
-def pause_value(pause: Pause) -> dict[str, Any]:
-    """Return a pause as a JSON value."""
-    return {
-        "scope": pause.scope.value,
-        "partition": None if pause.partition < 0 else pause.partition,
-        "orderingId": pause.ordering_id or None,
-        "since": instant_value(pause.paused_ms),
-        "who": pause.who,
-        "reason": pause.reason,
-    }

@@ -5,42 +5,87 @@ Unknown keys are 404, long windows come in pages, and what nobody answers for is
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
+from scheduler.admin.answers import Answer, ShownAttempt, ShownTask, ShownTasks
 from scheduler.admin.asking import (
+    NOT_FOUND,
     Instant,
     Key,
+    KeyBehind,
     Limit,
     OrderingId,
+    Time,
+    admin_router,
     may_act,
     parsed_key,
     parsed_ms,
     parsed_range,
     who_asks,
 )
-from scheduler.admin.auditing import entry_value, parse_place, place_text
-from scheduler.admin.behind import waiting_behind
-from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
-from scheduler.admin.letters import letter_value
+from scheduler.admin.auditing import AuditEntries, parse_place
+from scheduler.admin.blocking import WaitingBehind, waiting_behind
+from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
+from scheduler.admin.letters import LetterListing
 from scheduler.admin.masking import masked
-from scheduler.admin.pausing import pause_value
-from scheduler.admin.refusals import Problem
+from scheduler.admin.pausing import ShownPauses
+from scheduler.admin.picture import (
+    BlockedTasks,
+    ClusterStatus,
+    FailingTasks,
+    History,
+    NodeListing,
+    PartitionListing,
+    ShownExecutions,
+)
+from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
-from scheduler.admin.values import attempt_value, instant_value, view_value
 from scheduler.observe.overseeing import hourhand_version
 from scheduler.reading.inspector import TaskState, TaskView
+from scheduler.services.typed_routes import TypedRouter
 
 _LETTER_PAGE_MAX = 200
 
-Optional = Annotated[str | None, Query(max_length=60_000)]
 Partition = Annotated[int | None, Query(ge=0, le=100_000)]
 
 
-def reading_routes(service: AdminService) -> APIRouter:
+class TaskAnswer(Answer, frozen=True):
+    """One task."""
+
+    task: ShownTask
+
+
+class AttemptPage(Answer, frozen=True):
+    """Attempts of a task, in the order asked for."""
+
+    attempts: list[ShownAttempt]
+    total: int
+    next_after: int | None
+
+
+class Whoami(Answer, frozen=True):
+    """Whom the token names, and what it may do."""
+
+    who: str
+    may_act: bool
+    shows_data: bool
+    partition_count: int
+    version: str
+
+
+class ShownSettings(Answer, frozen=True):
+    """This process's settings by their own names, secrets hidden."""
+
+    settings: dict[str, Any]
+
+
+def reading_routes(service: AdminService) -> TypedRouter:
     """Return the paths that look."""
-    router = APIRouter()
+    router = admin_router()
     _add_tasks(router, service)
     _add_listing(router, service)
     _add_waiting(router, service)
@@ -51,21 +96,31 @@ def reading_routes(service: AdminService) -> APIRouter:
     return router
 
 
-def _add_tasks(router: APIRouter, service: AdminService) -> None:
+def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     data = service.settings.admin.show_data
 
-    @router.get("/task", tags=["tasks"], summary="One task, with all that is known of it")
-    def task(key: Key) -> dict[str, Any]:
+    @router.get(
+        "/task",
+        tags=["tasks"],
+        summary="One task, with all that is known of it",
+        responses=NOT_FOUND,
+    )
+    def task(key: Key) -> TaskAnswer:
         view = _known(service, parsed_key(key))
-        return {"task": _live(service, view_value(view, data=data))}
+        return TaskAnswer(task=_live(service, ShownTask.of(view, data=data)))
 
-    @router.get("/attempts", tags=["tasks"], summary="A task's attempts, newest or oldest first")
+    @router.get(
+        "/attempts",
+        tags=["tasks"],
+        summary="A task's attempts, newest or oldest first",
+        responses=NOT_FOUND,
+    )
     def attempts(
         key: Key,
         limit: Limit = 20,
         order: Literal["newest", "oldest"] = "newest",
         after: Annotated[int | None, Query(ge=0, description="An attempt's number.")] = None,
-    ) -> dict[str, Any]:
+    ) -> AttemptPage:
         found = list(_known(service, parsed_key(key)).attempts)
         if order == "newest":
             found.reverse()
@@ -73,17 +128,22 @@ def _add_tasks(router: APIRouter, service: AdminService) -> None:
         else:
             left = [each for each in found if after is None or each.attempt > after]
         page = left[:limit]
-        return {
-            "attempts": [attempt_value(each) for each in page],
-            "total": len(found),
-            "nextAfter": page[-1].attempt if len(left) > limit else None,
-        }
+        return AttemptPage(
+            attempts=[ShownAttempt.of(each) for each in page],
+            total=len(found),
+            next_after=page[-1].attempt if len(left) > limit else None,
+        )
 
 
-def _add_listing(router: APIRouter, service: AdminService) -> None:
+def _add_listing(router: TypedRouter, service: AdminService) -> None:
     data = service.settings.admin.show_data
 
-    @router.get("/tasks", tags=["tasks"], summary="Tasks of a stretch of time, in key order")
+    @router.get(
+        "/tasks",
+        tags=["tasks"],
+        summary="Tasks of a stretch of time, in key order",
+        responses=NOT_FOUND,
+    )
     def tasks(
         *,
         from_: Annotated[Instant, Query(alias="from")],
@@ -92,9 +152,9 @@ def _add_listing(router: APIRouter, service: AdminService) -> None:
         state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
         ordering_id: OrderingId = None,
         partition: Partition = None,
-        after: Optional = None,
+        after: KeyBehind = None,
         attempts: bool = False,
-    ) -> dict[str, Any]:
+    ) -> ShownTasks:
         from_ms, to_ms = parsed_range(from_, to)
         _check_partition(service, partition)
         listing = service.inspector.list_tasks(
@@ -106,129 +166,117 @@ def _add_listing(router: APIRouter, service: AdminService) -> None:
             partition=partition,
             after=None if after is None else parsed_key(after),
         )
-        values = [_live(service, view_value(view, data=data)) for view in listing.tasks]
-        for value in values:
-            value["attemptCount"] = _attempt_count(value)
-            if not attempts:
-                del value["attempts"]
-        following = None if listing.next_after is None else str(listing.next_after)
-        return {"tasks": values, "nextAfter": following}
+        page = ShownTasks.of(listing, data=data)
+        shown = (_live(service, each) for each in page.tasks)
+        return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])
 
 
-def _add_waiting(router: APIRouter, service: AdminService) -> None:
+def _add_waiting(router: TypedRouter, service: AdminService) -> None:
     @router.get("/waiting", tags=["tasks"], summary="How many due tasks wait behind one")
-    def waiting(key: Key) -> dict[str, Any]:
+    def waiting(key: Key) -> WaitingBehind:
         return waiting_behind(service.inspector, service.clock, parsed_key(key))
 
 
-def _add_cluster(router: APIRouter, service: AdminService) -> None:
+def _add_cluster(router: TypedRouter, service: AdminService) -> None:
     cluster = service.cluster
 
     @router.get("/status", tags=["cluster"], summary="The cluster at a glance")
-    def status() -> dict[str, Any]:
-        return {**cluster.status(), "version": hourhand_version()}
+    def status() -> ClusterStatus:
+        return cluster.status()
 
     @router.get("/blocked", tags=["cluster"], summary="Tasks that block their ordering ids")
-    def blocked() -> dict[str, Any]:
-        return cluster.troubled("blocked")
+    def blocked() -> BlockedTasks:
+        return cluster.blocked()
 
     @router.get("/failing", tags=["cluster"], summary="Tasks whose attempts fail")
-    def failing() -> dict[str, Any]:
-        return cluster.troubled("failing")
+    def failing() -> FailingTasks:
+        return cluster.failing()
 
     @router.get("/nodes", tags=["cluster"], summary="Every node heard of lately")
-    def nodes() -> dict[str, Any]:
-        return {"nodes": cluster.nodes()}
+    def nodes() -> NodeListing:
+        return cluster.nodes()
 
     @router.get("/partitions", tags=["cluster"], summary="Every partition and its owner's word")
-    def partitions() -> dict[str, Any]:
-        return {"partitions": cluster.partitions()}
+    def partitions() -> PartitionListing:
+        return cluster.partitions()
 
     @router.get("/running", tags=["cluster"], summary="Tasks whose user code runs")
-    def running() -> dict[str, Any]:
-        found = cluster.running()
-        return {
-            "running": [
-                {"key": key, "attempt": attempt, "node": node}
-                for key, (attempt, node) in sorted(found.items())
-            ]
-        }
+    def running() -> ShownExecutions:
+        return cluster.running()
 
     @router.get("/history", tags=["cluster"], summary="The last hour, as this process saw it")
-    def history(partition: Partition = None) -> dict[str, Any]:
+    def history(partition: Partition = None) -> History:
         return cluster.history(partition)
 
 
-def _add_settled(router: APIRouter, service: AdminService) -> None:
+def _add_settled(router: TypedRouter, service: AdminService) -> None:
     @router.get("/pauses", tags=["pauses"], summary="What is paused")
-    def pauses() -> dict[str, Any]:
-        sheet = service.pauses.sheet()
-        return {"version": sheet.version, "pauses": [pause_value(each) for each in sheet.pauses]}
+    def pauses() -> ShownPauses:
+        return ShownPauses.of(service.pauses.sheet())
 
     @router.get("/whoami", tags=["cluster"], summary="Whom the token names, and what it may do")
-    def whoami(request: Request) -> dict[str, Any]:
-        return {
-            "who": who_asks(request),
-            "mayAct": may_act(request),
-            "showsData": service.settings.admin.show_data,
-            "partitionCount": service.partition_count,
-            "version": hourhand_version(),
-        }
+    def whoami(request: Request) -> Whoami:
+        return Whoami(
+            who=who_asks(request),
+            may_act=may_act(request),
+            shows_data=service.settings.admin.show_data,
+            partition_count=service.partition_count,
+            version=hourhand_version(),
+        )
 
     @router.get("/settings", tags=["cluster"], summary="This process's settings, secrets hidden")
-    def settings() -> dict[str, Any]:
-        return {"settings": masked(service.settings)}
+    def settings() -> ShownSettings:
+        return ShownSettings(settings=masked(service.settings))
 
 
-def _add_counts(router: APIRouter, service: AdminService) -> None:
-    @router.get("/ahead", tags=["counts"], summary="How many tasks are due when")
+def _add_counts(router: TypedRouter, service: AdminService) -> None:
+    @router.get(
+        "/ahead", tags=["counts"], summary="How many tasks are due when", responses=NOT_FOUND
+    )
     def ahead(
         unit: Unit = Unit.MINUTE,
-        from_: Annotated[str | None, Query(alias="from", max_length=40)] = None,
+        from_: Annotated[Time, Query(alias="from")] = None,
         bars: Annotated[int, Query(ge=1, le=1_440)] = 60,
         partition: Partition = None,
-    ) -> dict[str, Any]:
-        now_ms = service.clock.now_ms()
-        from_ms = now_ms if from_ is None else parsed_ms("from", from_)
+    ) -> Ahead:
+        from_ms = None if from_ is None else parsed_ms("from", from_)
         if bars > BARS_MAX[unit]:
             raise Problem(400, "invalid-request", f"bars: at most {BARS_MAX[unit]} by {unit}")
         _check_partition(service, partition)
-        found = service.counts.ahead(unit, from_ms, bars, partition)
-        return {"asOf": instant_value(now_ms), **found}
+        return service.counts.ahead(unit, service.clock.now_ms(), bars, partition, from_ms)
 
     @router.get("/buckets", tags=["counts"], summary="What became of each partition's hours")
-    def buckets(from_: Annotated[Instant, Query(alias="from")], to: Instant) -> dict[str, Any]:
+    def buckets(from_: Annotated[Instant, Query(alias="from")], to: Instant) -> Hours:
         from_ms, to_ms = parsed_range(from_, to)
         if to_ms - from_ms > BUCKET_HOURS_MAX * HOUR_MS:
             raise Problem(400, "invalid-request", f"at most {BUCKET_HOURS_MAX} hours at a time")
-        return {"buckets": service.counts.buckets(from_ms, to_ms)}
+        return service.counts.buckets(from_ms, to_ms)
 
 
-def _add_records(router: APIRouter, service: AdminService) -> None:
+def _add_records(router: TypedRouter, service: AdminService) -> None:
     data = service.settings.admin.show_data
 
     @router.get("/dead-letters", tags=["dead letters"], summary="Records put aside, newest first")
     def dead_letters(
         limit: Annotated[int, Query(ge=1, le=_LETTER_PAGE_MAX)] = 50,
-        before: Annotated[str | None, Query(max_length=20_000)] = None,
-    ) -> dict[str, Any]:
-        page = service.letters.page(before, limit)
-        return {
-            "letters": [letter_value(each, data=data) for each in page.letters],
-            "nextBefore": page.next_before,
-        }
+        before: Annotated[
+            str | None, Query(max_length=20_000, json_schema_extra={"format": "letter-place"})
+        ] = None,
+    ) -> LetterListing:
+        return LetterListing.of(service.letters.page(before, limit), data=data)
 
     @router.get("/audit", tags=["audit"], summary="Who did what, newest first")
     def audit(
-        limit: Limit = 100, before: Annotated[str | None, Query(max_length=100)] = None
-    ) -> dict[str, Any]:
+        limit: Limit = 100,
+        before: Annotated[
+            str | None, Query(max_length=100, json_schema_extra={"format": "audit-place"})
+        ] = None,
+    ) -> AuditEntries:
         try:
             place = None if before is None else parse_place(before)
         except ValueError as error:
             raise Problem(400, "invalid-request", str(error)) from None
-        page = service.audit.page(place, limit)
-        following = None if page.next_before is None else place_text(page.next_before)
-        return {"entries": [entry_value(each) for each in page.entries], "nextBefore": following}
+        return AuditEntries.of(service.audit.page(place, limit))
 
 
 def _check_partition(service: AdminService, partition: int | None) -> None:
@@ -248,16 +296,17 @@ def _known(service: AdminService, key: TaskKey) -> TaskView:
     return view
 
 
-def _live(service: AdminService, value: dict[str, Any]) -> dict[str, Any]:
+def _live(service: AdminService, task: ShownTask) -> ShownTask:
     """Add what only the owner knows: that user code runs right now."""
-    running = service.cluster.running().get(value["key"])
-    if running is not None and value["state"] in (TaskState.PENDING, TaskState.RETRYING):
-        value["state"] = TaskState.RUNNING.value
-        value["running"] = {"attempt": running[0], "node": running[1]}
-    return value
+    running = service.cluster.executions().get(task.key)
+    if running is None or task.state not in (TaskState.PENDING, TaskState.RETRYING):
+        return task
+    return replace(task, state=TaskState.RUNNING, running=running)
 
 
-def _attempt_count(value: dict[str, Any]) -> int:
-    numbers: list[int] = [each["attempt"] for each in value["attempts"]]
-    closed: int = value.get("completion", {}).get("attempts", 0)
-    return max([closed, *numbers])
+def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:
+    """Say how many attempts a task had, and show them only where that is wanted."""
+    numbers = [each.attempt for each in task.attempts or ()]
+    closed = task.completion.attempts if task.completion else 0
+    count = max([closed, *numbers])
+    return replace(task, attempt_count=count, attempts=task.attempts if attempts else UNSET)

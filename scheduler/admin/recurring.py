@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Self
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import CallerError, LogUnavailable
@@ -17,14 +20,21 @@ from actors.model.key import TaskKey
 from actors.model.status import Completion, CompletionResult
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
+from scheduler.admin.acting import ACKNOWLEDGED_S, ActReport, await_decisions
+from scheduler.admin.answers import (
+    Answer,
+    Instant,
+    KeyText,
+    ShownReceipt,
+    ShownTask,
+    instant_text,
+)
 from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
-from scheduler.admin.undecided import ACKNOWLEDGED_S, await_decisions
-from scheduler.admin.values import instant_value, receipt_value, view_value
 from scheduler.client.client import SchedulerClient
 from scheduler.reading.inspector import Inspector
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.rule import checked_name, next_times
+from scheduler.services.recurring.rule import Overlap, RecurringRule, checked_name, next_times
 from scheduler.services.recurring.state import Recurring, name_of, recent_keys, recurring_of
 
 
@@ -38,7 +48,7 @@ class RecurringChange(StrEnum):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _AskedChange:
     """What became of one change."""
 
     name: str
@@ -53,6 +63,144 @@ class _Asked:
         if self.completion is None:
             return "undecided"
         return "applied" if self.completion.result is CompletionResult.SUCCESS else "refused"
+
+
+class ShownRule(Answer, frozen=True):
+    """What is due when: one of ``cron`` and ``everyMs``, and how to go about it."""
+
+    cron: str | None
+    every_ms: int | None
+    time_zone: str
+    ordering_id: str
+    overlap: Overlap
+    catch_up_ms: int
+    jitter_ms: int
+    starts: Instant | None
+    ends: Instant | None
+    count_max: int | None
+    data: Annotated[Any, Meta(description="The JSON object that each task has.")]
+
+    @classmethod
+    def of(cls, rule: RecurringRule, *, data: bool) -> Self:
+        """Show a rule, with the data of its tasks where that may be seen."""
+        return cls(
+            cron=rule.cron,
+            every_ms=rule.every_ms,
+            time_zone=rule.time_zone,
+            ordering_id=rule.ordering_id,
+            overlap=rule.overlap,
+            catch_up_ms=rule.catch_up_ms,
+            jitter_ms=rule.jitter_ms,
+            starts=instant_text(rule.starts_ms),
+            ends=instant_text(rule.ends_ms),
+            count_max=rule.count_max,
+            data=rule.data if data else UNSET,
+        )
+
+
+class ShownOccurrence(Answer, frozen=True):
+    """A task that a schedule made, and the time it was for."""
+
+    key: KeyText
+    time: Instant | None
+
+
+class NextTime(Answer, frozen=True):
+    """A time that is to come, and the same on the wall clock of the schedule's zone."""
+
+    time: Instant
+    local: str
+
+
+class ShownSchedule(Answer, frozen=True):
+    """A recurring schedule and, where it is shown alone, its next times and last runs."""
+
+    name: str
+    ordering_id: str
+    rule: ShownRule
+    paused: bool
+    next: Instant | None
+    last: ShownOccurrence | None
+    taken: int
+    skipped: int
+    missed: int
+    next_times: list[NextTime] | UnsetType = UNSET
+    last_runs: list[ShownTask] | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, schedule: Recurring, *, data: bool = True) -> Self:
+        """Show a schedule."""
+        state = schedule.state
+        last = state.recent[-1] if state.recent else None
+        return cls(
+            name=schedule.name,
+            ordering_id=schedule.rule.ordering_id,
+            rule=ShownRule.of(schedule.rule, data=data),
+            paused=state.paused,
+            next=instant_text(schedule.next_ms),
+            last=None if last is None else _occurrence(last),
+            taken=state.taken,
+            skipped=state.skipped,
+            missed=state.missed,
+        )
+
+
+class ScheduleListing(Answer, frozen=True):
+    """Recurring schedules; few, even none, come while there are more."""
+
+    recurring: list[ShownSchedule]
+    next_after: str | None
+
+    @classmethod
+    def of(cls, listing: Listing[Recurring], *, data: bool) -> Self:
+        """Show a page."""
+        shown = [ShownSchedule.of(each, data=data) for each in listing.found]
+        return cls(recurring=shown, next_after=listing.next_after)
+
+
+class ScheduleAnswer(Answer, frozen=True):
+    """One recurring schedule."""
+
+    recurring: ShownSchedule
+
+
+class ScheduleResult(Answer, frozen=True):
+    """What became of the change of a schedule."""
+
+    name: str
+    outcome: str
+    detail: str | UnsetType
+    receipt: ShownReceipt | UnsetType
+
+    @classmethod
+    def of(cls, asked: _AskedChange) -> Self:
+        """Show what was asked."""
+        detail = None if asked.completion is None else asked.completion.reason
+        if asked.error is not None:
+            detail = str(asked.error)
+        return cls(
+            name=asked.name,
+            outcome=asked.word,
+            detail=detail or UNSET,
+            receipt=UNSET if asked.receipt is None else ShownReceipt.of(asked.receipt),
+        )
+
+
+class SchedulesChanged(ActReport, frozen=True):
+    """What became of changes of schedules."""
+
+    results: list[ScheduleResult]
+    unknown: Sequence[str] = ()
+    """Names that no schedule has."""
+
+    @classmethod
+    def of(cls, asked: Sequence[_AskedChange]) -> Self:
+        """Show what was asked."""
+        return cls(
+            asked=len(asked),
+            outcomes=dict(Counter(each.word for each in asked)),
+            results=[ScheduleResult.of(each) for each in asked],
+        )
 
 
 class RecurringSchedules:
@@ -88,25 +236,26 @@ class RecurringSchedules:
         found = [recurring_of(row) for row in rows.result(timeout=ANSWER_S) if not row.ended]
         return {each.name: each for each in found if not each.state.over}
 
-    def shown(self, schedule: Recurring, next_count: int, *, data: bool) -> dict[str, Any]:
-        """Return one schedule with its next times and its last runs, the newest first."""
-        value = recurring_value(schedule, data=data)
+    def shown(self, schedule: Recurring, next_count: int, *, data: bool) -> ShownSchedule:
+        """Show one schedule with its next times and its last runs, the newest first."""
         times: list[str] = []
         if not schedule.state.paused:
             now_ms, anchor_ms = self._clock.now_ms(), schedule.state.anchor_ms
             times = next_times(schedule.rule, now_ms, anchor_ms, next_count)
         pairs = [each.split(" ") for each in times]
-        value["nextTimes"] = [{"time": time, "local": local} for time, local in pairs]
         runs = map(self._inspector.show, reversed(recent_keys(schedule.state)))
-        value["lastRuns"] = [view_value(each, data=data) for each in runs]
-        return value
+        return replace(
+            ShownSchedule.of(schedule, data=data),
+            next_times=[NextTime(time=time, local=local) for time, local in pairs],
+            last_runs=[ShownTask.of(each, data=data) for each in runs],
+        )
 
     def change(
         self, change: RecurringChange, names: Sequence[str], wait_s: float
-    ) -> dict[str, Any]:
+    ) -> SchedulesChanged:
         """Ask for a change of each schedule, and wait for what its owner makes of it."""
         send = self._sender(change)
-        futures = [(_Asked(name), send(name)) for name in names]
+        futures = [(_AskedChange(name), send(name)) for name in names]
         for asked, future in futures:
             try:
                 asked.receipt = future.result(timeout=ACKNOWLEDGED_S)
@@ -117,11 +266,7 @@ class RecurringSchedules:
         all_asked = [asked for asked, _ in futures]
         sent = [asked for asked in all_asked if asked.receipt is not None]
         await_decisions(sent, self._found, _take_note, wait_s, self._clock)
-        return {
-            "asked": len(all_asked),
-            "outcomes": dict(Counter(asked.word for asked in all_asked)),
-            "results": [_asked_value(asked) for asked in all_asked],
-        }
+        return SchedulesChanged.of(all_asked)
 
     def _sender(self, change: RecurringChange) -> "Callable[[str], Future[Receipt]]":
         match change:
@@ -134,7 +279,7 @@ class RecurringSchedules:
             case RecurringChange.DELETE:
                 return self._client.delete_recurring
 
-    def _found(self, asked: _Asked) -> "Future[Mapping[TaskKey, Completion]]":
+    def _found(self, asked: _AskedChange) -> "Future[Mapping[TaskKey, Completion]]":
         """Look whether the task of a change has ended."""
         assert asked.receipt is not None, "only what was sent is decided"
         key, partition = asked.receipt.key, asked.receipt.partition
@@ -146,41 +291,11 @@ def _unless_over(row: Definition) -> Recurring | None:
     return None if schedule.state.over else schedule
 
 
-def recurring_value(schedule: Recurring, *, data: bool = True) -> dict[str, Any]:
-    """Return a schedule as a JSON value."""
-    state, rule = schedule.state, dict(schedule.state.rule)
-    if not data:
-        rule.pop("data", None)
-    last = state.recent[-1] if state.recent else None
-    return {
-        "name": schedule.name,
-        "orderingId": schedule.rule.ordering_id,
-        "rule": rule,
-        "paused": state.paused,
-        "next": instant_value(schedule.next_ms),
-        "last": None if last is None else _run_value(last),
-        "taken": state.taken,
-        "skipped": state.skipped,
-        "missed": state.missed,
-    }
+def _occurrence(text: str) -> ShownOccurrence:
+    return ShownOccurrence(key=text, time=instant_text(TaskKey.parse(text).scheduled_ms))
 
 
-def _run_value(text: str) -> dict[str, Any]:
-    return {"key": text, "time": instant_value(TaskKey.parse(text).scheduled_ms)}
-
-
-def _take_note(asked: _Asked, found: Mapping[TaskKey, Completion]) -> bool:
+def _take_note(asked: _AskedChange, found: Mapping[TaskKey, Completion]) -> bool:
     assert asked.receipt is not None, "only what was sent is decided"
     asked.completion = found.get(asked.receipt.key)
     return asked.completion is not None
-
-
-def _asked_value(asked: _Asked) -> dict[str, Any]:
-    value: dict[str, Any] = {"name": asked.name, "outcome": asked.word}
-    if asked.completion is not None and asked.completion.reason:
-        value["detail"] = asked.completion.reason
-    if asked.error is not None:
-        value["detail"] = str(asked.error)
-    if asked.receipt is not None:
-        value["receipt"] = receipt_value(asked.receipt)
-    return value

@@ -5,17 +5,26 @@ is a command for that task, decided by its owner in the order of the log.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from actors.model.definition import RESERVED
 from actors.model.display import storable_text
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
+from scheduler.admin.answers import (
+    Answer,
+    Instant,
+    KeyText,
+    ShownAttempt,
+    ShownBytes,
+    shown_bytes,
+)
 from scheduler.admin.definitions import ANSWER_S
-from scheduler.admin.values import attempt_value, bytes_value
-from scheduler.reading.inspector import Inspector, TaskListing, TaskView
+from scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
 from scheduler.reading.task_state import OPEN_STATES
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.claims import claim_name
@@ -27,6 +36,53 @@ DELIVERIES = f"{RESERVED}{SEND}:"
 LOOKED_MAX = 1_000
 """Rows that one page looks at: a user's tasks lie between the deliveries."""
 _MOVES_MAX = 20
+
+
+class ShownMessage(Answer, frozen=True):
+    """A message that waits; what its task's data does not tell is null."""
+
+    key: KeyText
+    due: Instant
+    state: TaskState
+    topic: str | None
+    id: str | None
+    parked: bool
+    """Whether its bytes are kept in a row of their own."""
+    size_bytes: int | None
+    attempts: list[ShownAttempt] | UnsetType = UNSET
+    message_key: ShownBytes | None | UnsetType = UNSET
+    message_value: ShownBytes | None | UnsetType = UNSET
+    headers: list[tuple[str, ShownBytes | None]] | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, view: TaskView) -> Self:
+        """Show a message as one of many."""
+        delivery = _delivery_of(view) or Delivery()
+        message = delivery.message
+        return cls(
+            key=str(view.key),
+            due=format_instant(view.key.scheduled_ms),
+            state=view.state,
+            topic=None if message is None else message.topic,
+            id=delivery.id,
+            parked=delivery.parked is not None,
+            size_bytes=None if message is None else message.size_bytes,
+        )
+
+
+class MessageListing(Answer, frozen=True):
+    """Messages that wait, earliest first."""
+
+    messages: list[ShownMessage]
+    before: Instant | None
+    """What is due from here on is not listed."""
+    next_after: KeyText | None
+
+
+class MessageAnswer(Answer, frozen=True):
+    """One message."""
+
+    message: ShownMessage
 
 
 class RelayMessages:
@@ -62,17 +118,20 @@ class RelayMessages:
                 found[row.name.id] = view
         return found
 
-    def shown(self, view: TaskView, *, data: bool) -> dict[str, Any]:
-        """Return one message with its attempts and, where that is allowed, its bytes."""
-        value = delivery_value(view)
-        value["attempts"] = [attempt_value(each) for each in view.attempts]
+    def shown(self, view: TaskView, *, data: bool) -> ShownMessage:
+        """Show one message with its attempts and, where that is allowed, its bytes."""
+        attempts = [ShownAttempt.of(each) for each in view.attempts]
+        shown = replace(ShownMessage.of(view), attempts=attempts)
         message = self._message(view) if data else None
-        if message is not None:
-            value["topic"] = message.topic
-            value["messageKey"] = bytes_value(message.key)
-            value["messageValue"] = bytes_value(message.value)
-            value["headers"] = [[name, bytes_value(each)] for name, each in message.headers]
-        return value
+        if message is None:
+            return shown
+        return replace(
+            shown,
+            topic=message.topic,
+            message_key=shown_bytes(message.key),
+            message_value=shown_bytes(message.value),
+            headers=[(name, shown_bytes(each)) for name, each in message.headers],
+        )
 
     def _delivery(self, claim: MessageClaim) -> TaskView | None:
         """Return the open task of a claim, wherever commands have moved it."""
@@ -96,21 +155,6 @@ class RelayMessages:
         if row is None or row.ended:
             return None
         return msgspec.msgpack.decode(row.rule, type=Message)
-
-
-def delivery_value(view: TaskView) -> dict[str, Any]:
-    """Return one message as a JSON value; what its task's data does not tell is null."""
-    delivery = _delivery_of(view) or Delivery()
-    message = delivery.message
-    return {
-        "key": str(view.key),
-        "due": format_instant(view.key.scheduled_ms),
-        "state": view.state.value,
-        "topic": None if message is None else message.topic,
-        "id": delivery.id,
-        "parked": delivery.parked is not None,
-        "sizeBytes": None if message is None else message.size_bytes,
-    }
 
 
 def is_delivery(key: TaskKey) -> bool:

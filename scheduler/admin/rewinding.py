@@ -6,8 +6,6 @@ the store's are set, as a node begins at the higher of the two.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,22 +14,18 @@ from actors.model.ownership import Ownership
 from actors.ports.clock import Clock
 from actors.ports.log import GroupOffsets
 from actors.ports.store import OwnershipStore
+from scheduler.admin.answers import Answer
 
 _ANSWER_S = 60.0
 _PLACE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Answer, frozen=True):
     """Where a partition would have been read on, and where it is to be."""
 
     partition: int
     before: int
     after: int
-
-    def value(self) -> dict[str, Any]:
-        """Return it as a JSON value."""
-        return {"partition": self.partition, "before": self.before, "after": self.after}
 
 
 def parse_places(text: str) -> dict[int, int] | None:
@@ -75,7 +69,7 @@ class Rewinding:
                     " --forward leaves the records in between unread for ever"
                 )
             if after != before:
-                moves.append(Move(partition, before, after))
+                moves.append(Move(partition=partition, before=before, after=after))
         return moves
 
     def move(self, moves: list[Move]) -> tuple[None, str]:

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import UNSET, UnsetType
+
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from scheduler import wiring
 from scheduler.admin.acting import Actions
+from scheduler.admin.answers import Answer
 from scheduler.admin.auditing import AuditLog
 from scheduler.admin.cluster import Cluster
-from scheduler.admin.counts import Counts
-from scheduler.admin.letters import Letters
+from scheduler.admin.counts import KeptCounts
+from scheduler.admin.letters import DeadLetters
 from scheduler.admin.pausing import Pauses
 from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
@@ -22,6 +25,16 @@ from scheduler.ports.letters import LogView
 from scheduler.reading.inspector import Inspector
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
+
+
+class ShownInstallation(Answer, frozen=True):
+    """Whose log and store are looked at, as an operator tells installations apart."""
+
+    log: str
+    topic: str
+    store: str
+    keyspace: str | UnsetType = UNSET
+    folder: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +82,8 @@ class AdminService:
         self.actions = Actions(self.client, self.inspector, ports.stores, ports.clock)
         self.pauses = Pauses(ports.stores.oversight, ports.clock, self.partition_count)
         self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
-        self.counts = Counts(ports.stores, self.partition_count)
-        self.letters = Letters(ports.log_view, ports.writer, self.partition_count)
+        self.counts = KeptCounts(ports.stores, self.partition_count)
+        self.letters = DeadLetters(ports.log_view, ports.writer, self.partition_count)
         definitions = DefinitionBook(ports.stores.definitions, self.partition_count, ports.clock)
         appender = TaskAppender(ports.writer, self.partition_count)
         self.recurring = RecurringSchedules(
@@ -81,14 +94,17 @@ class AdminService:
         self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
 
     @property
-    def installation(self) -> dict[str, str]:
-        """Whose log and store are looked at, as an operator tells installations apart."""
+    def installation(self) -> ShownInstallation:
+        """Whose log and store are looked at."""
         settings = self.settings
-        stored = {"folder": str(settings.embedded.folder)}
-        if settings.store == "cassandra":
-            stored = {"keyspace": settings.cassandra.keyspace}
-        log = {"log": settings.log, "topic": settings.topic.name}
-        return {**log, "store": settings.store, **stored}
+        in_cassandra = settings.store == "cassandra"
+        return ShownInstallation(
+            log=settings.log,
+            topic=settings.topic.name,
+            store=settings.store,
+            keyspace=settings.cassandra.keyspace if in_cassandra else UNSET,
+            folder=UNSET if in_cassandra else str(settings.embedded.folder),
+        )
 
     def start(self) -> None:
         """Begin to follow the cluster."""

@@ -5,23 +5,30 @@ picture when it is ready for it, never a backlog.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
-from fastapi import APIRouter
+import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from scheduler.admin.problems import answer
-from scheduler.admin.refusals import Problem
+from scheduler.admin.answers import Answer
+from scheduler.admin.asking import admin_router
+from scheduler.admin.problems import MEDIA_TYPE, Problem
 from scheduler.admin.service import AdminService
+from scheduler.services.typed_routes import TypedRouter, encoded
 
 _PAUSE_S = 0.25
 _KEEP_ALIVE_S = 10.0
 _LIFE_S = 3_600.0
 """A stream ends after an hour; the browser opens the next, with a token that is still good."""
 
+_EVENTS = {
+    "schema": {
+        "type": "string",
+        "description": "Events status, nodes, partitions, blocked and failing, each with what the"
+        " path of its name answers, and pauses with the version of what is paused.",
+    }
+}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -46,7 +53,7 @@ class _Stream(StreamingResponse):
         """Send it, or say that too many are open."""
         if self._streams.left <= 0:
             full = Problem(503, "too-many-streams", "too many streams are open (admin.streams_max)")
-            await answer(full)(scope, receive, send)
+            await encoded(full.details(), full.status, MEDIA_TYPE)(scope, receive, send)
             return
         self._streams.left -= 1
         try:
@@ -55,9 +62,9 @@ class _Stream(StreamingResponse):
             self._streams.left += 1
 
 
-def stream_routes(service: AdminService) -> APIRouter:
+def stream_routes(service: AdminService) -> TypedRouter:
     """Return the path of the stream."""
-    router = APIRouter()
+    router = admin_router()
     streams = _Streams(service.settings.admin.streams_max)
 
     @router.get(
@@ -65,7 +72,7 @@ def stream_routes(service: AdminService) -> APIRouter:
         tags=["cluster"],
         summary="Status, nodes, partitions and troubles as they change, as server-sent events",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}}},
+        openapi_extra={"responses": {"200": {"content": {"text/event-stream": _EVENTS}}}},
     )
     async def stream() -> StreamingResponse:
         return _Stream(streams, _events(service))
@@ -96,16 +103,16 @@ async def _events(service: AdminService) -> AsyncIterator[str]:
         await asyncio.sleep(_PAUSE_S)
 
 
-def _pictures(service: AdminService) -> dict[str, Callable[[], dict[str, Any]]]:
+def _pictures(service: AdminService) -> dict[str, Callable[[], Answer]]:
     cluster = service.cluster
     return {
         "status": cluster.status,
-        "nodes": lambda: {"nodes": cluster.nodes()},
-        "partitions": lambda: {"partitions": cluster.partitions()},
-        "blocked": lambda: cluster.troubled("blocked"),
-        "failing": lambda: cluster.troubled("failing"),
+        "nodes": cluster.nodes,
+        "partitions": cluster.partitions,
+        "blocked": cluster.blocked,
+        "failing": cluster.failing,
     }
 
 
 def _event(name: str, value: object) -> str:
-    return f"event: {name}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n"
+    return f"event: {name}\ndata: {msgspec.json.encode(value).decode()}\n\n"

@@ -7,12 +7,16 @@ it does it.
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Self
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from actors.model.definition import Definition, DefinitionKind
 from actors.ports.clock import Clock
-from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
-from scheduler.admin.values import instant_value, view_value
+from scheduler.admin.acting import ActReport
+from scheduler.admin.answers import Answer, Instant, ShownTask, instant_text
+from scheduler.admin.definitions import ANSWER_S, list_definitions
 from scheduler.reading.inspector import Inspector, TaskView
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
@@ -24,6 +28,70 @@ _OPEN_MAX = 5
 _LOOKED_MAX = 1_000
 _AHEAD_MS = 31 * 86_400_000
 """A pop later than this is not looked for: ``nextPop`` says when it is."""
+
+
+class ShownTag(Answer, frozen=True):
+    """What a timer counts for."""
+
+    type: str
+    count: int
+
+
+class NextPop(Answer, frozen=True):
+    """When a timer pops, and for which time."""
+
+    number: int
+    time: Instant | None
+
+
+class ShownTimer(Answer, frozen=True):
+    """A timer, its next pop and, where it is shown alone, the tasks it waits for."""
+
+    id: str
+    ordering_id: str
+    since: Instant | None
+    interval_ms: int
+    repeat_for_ms: int
+    uri: str
+    replication_factor: int
+    tags: list[ShownTag]
+    next_pop: NextPop
+    opaque: str | UnsetType
+    open: list[ShownTask] | UnsetType = UNSET
+
+
+class TimerListing(Answer, frozen=True):
+    """Timers; few, even none, come while there are more."""
+
+    timers: list[ShownTimer]
+    next_after: str | None
+
+
+class TimerAnswer(Answer, frozen=True):
+    """One timer."""
+
+    timer: ShownTimer
+
+
+class TimerResult(Answer, frozen=True):
+    """What became of a timer."""
+
+    id: str
+    outcome: str
+
+
+class TimersEnded(ActReport, frozen=True):
+    """What became of timers."""
+
+    results: list[TimerResult]
+    unknown: Sequence[str] = ()
+    """Ids that no timer has."""
+
+    @classmethod
+    def of(cls, results: list[TimerResult]) -> Self:
+        """Count them."""
+        outcomes = dict(Counter(each.outcome for each in results))
+        return cls(asked=len(results), outcomes=outcomes, results=results)
 
 
 class Timers:
@@ -41,14 +109,16 @@ class Timers:
         self._inspector = inspector
         self._clock = clock
 
-    def page(self, tag: str | None, after: str | None, limit: int) -> Listing[FoundTimer]:
+    def page(self, tag: str | None, after: str | None, limit: int, *, data: bool) -> TimerListing:
         """Return about ``limit`` timers, those with a tag where one is given."""
 
         def keep(row: Definition) -> FoundTimer | None:
             timer = found_timer(row)
             return timer if has_tag(timer, tag) else None
 
-        return list_definitions(self._definitions, DefinitionKind.TIMER, after, limit, keep)
+        listing = list_definitions(self._definitions, DefinitionKind.TIMER, after, limit, keep)
+        shown = [self.listed(each, data=data) for each in listing.found]
+        return TimerListing(timers=shown, next_after=listing.next_after)
 
     def find(self, text: str) -> FoundTimer | None:
         """Return one timer by its id, as a URL of the service has it; None where there is none."""
@@ -62,11 +132,10 @@ class Timers:
         found = {each.id: each for each in timers if each.state.rule is not None}
         return {text: found[timer_id] for text, timer_id in ids.items() if timer_id in found}
 
-    def shown(self, timer: FoundTimer, *, data: bool) -> dict[str, Any]:
-        """Return one timer with its open tasks: the pop it waits for, or that is tried again."""
-        value = self.value(timer, data=data)
-        value["open"] = [view_value(each, data=data) for each in self.open_tasks(timer)]
-        return value
+    def shown(self, timer: FoundTimer, *, data: bool) -> ShownTimer:
+        """Show one timer with its open tasks: the pop it waits for, or that is tried again."""
+        tasks = [ShownTask.of(each, data=data) for each in self.open_tasks(timer)]
+        return replace(self.listed(timer, data=data), open=tasks)
 
     def open_tasks(self, timer: FoundTimer) -> Sequence[TaskView]:
         """Return the tasks that a timer waits for."""
@@ -78,36 +147,29 @@ class Timers:
         )
         return listing.tasks
 
-    def value(self, timer: FoundTimer, *, data: bool) -> dict[str, Any]:
-        """Return a timer as a JSON value."""
+    def listed(self, timer: FoundTimer, *, data: bool) -> ShownTimer:
+        """Show a timer as one of many."""
         rule, start_ms = timer.state.rule, timer.state.start_ms
         assert rule is not None, "a timer that has ended is not shown"
         number, due_ms = next_pop(rule, start_ms, self._clock.now_ms())
-        value: dict[str, Any] = {
-            "id": f"{timer.id}-{rule.replication}",
-            "orderingId": timer_name(timer.id).ordering_id,
-            "since": instant_value(start_ms),
-            "intervalMs": rule.interval_ms,
-            "repeatForMs": rule.repeat_for_ms,
-            "uri": rule.uri,
-            "replicationFactor": rule.replication,
-            "tags": [{"type": tag, "count": count} for tag, count in rule.tags],
-            "nextPop": {"number": number, "time": instant_value(due_ms)},
-        }
-        if data:
-            value["opaque"] = rule.opaque
-        return value
+        return ShownTimer(
+            id=f"{timer.id}-{rule.replication}",
+            ordering_id=timer_name(timer.id).ordering_id,
+            since=instant_text(start_ms),
+            interval_ms=rule.interval_ms,
+            repeat_for_ms=rule.repeat_for_ms,
+            uri=rule.uri,
+            replication_factor=rule.replication,
+            tags=[ShownTag(type=tag, count=count) for tag, count in rule.tags],
+            next_pop=NextPop(number=number, time=instant_text(due_ms)),
+            opaque=rule.opaque if data else UNSET,
+        )
 
-    def delete(self, known: Iterable[FoundTimer]) -> dict[str, Any]:
+    def delete(self, known: Iterable[FoundTimer]) -> TimersEnded:
         """End timers, each once; returns when that is durable, and no pop begins after it."""
         timers = list({each.id: each for each in known}.values())
         asyncio.run(self._delete(timers))
-        results = [{"id": _text(each), "outcome": "deleted"} for each in timers]
-        return {
-            "asked": len(results),
-            "outcomes": dict(Counter(each["outcome"] for each in results)),
-            "results": results,
-        }
+        return TimersEnded.of([TimerResult(id=_text(each), outcome="deleted") for each in timers])
 
     async def _delete(self, timers: Sequence[FoundTimer]) -> None:
         # Of its own, as one belongs to one event loop.

@@ -7,11 +7,13 @@ What is done is written to the audit log, as the admin API's acts are.
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from actors.model.errors import InvalidTask
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, Filter
+from scheduler.admin.acting import Action, Filter, TasksActedOn
+from scheduler.admin.answers import ShownTasks
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.operating import (
@@ -21,7 +23,7 @@ from scheduler.cli.operating import (
     agreed,
     operator_session,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, listing_lines, listing_value
+from scheduler.cli.rendering import OutputFormat, as_json, listing_lines
 from scheduler.cli.session import CommandOptions, OutputOption, say
 from scheduler.reading.inspector import TaskState
 
@@ -98,7 +100,7 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         after=chosen.after,
     )
     if output is OutputFormat.JSON:
-        typer.echo(as_json(listing_value(listing)))
+        typer.echo(as_json(ShownTasks.of(listing)))
         return
     typer.echo("\n".join(listing_lines(listing)))
     _say_rest(listing.next_after)
@@ -119,10 +121,10 @@ def _act_on_all(
     if keys:
         agreed(len(keys), f"{action.value} every task found", yes=yes)
     to = None if to_ms is None else from_millis(to_ms)
-    report = act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S)
+    report = TasksActedOn.of(act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S))
     if output is OutputFormat.JSON:
         following = None if selection.next_after is None else str(selection.next_after)
-        typer.echo(as_json({**report.value(), "nextAfter": following}))
+        typer.echo(as_json(replace(report, next_after=following)))
         return
     typer.echo(report.words)
     _say_rest(selection.next_after)

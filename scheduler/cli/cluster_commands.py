@@ -3,7 +3,8 @@
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import sys
 import threading
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,12 +14,14 @@ from rich.text import Text
 
 from actors.model.bucket import HOUR_MS
 from actors.model.errors import InvalidInput
-from scheduler.admin.auditing import entry_value, parse_place, place_text
+from scheduler.admin.answers import Answer
+from scheduler.admin.auditing import AuditEntries, parse_place
 from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
+from scheduler.admin.picture import ClusterStatus
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.operating import operator_session, print_rows
-from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, OutputOption, say
 
 _BAR_CHARS = 50
@@ -38,7 +41,7 @@ def nodes(
     """
     with operator_session(common) as service:
         service.cluster.read()
-        found, partitions = service.cluster.nodes(), service.cluster.partitions()
+        found, partitions = service.cluster.nodes().nodes, service.cluster.partitions().partitions
         if output is OutputFormat.JSON:
             typer.echo(as_json({"nodes": found, "partitions": partitions}))
             return
@@ -69,10 +72,10 @@ def ahead(
         if output is OutputFormat.JSON:
             typer.echo(as_json(found))
             return
-        most = max([each["due"] for each in found["bars"]] + [1])
-        for each in found["bars"]:
-            bar = "#" * -(-each["due"] * _BAR_CHARS // most)
-            typer.echo(f"{each['time']}  {each['due']:>9}  {bar}".rstrip())
+        most = max([each.due for each in found.bars] + [1])
+        for each in found.bars:
+            bar = "#" * -(-each.due * _BAR_CHARS // most)
+            typer.echo(f"{each.time}  {each.due:>9}  {bar}".rstrip())
 
 
 def buckets(
@@ -97,9 +100,9 @@ def buckets(
             raise InvalidInput(f"--from {start} --to {end}: 1 to {BUCKET_HOURS_MAX} hours")
         found = service.counts.buckets(from_ms, to_ms)
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"buckets": found}))
+            typer.echo(as_json(found))
             return
-        print_rows(found, ("hour", "partition", "pending", "failed", "done"))
+        print_rows(found.buckets, ("hour", "partition", "pending", "failed", "done"))
 
 
 def audit_log(
@@ -121,15 +124,13 @@ def audit_log(
             place = None if before is None else parse_place(before)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
-        page = service.audit.page(place, limit)
-        entries = [entry_value(each) for each in page.entries]
-        following = None if page.next_before is None else place_text(page.next_before)
+        page = AuditEntries.of(service.audit.page(place, limit))
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"entries": entries, "nextBefore": following}))
+            typer.echo(as_json(page))
             return
-        print_rows(entries, ("time", "who", "action", "target", "result"))
-        if following is not None:
-            say(f"there are more: --before {following}")
+        print_rows(page.entries, ("time", "who", "action", "target", "result"))
+        if page.next_before is not None:
+            say(f"there are more: --before {page.next_before}")
 
 
 def top(
@@ -152,7 +153,7 @@ def top(
     with operator_session(common) as service:
         service.cluster.read()
         if output is OutputFormat.JSON:
-            status, found = service.cluster.status(), service.cluster.nodes()
+            status, found = service.cluster.status(), service.cluster.nodes().nodes
             typer.echo(as_json({"status": status, "nodes": found}))
             return
         console = Console()
@@ -175,35 +176,35 @@ def _picture(service: AdminService) -> Table:
     picture.add_row(_headline(status))
     picture.add_row(
         _table(
-            service.cluster.nodes(),
+            service.cluster.nodes().nodes,
             ("node", "state", "executionsPerS", "failuresPerS", "inFlight", "failing", "blocked"),
         )
     )
     columns = ("partition", "owner", "state", "lag", "waiting", "executing", "held", "overdueMs")
-    picture.add_row(_table(service.cluster.partitions(), columns))
+    picture.add_row(_table(service.cluster.partitions().partitions, columns))
     return picture
 
 
-def _headline(status: dict[str, Any]) -> Text:
-    late = status["latenessMs"]
+def _headline(status: ClusterStatus) -> Text:
+    late = status.lateness_ms
     parts = [
-        f"as of {status['asOf'] or 'never'}{' STALE' if status['stale'] else ''}",
-        f"{_shown(status['executionsPerS'])}/s, {_shown(status['failuresPerS'])}/s fail",
-        f"late p50 {_shown(late['p50'])} p99 {_shown(late['p99'])} p99.9 {_shown(late['p999'])} ms",
-        f"in flight {_shown(status['inFlight'])}, failing {_shown(status['failing'])}",
-        f"blocked {_shown(status['blocked'])}, lag {_shown(status['lag'])}",
+        f"as of {status.as_of or 'never'}{' STALE' if status.stale else ''}",
+        f"{_shown(status.executions_per_s)}/s, {_shown(status.failures_per_s)}/s fail",
+        f"late p50 {_shown(late.p50)} p99 {_shown(late.p99)} p99.9 {_shown(late.p999)} ms",
+        f"in flight {_shown(status.in_flight)}, failing {_shown(status.failing)}",
+        f"blocked {_shown(status.blocked)}, lag {_shown(status.lag)}",
     ]
-    if status["error"]:
-        parts.append(f"the store does not answer: {status['error']}")
+    if status.error:
+        parts.append(f"the store does not answer: {status.error}")
     # Text, not markup: names and errors come from outside.
     return Text("\n".join(parts))
 
 
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
+def _table(rows: Sequence[Answer], columns: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in columns:
         table.add_column(name)
-    for row in rows:
+    for row in map(facts_of, rows):
         table.add_row(*(Text(_shown(row[name])) for name in columns))
     return table
 

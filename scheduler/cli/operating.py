@@ -6,21 +6,24 @@ Decides that nothing is done in bulk before its count was seen and agreed to.
 import getpass
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from actors.model.errors import InvalidInput
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action, Report
-from scheduler.admin.auditing import outcome_words
-from scheduler.admin.refusals import Problem
+from scheduler.admin.acting import Action, TasksActedOn, Tried
+from scheduler.admin.answers import Answer
+from scheduler.admin.problems import Problem
+from scheduler.admin.recurring import SchedulesChanged
 from scheduler.admin.service import AdminService
-from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.admin.timers import TimersEnded
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import EXIT_CALLER, CommandOptions, command_session, say
 from scheduler.configuration.settings import Settings
 
@@ -80,22 +83,18 @@ def act_on_tasks(
     reason: str,
     *,
     wait_s: float,
-) -> Report:
+) -> list[Tried]:
     """Send a command for each task, written down before it is sent."""
     target = str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
-    detail: dict[str, object] = {
-        "count": len(keys),
-        "keys": [str(key) for key in keys[:_SHOWN_MAX]],
-    }
-    if to is not None:
-        detail["to"] = to.isoformat()
+    shown = [str(key) for key in keys[:_SHOWN_MAX]]
+    moved = {} if to is None else {"to": to.isoformat()}
 
-    def act() -> tuple[Report, str]:
-        report = service.actions.act(action, keys, to, wait_s)
-        return report, report.words
+    def act() -> tuple[list[Tried], str]:
+        tried = service.actions.act(action, keys, to, wait_s)
+        return tried, TasksActedOn.of(tried).words
 
-    who = whoever_runs_this()
-    return service.audit.audited(who, action.value, target, {**detail, "reason": reason}, act)
+    detail = {"count": len(keys), "keys": shown, **moved, "reason": reason}
+    return service.audit.audited(whoever_runs_this(), action.value, target, detail, act)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +106,36 @@ class NamedAct:
     """A word for many of them."""
     known: Sequence[str]
     unknown: Sequence[str]
-    act: Callable[[], dict[str, Any]]
+    act: Callable[[], TasksActedOn | SchedulesChanged | TimersEnded]
 
     def run(self, service: AdminService, reason: str, *, yes: bool, output: OutputFormat) -> None:
         """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
-        report: dict[str, Any] = {"asked": 0, "outcomes": {}, "results": []}
+        report: TasksActedOn | SchedulesChanged | TimersEnded = TasksActedOn.of([])
         if len(self.known) > 1:
             agreed(len(self.known), f"{self.action} these {self.many}", yes=yes)
         if self.known:
             report = service.audit.audited_report(
                 whoever_runs_this(), (self.action, self.many), self.known, reason, self.act
             )
-        report["unknown"] = list(self.unknown)
+        report = replace(report, unknown=list(self.unknown))
         if output is OutputFormat.JSON:
             typer.echo(as_json(report))
         elif self.known:
-            typer.echo(outcome_words(report["outcomes"]))
-        for each in report["results"]:
+            typer.echo(report.words)
+        for each in map(facts_of, report.results):
             if "detail" in each:
                 say(f"{each.get('name') or each.get('key')}: {each['detail']}")
         if self.unknown:
             named = ", ".join(map(repr, self.unknown[:5]))
             say(f"there is nothing of this name in this installation: {named}")
-        if self.unknown or set(report["outcomes"]) & {"refused", "already_closed", "too_late"}:
+        if self.unknown or set(report.outcomes) & {"refused", "already_closed", "too_late"}:
             raise typer.Exit(EXIT_CALLER)
 
 
-def print_rows(rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
-    """Print values as a table, each in one line whatever it holds."""
-    shown = [[_cell(row.get(name)) for name in columns] for row in rows]
+def print_rows(rows: Iterable[Answer | Mapping[str, object]], columns: tuple[str, ...]) -> None:
+    """Print fields of answers as a table, each in one line whatever it holds."""
+    facts = [facts_of(row) if isinstance(row, Answer) else row for row in rows]
+    shown = [[_cell(row.get(name)) for name in columns] for row in facts]
     widths = [max([len(name), *(len(row[at]) for row in shown)]) for at, name in enumerate(columns)]
     for row in [[name.upper() for name in columns], *shown]:
         line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))

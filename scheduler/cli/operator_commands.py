@@ -4,14 +4,14 @@ Everything here is written to the audit log, as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from actors.model.errors import InvalidTask
-from actors.model.pauses import PauseScope
-from scheduler.admin.letters import letter_value, parse_places
-from scheduler.admin.pausing import pause_value
+from actors.model.pauses import PauseScope, PauseSheet
+from scheduler.admin.letters import LetterListing, Replayed, parse_places
+from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.service import AdminService
 from scheduler.cli.operating import (
     ReasonOption,
@@ -109,14 +109,12 @@ def dead_letters(
         if replay:
             _replay(service, replay, reason, yes=yes, output=output)
             return
-        page = service.letters.page(before, limit)
-        letters = [
-            letter_value(each, data=service.settings.admin.show_data) for each in page.letters
-        ]
+        data = service.settings.admin.show_data
+        page = LetterListing.of(service.letters.page(before, limit), data=data)
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"letters": letters, "nextBefore": page.next_before}))
+            typer.echo(as_json(page))
             return
-        print_rows(letters, ("place", "time", "readable", "key", "reason"))
+        print_rows(page.letters, ("place", "time", "readable", "key", "reason"))
         if page.next_before is not None:
             say(f"there are more: --before {page.next_before}")
 
@@ -149,7 +147,7 @@ def _change_pauses(
         agreed(partitions, f"{action} {', '.join(t[0] for t in targets[:5])}", yes=yes)
     who = whoever_runs_this()
 
-    def act() -> tuple[Any, str]:
+    def act() -> tuple[PauseSheet, str]:
         change = service.pauses
         sheet = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
         return sheet, f"sheet {sheet.version}"
@@ -160,12 +158,11 @@ def _change_pauses(
 
 
 def _print_pauses(service: AdminService, output: OutputFormat) -> None:
-    sheet = service.pauses.sheet()
-    rows = [pause_value(each) for each in sheet.pauses]
+    found = ShownPauses.of(service.pauses.sheet())
     if output is OutputFormat.JSON:
-        typer.echo(as_json({"version": sheet.version, "pauses": rows}))
-    elif rows:
-        print_rows(rows, ("scope", "partition", "orderingId", "since", "who", "reason"))
+        typer.echo(as_json(found))
+    elif found.pauses:
+        print_rows(found.pauses, ("scope", "partition", "orderingId", "since", "who", "reason"))
     else:
         say("nothing is paused")
 
@@ -177,15 +174,15 @@ def _replay(
     if len(parsed) > 1:
         agreed(len(parsed), "replay these letters", yes=yes)
 
-    def act() -> tuple[list[dict[str, Any]], str]:
-        results = service.letters.replay(parsed)
-        return results, f"{sum(each['outcome'] == 'replayed' for each in results)} replayed"
+    def act() -> tuple[Replayed, str]:
+        report = service.letters.replay(parsed)
+        return report, f"{report.replayed} replayed"
 
     detail = {"places": places[:_SHOWN_MAX], "reason": reason}
-    results = service.audit.audited(
+    report = service.audit.audited(
         whoever_runs_this(), "replay", f"{len(parsed)} letters", detail, act
     )
     if output is OutputFormat.JSON:
-        typer.echo(as_json({"results": results}))
+        typer.echo(as_json(report))
     else:
-        print_rows(results, ("place", "outcome", "detail"))
+        print_rows(report.results, ("place", "outcome", "detail"))

@@ -13,6 +13,7 @@ import typer
 from actors.model.errors import InvalidKey, InvalidTask
 from actors.model.key import TaskKey
 from scheduler import wiring
+from scheduler.admin.answers import ShownTask, ShownTasks
 from scheduler.admin.masking import masked
 from scheduler.cli import rendering, task_input
 from scheduler.cli.rendering import OutputFormat, as_json
@@ -54,7 +55,7 @@ def show(
         with open_inspector(settings) as inspector:
             view = inspector.show(parsed)
         if output is OutputFormat.JSON:
-            typer.echo(as_json(rendering.view_value(view)))
+            typer.echo(as_json(ShownTask.of(view)))
         else:
             typer.echo("\n".join(rendering.view_lines(view)))
         if view.state is TaskState.UNKNOWN:
@@ -105,7 +106,7 @@ def list_tasks(
                 after=None if after is None else TaskKey.parse(after),
             )
         if output is OutputFormat.JSON:
-            typer.echo(as_json(rendering.listing_value(listing)))
+            typer.echo(as_json(ShownTasks.of(listing)))
             return
         typer.echo("\n".join(rendering.listing_lines(listing)))
         if listing.next_after is not None:

@@ -8,11 +8,14 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from actors.model.errors import InvalidTask, LogUnavailable
 from actors.model.instant import from_millis
 from scheduler import wiring
-from scheduler.admin.recurring import RecurringChange, recurring_value
+from scheduler.admin.answers import ShownReceipt
+from scheduler.admin.recurring import RecurringChange, ScheduleListing
 from scheduler.cli import task_input
 from scheduler.cli.operating import (
     NamedAct,
@@ -23,7 +26,7 @@ from scheduler.cli.operating import (
     print_rows,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, receipt_value
+from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
 from scheduler.cli.session import (
     CommandOptions,
     Commands,
@@ -163,12 +166,12 @@ def show(
         if output is OutputFormat.JSON:
             typer.echo(as_json(value))
             return
-        times, runs = value.pop("nextTimes"), value.pop("lastRuns")
-        typer.echo("\n".join(fact_lines(value)))
-        for each in times:
-            typer.echo(f"next time    {each['time']} {each['local']}")
-        for each in runs:
-            typer.echo(f"last run     {each['state']:<10} {each['key']}")
+        alone = replace(value, next_times=UNSET, last_runs=UNSET)
+        typer.echo("\n".join(fact_lines(facts_of(alone))))
+        for each in value.next_times or ():
+            typer.echo(f"next time    {each.time} {each.local}")
+        for run in value.last_runs or ():
+            typer.echo(f"last run     {run.state:<10} {run.key}")
 
 
 @app.command("list")
@@ -181,14 +184,14 @@ def list_schedules(
 ) -> None:
     """List recurring schedules."""
     with operator_session(common) as service:
-        listing, data = service.recurring.page(after, limit), service.settings.admin.show_data
-        values = [recurring_value(each, data=data) for each in listing.found]
+        data = service.settings.admin.show_data
+        listing = ScheduleListing.of(service.recurring.page(after, limit), data=data)
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"recurring": values, "nextAfter": listing.next_after}))
+            typer.echo(as_json(listing))
             return
         rows = [
-            {**each, "next": "paused" if each["paused"] else each["next"]}
-            for each in sorted(values, key=lambda each: str(each["name"]))
+            {**facts_of(each), "next": "paused" if each.paused else each.next}
+            for each in sorted(listing.recurring, key=lambda each: each.name)
         ]
         print_rows(rows, ("next", "taken", "skipped", "missed", "name"))
         if listing.next_after is not None:
@@ -211,7 +214,7 @@ def _set(
         who, detail = whoever_runs_this(), {"rule": told, "reason": reason}
         receipt = service.audit.audited(who, "recurring set", name, detail, act)
     if output is OutputFormat.JSON:
-        typer.echo(as_json(receipt_value(receipt)))
+        typer.echo(as_json(ShownReceipt.of(receipt)))
     else:
         typer.echo(f"accepted at {receipt.partition}:{receipt.offset}")
 

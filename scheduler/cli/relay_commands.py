@@ -1,8 +1,9 @@
 """``hourhand relay``: run a relay node; list, show, cancel and move what waits."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,8 +11,9 @@ from actors.model.errors import InvalidInput
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from scheduler import wiring
-from scheduler.admin.acting import Action
-from scheduler.admin.relayed import delivery_value
+from scheduler.admin.acting import Action, TasksActedOn
+from scheduler.admin.answers import Answer
+from scheduler.admin.relayed import ShownMessage
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.bucket_commands import Storage, run_bucket_relay, waiting_in_buckets
@@ -25,7 +27,7 @@ from scheduler.cli.operating import (
     print_rows,
 )
 from scheduler.cli.relay_running import RelayRunning
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines
+from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
 from scheduler.cli.session import (
     CommandOptions,
     Commands,
@@ -127,6 +129,7 @@ def pending(
     """
     with command_session(common, storage.overrides) as settings:
         following = None
+        found: Sequence[Answer | Mapping[str, object]]
         if settings.store == "kafka":
             found = waiting_in_buckets(settings, limit)
         else:
@@ -162,7 +165,7 @@ def show(
         if output is OutputFormat.JSON:
             typer.echo(as_json(value))
             return
-        typer.echo("\n".join(fact_lines(value)))
+        typer.echo("\n".join(fact_lines(facts_of(value))))
 
 
 def _add_act(action: Action, text: str) -> None:
@@ -218,7 +221,7 @@ def reschedule(
 
 def _waiting(
     settings: Settings, limit: int, end: str, after: str | None
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[ShownMessage], str | None]:
     """Return the first messages, and where a listing of the others begins."""
     found: list[TaskView] = []
     with operator_service(settings) as service:
@@ -230,7 +233,7 @@ def _waiting(
             place = listing.next_after
             if place is None or len(found) == limit:
                 break
-    return [delivery_value(view) for view in found], None if place is None else str(place)
+    return [ShownMessage.of(view) for view in found], None if place is None else str(place)
 
 
 def _named(
@@ -247,5 +250,5 @@ def _named(
         "messages",
         [str(key) for key in keys],
         [each for each in dict.fromkeys(message_ids) if each not in found],
-        lambda: service.actions.act(action, keys, to, wait_s).value(),
+        lambda: TasksActedOn.of(service.actions.act(action, keys, to, wait_s)),
     )

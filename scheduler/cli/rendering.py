@@ -1,4 +1,4 @@
-"""Tasks, receipts and outcomes as text, and as the JSON values of ``scheduler.admin``.
+"""The answers of ``scheduler.admin`` as text and as JSON.
 
 Decides columns.  JSON never holds what the text leaves out by accident.
 """
@@ -6,21 +6,12 @@ Decides columns.  JSON never holds what the text leaves out by accident.
 import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import Any
 
-from scheduler.admin.values import listing_value, outcome_value, receipt_value, view_value
+import msgspec
+
+from scheduler.admin.answers import Answer, ShownTask
 from scheduler.reading.inspector import TaskListing, TaskView
-
-__all__ = [
-    "OutputFormat",
-    "as_json",
-    "fact_lines",
-    "listing_lines",
-    "listing_value",
-    "outcome_value",
-    "receipt_value",
-    "view_lines",
-    "view_value",
-]
 
 
 class OutputFormat(StrEnum):
@@ -32,12 +23,18 @@ class OutputFormat(StrEnum):
 
 def as_json(value: object) -> str:
     """Return ``value`` as one line of JSON, whatever its ids hold."""
-    return json.dumps(value, separators=(",", ":"))
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
+
+
+def facts_of(answer: Answer) -> dict[str, Any]:
+    """Return the fields of an answer by their names in JSON."""
+    facts: dict[str, Any] = msgspec.to_builtins(answer)
+    return facts
 
 
 def view_lines(view: TaskView) -> Iterator[str]:
     """Yield a task as text, one fact a line, attempts last."""
-    value = view_value(view)
+    value = facts_of(ShownTask.of(view))
     attempts = value.pop("attempts")
     completion = value.pop("completion", {})
     if "taskData" in value:

@@ -76,10 +76,9 @@ def _wanted(to: str, offsets: GroupOffsets, now_ms: int) -> Mapping[int, int]:
 
 
 def _print(moves: list[Move], output: OutputFormat) -> None:
-    rows = [each.value() for each in moves]
     if output is OutputFormat.JSON:
-        typer.echo(as_json({"moves": rows}))
-    elif rows:
-        print_rows(rows, ("partition", "before", "after"))
+        typer.echo(as_json({"moves": moves}))
+    elif moves:
+        print_rows(moves, ("partition", "before", "after"))
     else:
         say("every partition is at that place already")

@@ -21,7 +21,8 @@ from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import Task
 from scheduler import wiring
 from scheduler.admin.acting import Action
-from scheduler.cli import rendering, task_input
+from scheduler.admin.answers import ShownOutcome, ShownReceipt
+from scheduler.cli import task_input
 from scheduler.cli.file_scheduling import schedule_file
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
@@ -100,7 +101,7 @@ def schedule(
         with SchedulerClient(settings) as client:
             receipt = _acknowledged(client.schedule_task(task), settings)
         if output is OutputFormat.JSON:
-            typer.echo(as_json(rendering.receipt_value(receipt)))
+            typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
             typer.echo(str(receipt.key))
 
@@ -220,10 +221,9 @@ def _command(settings: Settings, asked: _Asked, wait_s: float, output: OutputFor
     """Send a command, wait for its outcome, print both; exit 2 where it changed nothing."""
     parsed = TaskKey.parse(asked.key)
     with operator_service(settings) as service:
-        report = act_on_tasks(
+        (tried,) = act_on_tasks(
             service, asked.action, [parsed], asked.to, asked.reason, wait_s=wait_s
         )
-    (tried,) = report.tried
     if tried.error is not None:
         raise tried.error
     receipt, outcome = tried.receipt, tried.outcome
@@ -242,14 +242,11 @@ def print_outcome(
     receipt: Receipt | None, outcome: RecordedOutcome | None, output: OutputFormat
 ) -> None:
     """Print what a command achieved, with the receipt where there is one."""
+    shown = ShownOutcome.of(outcome, receipt)
     if output is OutputFormat.JSON:
-        proof = {} if receipt is None else {"receipt": rendering.receipt_value(receipt)}
-        typer.echo(as_json({**rendering.outcome_value(outcome), **proof}))
+        typer.echo(as_json(shown))
         return
-    line = rendering.outcome_value(outcome)["outcome"]
-    if outcome is not None and outcome.new_key is not None:
-        line += f" {outcome.new_key}"
-    typer.echo(line)
+    typer.echo(f"{shown.outcome} {shown.new_key}" if shown.new_key else shown.outcome)
 
 
 def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:

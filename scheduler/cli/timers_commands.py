@@ -14,7 +14,7 @@ from scheduler.cli.operating import (
     operator_session,
     print_rows,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, view_lines
+from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of, view_lines
 from scheduler.cli.session import (
     CommandOptions,
     Commands,
@@ -94,12 +94,12 @@ def list_timers(
       hourhand timers list --tag CALL -o json
     """
     with operator_session(common) as service:
-        listing, data = service.timers.page(tag, after, limit), service.settings.admin.show_data
-        values = [service.timers.value(each, data=data) for each in listing.found]
+        data = service.settings.admin.show_data
+        listing = service.timers.page(tag, after, limit, data=data)
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"timers": values, "nextAfter": listing.next_after}))
+            typer.echo(as_json(listing))
             return
-        rows = [{**each, **each["nextPop"]} for each in values]
+        rows = [{**facts_of(each), **facts_of(each.next_pop)} for each in listing.timers]
         print_rows(rows, ("time", "number", "intervalMs", "repeatForMs", "id", "uri"))
         if listing.next_after is not None:
             say(f"there are more: --after {listing.next_after}")
@@ -126,8 +126,8 @@ def show(
             value = service.timers.shown(found, data=service.settings.admin.show_data)
             typer.echo(as_json(value))
             return
-        value = service.timers.value(found, data=service.settings.admin.show_data)
-        typer.echo("\n".join(fact_lines(value)))
+        value = service.timers.listed(found, data=service.settings.admin.show_data)
+        typer.echo("\n".join(fact_lines(facts_of(value))))
         for view in service.timers.open_tasks(found):
             typer.echo()
             typer.echo("\n".join(view_lines(view)))

@@ -4,10 +4,11 @@
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from actors.model.key import TaskKey
-from scheduler.admin.acting import Action
-from scheduler.admin.behind import waiting_behind
+from scheduler.admin.acting import Action, TasksActedOn
+from scheduler.admin.blocking import blocking_task, waiting_behind
 from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
@@ -16,7 +17,7 @@ from scheduler.cli.operating import (
     operator_session,
     print_rows,
 )
-from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import (
     EXIT_CALLER,
     CommandOptions,
@@ -46,18 +47,21 @@ def blocked(
     """
     with operator_session(common) as service:
         service.cluster.read()
-        found = {"blocked": service.cluster.troubled("blocked")}
-        if failing:
-            found["failing"] = service.cluster.troubled("failing")
+        stuck = service.cluster.blocked()
+        tried = service.cluster.failing() if failing else None
         if output is OutputFormat.JSON:
+            found = {"blocked": stuck} if tried is None else {"blocked": stuck, "failing": tried}
             typer.echo(as_json(found))
             return
-        rows = [{**row, "what": kind} for kind, each in found.items() for row in each[kind]]
+        rows = [{**facts_of(each), "what": "blocked"} for each in stuck.blocked]
+        count = stuck.count
+        if tried is not None:
+            rows += [{**facts_of(each), "what": "failing"} for each in tried.failing]
+            count += tried.count
         print_rows(rows, ("what", "since", "attempts", "error", "node", "key"))
-        count = sum(each["count"] for each in found.values())
         if count > len(rows):
             say(f"{count - len(rows)} more are not listed")
-        if unknown := found["blocked"]["unknownPartitions"]:
+        if unknown := stuck.unknown_partitions:
             say(f"nobody answers for {len(unknown)} partitions: what is blocked there is unknown")
 
 
@@ -81,17 +85,20 @@ def unblock(
     """
     with operator_session(common) as service:
         action = Action.DROP if drop else Action.RETRY
-        found = {each: service.actions.blocked(each) for each in dict.fromkeys(ordering_ids)}
+        found = {
+            each: blocking_task(service.inspector, service.clock, each)
+            for each in dict.fromkeys(ordering_ids)
+        }
         keys = [key for key in found.values() if key is not None]
         free = [each for each, key in found.items() if key is None]
         if len(keys) > 1:
             agreed(len(keys), f"{action.value} the tasks that block these ordering ids", yes=yes)
-        value = {"asked": 0, "outcomes": {}, "results": []}
+        tried = []
         if keys:
-            report = act_on_tasks(service, action, keys, None, reason, wait_s=_WAIT_S)
-            value = report.value()
+            tried = act_on_tasks(service, action, keys, None, reason, wait_s=_WAIT_S)
+        report = TasksActedOn.of(tried)
         if output is OutputFormat.JSON:
-            typer.echo(as_json({**value, "notBlocked": free}))
+            typer.echo(as_json(replace(report, not_blocked=free)))
         elif keys:
             typer.echo(report.words)
         if free:
@@ -116,9 +123,9 @@ def waiting(
         if output is OutputFormat.JSON:
             typer.echo(as_json(found))
             return
-        more = "or more " if found["more"] else ""
-        typer.echo(f"{found['waiting']} {more}wait behind it")
-        for each in found["first"]:
+        more = "or more " if found.more else ""
+        typer.echo(f"{found.waiting} {more}wait behind it")
+        for each in found.first:
             typer.echo(each)
 
 
@@ -135,11 +142,8 @@ def running(
     """
     with operator_session(common) as service:
         service.cluster.read()
-        rows: list[dict[str, object]] = [
-            {"key": key, "attempt": attempt, "node": node}
-            for key, (attempt, node) in sorted(service.cluster.running().items())
-        ]
+        found = service.cluster.running()
         if output is OutputFormat.JSON:
-            typer.echo(as_json({"running": rows}))
+            typer.echo(as_json(found))
         else:
-            print_rows(rows, ("node", "attempt", "key"))
+            print_rows(found.running, ("node", "attempt", "key"))

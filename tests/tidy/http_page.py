@@ -29,6 +29,11 @@ def http_page() -> str:
             lines += [f"## {method.upper()} {path}", "", f"{operation['summary']}.", ""]
             lines += _table("parameter", _parameters(operation, schemas))
             lines += _table("field of the body", _fields(operation, schemas))
+            lines += [f"Answers {_answered(operation, schemas)}.", ""]
+    lines += ["## Parts of bodies and answers", ""]
+    for name in sorted(_named(described["paths"], schemas)):
+        lines += [f"### {name}", "", _plain(schemas[name]["description"]), ""]
+        lines += _table("field", _properties(schemas[name], schemas))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -49,10 +54,40 @@ def _parameters(
 
 def _fields(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        schema = schemas[_referred(content["schema"])]
-        for name, each in schema["properties"].items():
-            required = name in schema.get("required", [])
-            yield _name(name, required=required), _shape(each, each.get("description", ""), schemas)
+        yield from _properties(schemas[_referred(content["schema"])], schemas)
+
+
+def _properties(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, each in schema["properties"].items():
+        required = name in schema.get("required", [])
+        yield _name(name, required=required), _shape(each, each.get("description", ""), schemas)
+
+
+def _answered(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    (content,) = operation["responses"]["200"]["content"].values()
+    return _type(content["schema"], schemas)
+
+
+def _named(paths: object, schemas: Mapping[str, Any]) -> set[str]:
+    """Return the objects that the paths refer to, and those that these refer to."""
+    found: set[str] = set()
+    left = [paths]
+    while left:
+        names = {name for name in _references(left.pop()) if "properties" in schemas.get(name, ())}
+        left += [schemas[name] for name in names - found]
+        found |= names
+    return found
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name == "$ref":
+                yield str(each).rpartition("/")[2]
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _references(each)
 
 
 def _name(name: str, *, required: bool) -> str:
@@ -69,11 +104,15 @@ def _shape(schema: Mapping[str, Any], meaning: str, schemas: Mapping[str, Any]) 
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         words.append(f"{low:g} to {high:g}")
-    if schema.get("default") not in {None, ""}:
+    if schema.get("default") not in (None, "", []):
         words.append(f"default {json.dumps(schema['default'])}")
     if meaning:
-        words.append(" ".join(meaning.split()))
+        words.append(_plain(meaning))
     return "; ".join(words).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("``", "`")
 
 
 def _type(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
@@ -82,11 +121,10 @@ def _type(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
         return " or ".join(_type(each, schemas) for each in kinds)
     if "$ref" in schema:
         referred = schemas[_referred(schema)]
-        if "properties" not in referred:
-            return _type(referred, schemas)
-        return f"object of {', '.join(f'`{name}`' for name in referred['properties'])}"
+        return f"`{_referred(schema)}`" if "properties" in referred else _type(referred, schemas)
     if "enum" in schema:
         return ", ".join(f"`{each}`" for each in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}), schemas)}"
-    return str(schema.get("const", schema.get("type", "any")))
+        return f"list of {_type(schema.get('items') or {}, schemas)}"
+    kind = str(schema.get("const", schema.get("type", "any")))
+    return f"{kind} ({schema['format']})" if "format" in schema else kind

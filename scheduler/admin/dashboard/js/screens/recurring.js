@@ -103,8 +103,8 @@ function open() {
 function ruleWords(rule) {
   const parts = [
     rule.cron
-      ? h("span", {}, h("code", {}, rule.cron), ` ${rule.time_zone ?? "UTC"}`)
-      : `every ${duration(rule.every_ms)}`,
+      ? h("span", {}, h("code", {}, rule.cron), ` ${rule.timeZone ?? "UTC"}`)
+      : `every ${duration(rule.everyMs)}`,
   ];
   if (rule.overlap && rule.overlap !== "skip")
     parts.push(h("span", { class: "faint" }, ` overlap ${rule.overlap}`));

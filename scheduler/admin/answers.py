@@ -1,0 +1,210 @@
+"""Tasks, receipts and outcomes as operators see them: the structs that API and command line share.
+
+Decides which fields there are and what they are called: as in the log's records where both have
+one, in camel case.  Times are RFC 3339.  Null is unknown; what does not apply is left out.
+"""
+
+import json
+from base64 import b64encode
+from typing import Annotated, Any, Self, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from actors.model.status import (
+    AttemptRecord,
+    AttemptResult,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
+from scheduler.reading.inspector import TaskListing, TaskState, TaskView
+from scheduler.records.receipt import Receipt
+
+_SHOWN_BYTES_MAX = 10_000
+
+Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+KeyText = Annotated[str, Meta(extra_json_schema={"format": "task-key"})]
+
+Known = TypeVar("Known")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the API answers and the command line prints, or a part of it."""
+
+
+class ShownReceipt(Answer, frozen=True):
+    """Where the log holds a task or command."""
+
+    key: KeyText
+    partition: int
+    offset: int
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> Self:
+        """Show a receipt."""
+        return cls(key=str(receipt.key), partition=receipt.partition, offset=receipt.offset)
+
+
+class ShownOutcome(Answer, frozen=True):
+    """What a command achieved; ``undecided`` while no node has read it."""
+
+    outcome: str
+    key: KeyText | UnsetType
+    new_key: KeyText | UnsetType
+    receipt: ShownReceipt | UnsetType
+
+    @classmethod
+    def of(cls, outcome: RecordedOutcome | None, receipt: Receipt | None) -> Self:
+        """Show an outcome, with the receipt where there is one."""
+        new_key = None if outcome is None else outcome.new_key
+        return cls(
+            outcome="undecided" if outcome is None else outcome.outcome.value,
+            key=UNSET if outcome is None else str(outcome.key),
+            new_key=UNSET if new_key is None else str(new_key),
+            receipt=UNSET if receipt is None else ShownReceipt.of(receipt),
+        )
+
+
+class ShownCompletion(Answer, frozen=True):
+    """How a key was closed."""
+
+    result: CompletionResult
+    offset: int
+    attempts: int
+    started: Instant | UnsetType
+    finished: Instant | UnsetType
+    moved_to: Instant | UnsetType
+    reason: str | UnsetType
+
+    @classmethod
+    def of(cls, completion: Completion) -> Self:
+        """Show a completion."""
+        return cls(
+            result=completion.result,
+            offset=completion.offset,
+            attempts=completion.attempts,
+            started=or_unset(instant_text(completion.started_ms)),
+            finished=or_unset(instant_text(completion.finished_ms)),
+            moved_to=or_unset(instant_text(completion.moved_to_ms)),
+            reason=or_unset(completion.reason),
+        )
+
+
+class ShownAttempt(Answer, frozen=True):
+    """One attempt of a task."""
+
+    attempt: int
+    result: AttemptResult
+    started: Instant | UnsetType
+    finished: Instant | UnsetType
+    next_attempt: Instant | UnsetType
+    error_class: str | UnsetType
+    error_message: str | UnsetType
+    error_stack: str | UnsetType
+    fence: int
+
+    @classmethod
+    def of(cls, attempt: AttemptRecord) -> Self:
+        """Show an attempt."""
+        return cls(
+            attempt=attempt.attempt,
+            result=attempt.result,
+            started=or_unset(instant_text(attempt.started_ms)),
+            finished=or_unset(instant_text(attempt.finished_ms)),
+            next_attempt=or_unset(instant_text(attempt.next_attempt_ms)),
+            error_class=or_unset(attempt.error_class),
+            error_message=or_unset(attempt.error_message),
+            error_stack=or_unset(attempt.error_stack),
+            fence=attempt.fence,
+        )
+
+
+class ShownExecution(Answer, frozen=True):
+    """An attempt that runs, as its node says."""
+
+    attempt: int
+    node: str
+
+
+class ShownTask(Answer, frozen=True):
+    """Everything known of a task."""
+
+    key: KeyText
+    ordering_id: str
+    scheduled_time: Instant
+    uniqueness_key: str
+    partition: int
+    state: TaskState
+    task_data: Annotated[Any, Meta(description="The JSON object the task came with.")] = UNSET
+    offset: int | UnsetType = UNSET
+    completion: ShownCompletion | UnsetType = UNSET
+    attempts: list[ShownAttempt] | UnsetType = UNSET
+    running: ShownExecution | UnsetType = UNSET
+    attempt_count: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, view: TaskView, *, data: bool = True) -> Self:
+        """Show a task, with its data where that may be seen."""
+        task, completion = view.task, view.completion
+        return cls(
+            key=str(view.key),
+            ordering_id=view.key.ordering_id,
+            scheduled_time=format_instant(view.key.scheduled_ms),
+            uniqueness_key=view.key.uniqueness_key,
+            partition=view.partition,
+            state=view.state,
+            task_data=json.loads(task.data) if task is not None and data else UNSET,
+            offset=UNSET if task is None else task.offset,
+            completion=UNSET if completion is None else ShownCompletion.of(completion),
+            attempts=[ShownAttempt.of(each) for each in view.attempts],
+        )
+
+
+class ShownTasks(Answer, frozen=True):
+    """Tasks in key order."""
+
+    tasks: list[ShownTask]
+    next_after: KeyText | None
+
+    @classmethod
+    def of(cls, listing: TaskListing, *, data: bool = True) -> Self:
+        """Show a page of tasks, with their data where that may be seen."""
+        return cls(
+            tasks=[ShownTask.of(view, data=data) for view in listing.tasks],
+            next_after=None if listing.next_after is None else str(listing.next_after),
+        )
+
+
+class ShownBytes(Answer, frozen=True):
+    """Bytes, cut; those that are not text in base64."""
+
+    text: str | UnsetType = UNSET
+    base64: str | UnsetType = UNSET
+    size_bytes: int | UnsetType = msgspec.field(default=UNSET, name="bytes")
+    """How many there are, where they are cut."""
+
+
+def shown_bytes(value: bytes | None) -> ShownBytes | None:
+    """Show bytes, where there are any."""
+    if value is None:
+        return None
+    cut = value[:_SHOWN_BYTES_MAX]
+    size_bytes = len(value) if len(cut) < len(value) else UNSET
+    try:
+        return ShownBytes(text=cut.decode(), size_bytes=size_bytes)
+    except UnicodeDecodeError:
+        return ShownBytes(base64=b64encode(cut).decode(), size_bytes=size_bytes)
+
+
+def or_unset(value: Known | None) -> Known | UnsetType:
+    """Return a value; UNSET, which is left out, for None."""
+    return UNSET if value is None else value
+
+
+def instant_text(time_ms: int | None) -> str | None:
+    """Return a time as text; None for none, and for one beyond every calendar."""
+    if time_ms is None or not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        return None
+    return format_instant(time_ms)

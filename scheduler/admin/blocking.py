@@ -1,0 +1,61 @@
+"""What stands in the way of an ordering id: the task that blocks it, and how many wait behind one.
+
+Counts up to a bound, never beyond.
+"""
+
+from actors.model.key import TaskKey
+from actors.ports.clock import Clock
+from scheduler.admin.answers import Answer, KeyText
+from scheduler.reading.inspector import Inspector, TaskState
+
+COUNTED_MAX = 1_000
+_PAGE_TASKS = 500
+_LOOKED_MAX = 10_000
+_SHOWN_MAX = 20
+
+
+class WaitingBehind(Answer, frozen=True):
+    """How many due tasks wait behind a key."""
+
+    ordering_id: str
+    waiting: int
+    more: bool
+    """Whether there are more than were counted."""
+    first: list[KeyText]
+
+
+def blocking_task(inspector: Inspector, clock: Clock, ordering_id: str) -> TaskKey | None:
+    """Return the task that blocks an ordering id, if one does."""
+    after: TaskKey | None = None
+    while True:
+        # What blocks was attempted, and so was due.
+        listing = inspector.list_open(
+            to_ms=clock.now_ms() + 1,
+            limit=_PAGE_TASKS,
+            looked_max=_PAGE_TASKS,
+            ordering_id=ordering_id,
+            after=after,
+        )
+        for view in listing.tasks:
+            if view.state is TaskState.BLOCKED:
+                return view.key
+        after = listing.next_after
+        if after is None:
+            return None
+
+
+def waiting_behind(inspector: Inspector, clock: Clock, first: TaskKey) -> WaitingBehind:
+    """Return how many tasks wait behind a key, and the first of them."""
+    listing = inspector.list_open(
+        to_ms=max(first.scheduled_ms + 1, clock.now_ms()),
+        limit=COUNTED_MAX,
+        looked_max=_LOOKED_MAX,
+        ordering_id=first.ordering_id,
+        after=first,
+    )
+    return WaitingBehind(
+        ordering_id=first.ordering_id,
+        waiting=len(listing.tasks),
+        more=listing.next_after is not None,
+        first=[str(view.key) for view in listing.tasks[:_SHOWN_MAX]],
+    )

@@ -1,0 +1,227 @@
+"""The picture of the cluster: what the API answers, and the command line prints, of all nodes.
+
+Counts of lateness have the bounds of ``LATENESS_MS``; a quantile is the upper bound of its bucket,
+so it is never below the truth.  What nobody knows is null, never zero.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from actors.model.oversight import LATENESS_MS
+from scheduler.admin.answers import Answer, Instant, KeyText
+
+
+class NodeCounts(Answer, frozen=True):
+    """Nodes by whether they reported lately."""
+
+    alive: int
+    silent: int
+
+
+class PartitionCounts(Answer, frozen=True):
+    """Partitions by whether a node answers for them."""
+
+    count: int
+    owned: int
+    unknown: int
+
+
+class PausedCounts(Answer, frozen=True):
+    """How much is paused."""
+
+    all: bool
+    partitions: int
+    ordering_ids: int
+
+
+class Quantiles(Answer, frozen=True):
+    """Lateness in milliseconds that so many tasks of a thousand kept; null where nothing ran."""
+
+    p50: int | None
+    p99: int | None
+    p999: int | None
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> Self:
+        """Return the quantiles of counts."""
+        p50, p99, p999 = (_quantile(counts, share) for share in (0.5, 0.99, 0.999))
+        return cls(p50=p50, p99=p99, p999=p999)
+
+
+class Glance(Answer, frozen=True):
+    """What the cluster stands at, at a moment."""
+
+    time: Instant | None
+    in_flight: int | None
+    failing: int | None
+    blocked: int | None
+    lag: int | None
+    nodes: NodeCounts
+
+
+class ClusterStatus(Glance, frozen=True):
+    """The cluster at a glance."""
+
+    as_of: Instant | None
+    stale: bool
+    """Whether the store was not read for so long that these are old figures."""
+    error: str | None
+    partitions: PartitionCounts
+    executions_per_s: float | None
+    failures_per_s: float | None
+    lateness_ms: Quantiles
+    overdue_ms: int
+    paused: PausedCounts
+    version: str
+    """Of this process."""
+
+
+class ShownNode(Answer, frozen=True):
+    """What a node says of itself; what changes is null where it is silent."""
+
+    node: str
+    state: Literal["alive", "silent"]
+    as_of: Instant | None
+    started: Instant | None
+    version: str
+    address: str | None
+    """Where it serves the admin API, if it does."""
+    lease_left_ms: int | None
+    lease_by_lock: bool
+    partitions: list[int]
+    executions_per_s: float | None
+    failures_per_s: float | None
+    in_flight: int | None
+    failing: int | None
+    blocked: int | None
+    tree_failures: int
+    pauses_version: int
+
+
+class NodeListing(Answer, frozen=True):
+    """Every node heard of lately."""
+
+    nodes: list[ShownNode]
+
+
+class ShownPartition(Answer, frozen=True):
+    """A partition and its owner's word; what only an owner knows is null where none answers."""
+
+    partition: int
+    owner: str | None
+    state: str
+    as_of: Instant | None
+    paused: bool
+    paused_ids: int
+    end_offset: int | None
+    lag: int | None = None
+    pause_known: bool | None = None
+    """Whether the owner knows what is paused by now."""
+    epoch: int | None = None
+    next_offset: int | None = None
+    watermark: Instant | None = None
+    loaded_until: Instant | None = None
+    waiting: int | None = None
+    executing: int | None = None
+    held: int | None = None
+    """Ordering ids that wait for a retry, an operator or slow code."""
+    stragglers: int | None = None
+    overdue_ms: int | None = None
+    assigned: Instant | None = None
+    catch_up_ms: int | None = None
+
+
+class PartitionListing(Answer, frozen=True):
+    """Every partition."""
+
+    partitions: list[ShownPartition]
+
+
+class ShownTrouble(Answer, frozen=True):
+    """A task that fails, or blocks its ordering id."""
+
+    key: KeyText
+    ordering_id: str
+    scheduled_time: Instant | None
+    partition: int
+    since: Instant | None
+    attempts: int
+    error: str
+    node: str
+
+
+class Troubles(Answer, frozen=True):
+    """What nodes say of tasks in trouble; the first are listed, all are counted."""
+
+    as_of: Instant | None
+    count: int
+    unknown_partitions: list[int]
+    """Partitions that nobody answers for."""
+
+
+class BlockedTasks(Troubles, frozen=True):
+    """Tasks that block their ordering ids."""
+
+    blocked: list[ShownTrouble]
+
+
+class FailingTasks(Troubles, frozen=True):
+    """Tasks whose attempts fail."""
+
+    failing: list[ShownTrouble]
+
+
+class ExecutedTask(Answer, frozen=True):
+    """A task whose user code runs."""
+
+    key: KeyText
+    attempt: int
+    node: str
+
+
+class ShownExecutions(Answer, frozen=True):
+    """Tasks whose user code runs."""
+
+    running: list[ExecutedTask]
+
+
+class HistoryPoint(Glance, frozen=True):
+    """What happened since the point before, and what the cluster stood at."""
+
+    started: int
+    failed: int
+    lateness: list[int]
+    """Tasks by lateness; ``latenessBoundsMs`` has the upper bounds."""
+    lateness_ms: Quantiles
+
+
+class HistoryMark(Answer, frozen=True):
+    """Something that happened on a node: owners changed, a tree failed."""
+
+    time: Instant | None
+    what: str
+    partition: int
+    detail: str
+    node: str
+
+
+class History(Answer, frozen=True):
+    """The last hour as this process saw it."""
+
+    every_ms: int
+    lateness_bounds_ms: list[int]
+    points: list[HistoryPoint]
+    moments: list[HistoryMark]
+
+
+def _quantile(counts: Sequence[int], share: float) -> int | None:
+    total = sum(counts)
+    if not total:
+        return None
+    seen = 0
+    for place, count in enumerate(counts):
+        seen += count
+        if seen >= total * share:
+            # Beyond the last bound there is no upper one; twice the last says so.
+            return LATENESS_MS[place] if place < len(LATENESS_MS) else 2 * LATENESS_MS[-1]
+    return None
