@@ -39,12 +39,20 @@ from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.executor_attributes import attribute_complaint
 from actors.model.key import TaskKey, first_key_at
+from actors.model.ordering_state import (
+    MODES_AFTER,
+    PHASES_AFTER,
+    OrderingMode,
+    OrderingPhase,
+)
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.task import StoredTask, Task
 from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutor
+
+_ENDING = (OrderingMode.LEAVING, OrderingMode.DRAINING)
 
 
 class _SpilledDue(msgspec.Struct, frozen=True):
@@ -70,7 +78,7 @@ Message = (
 
 
 class OrderingExecutor(Actor):
-    """States: idle, busy (a task is at hand), held (the task at hand takes long), loading."""
+    """One phase and one mode, as their tables have them; anything else is a bug."""
 
     def __init__(
         self,
@@ -86,6 +94,8 @@ class OrderingExecutor(Actor):
         self._ordering_id = ordering_id
         self._partition_executor = partition_executor
         self._siblings = siblings
+        self._phase = OrderingPhase.IDLE
+        self._mode = OrderingMode.RUNNING
         self._executor: Ref | None = None
         self._tasks = TaskQueue()
         self._current: TaskKey | None = None
@@ -94,18 +104,13 @@ class OrderingExecutor(Actor):
         self._update: StoredTask | None = None
         """A later record of the task at hand, until its executor is known to have seen it."""
         self._busy_since_ms: int | None = None
-        """Scheduled time of the task at hand; None where there is none."""
-        self._held = False
+        """Scheduled time of the task at hand, whoever's attempt it is; None where there is none."""
         self._retried: TaskKey | None = None
         """The task at hand, where an operator's retry withdrew it to open it again."""
         self._spilled: tuple[TaskKey, TaskKey] | None = None
         """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
         self._due_timer: Timer | None = None
-        """Set while none of what was left to the store is due."""
-        self._catching_up = False
-        """Set with an old attempt: nothing follows it before the partition may start (P4)."""
-        self._draining = self._leaving = False
         self._received = 0
 
     def on_receive(self, message: Message) -> None:
@@ -124,12 +129,9 @@ class OrderingExecutor(Actor):
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
             case StartTasks():
-                self._catching_up = False
-                self._go_on()
+                self._start()
             case HoldOrdering(after=after, up_to=up_to):
-                self._received += 1
-                self._spill(after, up_to)
-                self._go_on()
+                self._read_first(after, up_to)
             case UpdateTask(task=task):
                 self._update_known(task)
             case WithdrawTask():
@@ -139,13 +141,26 @@ class OrderingExecutor(Actor):
             case PauseOrdering():
                 self._leave()
             case _SpilledDue():
-                self._check_spilled()
+                self._go_on()
             case _:
                 assert_never(message)
+
+    def _enter(self, phase: OrderingPhase) -> None:
+        assert phase in PHASES_AFTER[self._phase], f"{phase.name} after {self._phase.name}"
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+            self._due_timer = None
+        self._phase = phase
+
+    def _turn(self, mode: OrderingMode) -> None:
+        assert mode in MODES_AFTER[self._mode], f"{mode.name} after {self._mode.name}"
+        self._mode = mode
 
     # A task arrives.
 
     def _accept(self, task: StoredTask) -> None:
+        assert task.key.ordering_id == self._ordering_id, "each id has an executor of its own"
+        assert self._mode not in _ENDING, "an id that ends is handed nothing"
         self._received += 1
         self._counted_bytes += task.held_bytes
         key = task.key
@@ -172,16 +187,16 @@ class OrderingExecutor(Actor):
         """Once tasks are in the store, later ones join them there, or they would overtake."""
         limit = self._effects.settings.window.ordering_queue_tasks_max
         return (
-            self._held
+            self._phase is OrderingPhase.HELD
             or (self._spilled is not None and key > self._spilled[0])
-            or self._loading is not None
+            or self._phase is OrderingPhase.LOADING
             or len(self._tasks) >= limit
         )
 
     def _spill(self, after: TaskKey, up_to: TaskKey) -> None:
+        assert after <= up_to, "a range of keys ends before it begins"
         first, last = self._spilled or (after, up_to)
         self._spilled = (min(after, first), max(up_to, last))
-        self._end_wait()
 
     def _spill_queue(self) -> int:
         """Forget the queue, which the store holds too; return how many tasks it had."""
@@ -194,81 +209,79 @@ class OrderingExecutor(Actor):
 
     def _go_on(self) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
-        if self._busy_since_ms is not None or self._catching_up:
+        if self._phase is not OrderingPhase.IDLE and self._phase is not OrderingPhase.WAITING:
             return
-        if self._draining:
+        if self._mode is OrderingMode.RUNNING:
+            if task := self._tasks.pop():
+                self._enter(OrderingPhase.BUSY)
+                self._current, self._current_bytes = task.key, task.held_bytes
+                self._busy_since_ms = task.key.scheduled_ms
+                self._tell_executor(AttemptTask(task))
+            elif self._spilled is not None:
+                self._read_on(*self._spilled)
+        elif self._mode is OrderingMode.DRAINING:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
+
+    def _read_on(self, after: TaskKey, up_to: TaskKey) -> None:
+        """Read what was left to the store, or wait until the first of it is due.
+
+        The watermark of an owner whose clock was ahead leaves what is not due yet; and the wall
+        clock may be stepped, so it is looked at again.
+        """
+        window = self._effects.settings.window
+        wait_ms = after.scheduled_ms - self._context.clock.now_ms()
+        if wait_ms > 0:
+            self._rest()
+            self._enter(OrderingPhase.WAITING)
+            check_ms = min(wait_ms, window.clock_check_ms)
+            self._due_timer = self._context.after(check_ms, _SpilledDue())
             return
-        if self._leaving:
-            self._spilled = None
-            return
-        if self._loading is not None:
-            return
-        if task := self._tasks.pop():
-            self._current, self._current_bytes = task.key, task.held_bytes
-            self._busy_since_ms = task.key.scheduled_ms
-            self._tell_executor(AttemptTask(task))
-            return
-        if self._spilled is not None and self._due_timer is None:
-            after, up_to = self._loading = self._spilled
-            self._spilled = None
-            limit = self._effects.settings.window.ordering_queue_tasks_max
-            request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
-            self._siblings.task_persistence.tell(request)
+        self._enter(OrderingPhase.LOADING)
+        self._loading, self._spilled = (after, up_to), None
+        limit = window.ordering_queue_tasks_max
+        request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
+        self._siblings.task_persistence.tell(request)
+
+    def _rest(self) -> None:
+        if self._phase is not OrderingPhase.IDLE:
+            self._enter(OrderingPhase.IDLE)
 
     def _take_loaded(self, message: OrderingLoaded) -> None:
-        if self._draining or self._leaving:
+        if self._mode is not OrderingMode.RUNNING:
             return
         assert self._loading is not None, "nobody asked for these tasks"
-        up_to, self._loading = self._loading[1], None
-        fresh = [task for task in message.tasks if task.key not in self._tasks]
-        now_ms = self._context.clock.now_ms()
-        early = next((task.key for task in fresh if task.key.scheduled_ms > now_ms), None)
+        assert not len(self._tasks), "what arrives during a read is left to the store"
+        (after, up_to), self._loading = self._loading, None
+        tasks, now_ms = message.tasks, self._context.clock.now_ms()
+        assert not tasks or after < tasks[0].key <= tasks[-1].key <= up_to, "not what was asked for"
+        early = next((task.key for task in tasks if task.key.scheduled_ms > now_ms), None)
         if early is not None:
-            # The watermark of an owner whose clock was ahead: what may still fall due before
-            # this must not wait behind it, so it is read again when it is due itself.
-            fresh = [task for task in fresh if task.key < early]
-            arrived = self._spilled is not None
+            # What may still fall due before this must not wait behind it, so it is read again
+            # when it is due itself.
+            tasks = tuple(task for task in tasks if task.key < early)
             self._spill(first_key_at(early.scheduled_ms), up_to)
-            if not arrived:
-                self._await_spilled()
         elif message.next_after is not None:
             self._spill(message.next_after, up_to)
-        for task in fresh:
+        for task in tasks:
             self._tasks.add(task)
+        self._enter(OrderingPhase.IDLE)
         self._go_on()
-        self._report(released=-len(fresh))
-
-    def _await_spilled(self) -> None:
-        """Wait until the first in the store is due, by the wall clock, which may be stepped."""
-        assert self._spilled is not None, "only what was left to the store is waited for"
-        self._end_wait()
-        wait_ms = self._spilled[0].scheduled_ms - self._context.clock.now_ms()
-        if wait_ms > 0:
-            check_ms = self._effects.settings.window.clock_check_ms
-            self._due_timer = self._context.after(min(wait_ms, check_ms), _SpilledDue())
-
-    def _check_spilled(self) -> None:
-        if self._due_timer is not None:
-            self._await_spilled()
-            self._go_on()
-
-    def _end_wait(self) -> None:
-        if self._due_timer is not None:
-            self._due_timer.cancel()
-            self._due_timer = None
+        self._report(released=-len(tasks))
 
     def _finish(self, message: TaskExecuted) -> None:
+        assert self._current is None or self._current == message.key, "another task is at hand"
+        self._enter(OrderingPhase.IDLE)
         update, retried = self._update, self._retried
         self._update = self._retried = self._current = self._busy_since_ms = None
-        self._held, self._current_bytes = False, 0
-        missed = update is not None and update.offset > message.offset and not self._leaving
+        self._current_bytes = 0
+        is_leaving = self._mode is OrderingMode.LEAVING
+        missed = update is not None and update.offset > message.offset and not is_leaving
         if update is not None and missed:
             # The task ended before it heard of this record, which may open the key again.
             self._tasks.add(update)
         released = 0 if missed else 1
         again = message.key if message.in_doubt else retried
-        if again is not None:
+        if again is not None and not is_leaving:
             # Read again once its command is done, and before all that waits behind it (P4).
             released += self._spill_queue()
             self._spill(first_key_at(again.scheduled_ms), again)
@@ -299,18 +312,19 @@ class OrderingExecutor(Actor):
     # The task at hand takes long.
 
     def _hold(self) -> None:
-        if not self._held:
-            self._held = True
+        if self._phase is not OrderingPhase.HELD:
+            self._enter(OrderingPhase.HELD)
             self._report(released=self._spill_queue())
 
     # An earlier tree, commands, and letting go.
 
     def _adopt(self, attempt: Attempt) -> None:
         """Wait for an old attempt; where another owner came in between, its key runs again."""
-        self._received += 1
-        assert self._busy_since_ms is None, "an old attempt is adopted before any task"
+        assert not self._received, "an old attempt is adopted before any task"
+        self._received = 1
         key = attempt.task.key
-        self._catching_up = True
+        self._turn(OrderingMode.CATCHING_UP)
+        self._enter(OrderingPhase.BUSY)
         self._busy_since_ms, self._current_bytes = key.scheduled_ms, attempt.task.held_bytes
         if self._ownership.continues(attempt.epoch):
             self._current = key
@@ -335,34 +349,56 @@ class OrderingExecutor(Actor):
         message.reply_to.tell(TaskWithdrawn(key, result))
         self._report(released=int(result is WithdrawalResult.WITHDRAWN))
 
+    def _start(self) -> None:
+        if self._mode is OrderingMode.CATCHING_UP:
+            self._turn(OrderingMode.RUNNING)
+            self._go_on()
+
+    def _read_first(self, after: TaskKey, up_to: TaskKey) -> None:
+        assert self._mode not in _ENDING, "an id that ends reads nothing more"
+        self._received += 1
+        self._spill(after, up_to)
+        self._go_on()
+
     def _drain(self) -> None:
-        self._draining, self._catching_up = True, False
-        self._end_wait()
-        if self._busy_since_ms is not None:
-            self._tell_executor(DrainTasks())
+        if self._mode is not OrderingMode.DRAINING:
+            self._end(OrderingMode.DRAINING)
         self._go_on()
 
     def _leave(self) -> None:
         """Whoever told it so remembers from where on all this is read when the pause is over."""
-        self._end_wait()
         self._received += 1
-        self._leaving, self._catching_up = True, False
+        self._end(OrderingMode.LEAVING)
         released = self._spill_queue()
         self._spilled = self._loading = None
+        self._report(released)
+
+    def _end(self, mode: OrderingMode) -> None:
+        """Begin nothing any more; a read under way is answered to nobody."""
+        self._turn(mode)
         if self._busy_since_ms is not None:
             self._tell_executor(DrainTasks())
-        self._report(released)
+        else:
+            self._rest()
 
     def _report(self, released: int) -> None:
         self._count()
         self._partition_executor.tell(
-            TasksReleased(self._ordering_id, released, self._received, self._first_ms(), self._held)
+            TasksReleased(
+                self._ordering_id,
+                released,
+                self._received,
+                self._first_ms(),
+                self._phase is OrderingPhase.HELD,
+            )
         )
 
     def _count(self) -> None:
         """Correct what the partition holds by what has come and gone since it was counted."""
         held_bytes = self._tasks.size_bytes + self._current_bytes
-        self._siblings.memory.executing_bytes += held_bytes - self._counted_bytes
+        memory = self._siblings.memory
+        memory.executing_bytes += held_bytes - self._counted_bytes
+        assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
         self._counted_bytes = held_bytes
 
     def _first_ms(self) -> int | None:

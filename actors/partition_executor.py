@@ -147,6 +147,7 @@ class PartitionExecutor(Actor):
         self._siblings = siblings
         for attempt in self._effects.runner.unsettled(self._ownership.partition):
             key = attempt.task.key
+            self._reached_ms = max(self._reached_ms, key.scheduled_ms)
             self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
         self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
 
@@ -258,6 +259,9 @@ class PartitionExecutor(Actor):
 
     def _take_pause(self, pause: PartitionPause) -> None:
         self._pause = pause
+        if self._draining:
+            # Whatever waits is the next owner's, paused or not: an id that begins now ends late.
+            return
         for ordering_id, ordering in self._orderings.items():
             held_back = pause.whole or ordering_id in pause.ordering_ids
             if held_back and ordering_id not in self._parked and ordering.first_ms is not None:

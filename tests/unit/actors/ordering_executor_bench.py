@@ -23,13 +23,13 @@ ID = "customer-7"
 class Bench:
     """One OrderingExecutor; its TaskExecutor is a probe, its tasks a count of slots."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[OrderingExecutor] = OrderingExecutor) -> None:
         window = WindowSettings(ordering_queue_tasks_max=QUEUE_MAX)
         self.harness = Harness(TreeSettings(window=window))
         self.slots = 0
         """Slots occupied, as the parent counts them."""
         self.sent = 0
-        role = OrderingExecutor(
+        role = kind(
             self.harness.effects,
             self.harness.ownership,
             ID,
@@ -41,6 +41,8 @@ class Bench:
 
     def tell(self, message: object) -> None:
         """Let the role handle a message, and count what it releases."""
+        if isinstance(message, ExecuteTask):
+            self.harness.siblings.memory.executing_bytes += message.task.held_bytes
         self.ref.tell(message)
         self.harness.run()
         for released in self.harness.executor.take_all(TasksReleased):

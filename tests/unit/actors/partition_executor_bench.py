@@ -25,7 +25,9 @@ class Bench:
         self.harness.run()
 
     def execute(self, *tasks: StoredTask) -> None:
-        """Send due tasks."""
+        """Send due tasks, whose bytes are counted by whoever hands them on."""
+        memory = self.harness.siblings.memory
+        memory.executing_bytes += sum(task.held_bytes for task in tasks)
         self.tell(ExecuteTasks(tasks))
 
     def release(

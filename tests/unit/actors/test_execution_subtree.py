@@ -117,6 +117,7 @@ class World:
         )
         self.stored[task.key] = task
         self.slots += 1
+        self.harness.siblings.memory.executing_bytes += task.held_bytes
         self.ref.tell(ExecuteTasks((task,)))
 
     def _cancel(self) -> None:

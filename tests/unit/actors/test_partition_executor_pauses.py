@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from actors.messages import (
+    AdoptAttempt,
+    DrainTasks,
     ExecuteTask,
     HoldOrdering,
     HoldOrderings,
@@ -16,8 +18,9 @@ from actors.model.key import first_key_at
 from actors.model.ownership import Straggler
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.task import StoredTask
-from tests.builders import NOW_MS, a_stored_task
+from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.partition_executor_bench import Bench
+from tests.unit.probes import Harness
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,6 @@ def test_p13_a_task_of_a_paused_id_is_left_to_the_store_with_its_slot_and_bytes(
     _pause(bench, "x")
     memory = bench.harness.siblings.memory
     tasks = (_x(-70), _x(-50), a_stored_task(due_in_ms=-40, ordering_id="y"))
-    memory.executing_bytes = sum(task.held_bytes for task in tasks)
 
     bench.execute(*tasks)
 
@@ -127,3 +129,44 @@ def test_an_id_that_was_paused_before_is_not_told_again() -> None:
     _pause(bench, "x", "y")
 
     assert bench.children[0].messages.count(PauseOrdering()) == 1
+
+
+def test_p14_a_pause_that_ends_while_the_partition_is_given_up_begins_nothing() -> None:
+    """An id that began now would wait for a lease that never comes, and the drain for it."""
+    bench = Bench()
+    _pause(bench, "x")
+    bench.execute(_x(-50))
+    bench.tell(DrainTasks())
+
+    _pause(bench)
+
+    assert not bench.children
+
+
+def test_an_id_that_ends_with_its_partition_is_not_paused_besides() -> None:
+    """It begins nothing any more as it is."""
+    bench = Bench()
+    bench.execute(_x(-50))
+    bench.tell(DrainTasks())
+
+    _pause(bench, "x")
+
+    assert bench.children[0].messages == [ExecuteTask(_x(-50)), DrainTasks()]
+
+
+def test_p8_an_id_that_was_paused_with_an_adopted_attempt_reads_its_task_again() -> None:
+    """Nothing was handed on since the tree began, and still the range holds that task."""
+    harness = Harness()
+    attempt = an_attempt(task=_x(-50))
+    harness.runner.left = [attempt]
+    bench = Bench(harness)
+    _pause(bench, "x")
+    bench.release("x", received=2)
+
+    _pause(bench)
+
+    read = HoldOrdering(first_key_at(NOW_MS - 50), first_key_at(NOW_MS - 49))
+    assert [child.messages for child in bench.children] == [
+        [AdoptAttempt(attempt), PauseOrdering()],
+        [read],
+    ]
