@@ -5,7 +5,6 @@ but for the transitions that it makes.
 """
 
 import random
-import re
 
 import pytest
 from hypothesis import given
@@ -39,7 +38,6 @@ from actors.model.ordering_state import (
 from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
-from tests.tidy.source import ROOT
 from tests.unit.actors.ordering_executor_bench import ID, Bench, task_named
 from tests.unit.probes import EPOCH, Probe
 
@@ -262,17 +260,6 @@ def test_every_transition_of_the_tables_happens_and_no_other() -> None:
 
     assert Watched.phases == {(a, b) for a, after in PHASES_AFTER.items() for b in after}
     assert Watched.modes == {(a, b) for a, after in MODES_AFTER.items() for b in after}
-
-
-def test_the_architecture_page_draws_the_tables() -> None:
-    """One row for each state, in the order of the code."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    drawn = dict(re.findall(r"^\| ([a-z ]+) \| [^|]+ \| ([a-z, ]*?) *\|$", page, re.MULTILINE))
-
-    for table in (PHASES_AFTER, MODES_AFTER):
-        for state, after in table.items():
-            names = ", ".join(each.name.lower().replace("_", " ") for each in after)
-            assert drawn[state.name.lower().replace("_", " ")] == (names or "nothing")
 
 
 @pytest.mark.parametrize(
