@@ -17,7 +17,7 @@ from scheduler.configuration.optional_dependencies import opens_drivers
 from scheduler.configuration.settings import Settings
 from scheduler.observe.observation import Observation
 from scheduler.ports.bulk import BulkStore
-from scheduler.ports.letters import LogView
+from scheduler.ports.dead_letters import LogView
 from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import LogTail, TransferStore
 
@@ -92,10 +92,10 @@ def open_stores(settings: Settings) -> Stores:
 def open_log_view(settings: Settings) -> LogView:
     """Open the log for looking at its ends and its dead letters."""
     if settings.log == "kafka":
-        from scheduler.adapters.kafka.letters import KafkaLogView
+        from scheduler.adapters.kafka.dead_letters import KafkaLogView
 
         return KafkaLogView(settings)
-    from scheduler.adapters.embedded.letters import EmbeddedLogView
+    from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
 
     return EmbeddedLogView(settings)
 

@@ -24,7 +24,7 @@ from scheduler.admin.asking import (
     who_asks,
 )
 from scheduler.admin.blocking import blocking_task
-from scheduler.admin.letters import Replayed, parse_places
+from scheduler.admin.dead_letters import Replayed, parse_places
 from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService

@@ -37,7 +37,7 @@ from scheduler.admin.picture import (
 )
 from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
 from scheduler.observe.overseeing import hourhand_version
-from scheduler.ports.letters import LogEnd, LogView
+from scheduler.ports.dead_letters import LogEnd, LogView
 
 logger = logging.getLogger("hourhand.admin")
 

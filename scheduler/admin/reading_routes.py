@@ -30,7 +30,7 @@ from scheduler.admin.asking import (
 from scheduler.admin.auditing import AuditEntries, parse_place
 from scheduler.admin.blocking import WaitingBehind, waiting_behind
 from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
-from scheduler.admin.letters import LetterListing
+from scheduler.admin.dead_letters import LetterListing
 from scheduler.admin.masking import masked
 from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.picture import (

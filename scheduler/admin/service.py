@@ -14,14 +14,14 @@ from scheduler.admin.answers import Answer
 from scheduler.admin.auditing import AuditLog
 from scheduler.admin.cluster import Cluster
 from scheduler.admin.counts import KeptCounts
-from scheduler.admin.letters import DeadLetters
+from scheduler.admin.dead_letters import DeadLetters
 from scheduler.admin.pausing import Pauses
 from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
 from scheduler.admin.timers import Timers
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
-from scheduler.ports.letters import LogView
+from scheduler.ports.dead_letters import LogView
 from scheduler.reading.inspector import Inspector
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook

@@ -10,7 +10,7 @@ import typer
 
 from actors.model.errors import InvalidTask
 from actors.model.pauses import PauseScope, PauseSheet
-from scheduler.admin.letters import LetterListing, Replayed, parse_places
+from scheduler.admin.dead_letters import LetterListing, Replayed, parse_places
 from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.service import AdminService
 from scheduler.cli.operating import (

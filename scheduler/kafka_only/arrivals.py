@@ -18,7 +18,7 @@ from actors.model.memory import WindowMemory
 from actors.ports.telemetry import Telemetry
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.kafka_only.bucket_layout import Layout
-from scheduler.kafka_only.letters import Letters
+from scheduler.kafka_only.dead_letters import Letters
 from scheduler.kafka_only.mark import Mark
 from scheduler.kafka_only.ports import Outgoing
 from scheduler.kafka_only.slip import Slip, pending

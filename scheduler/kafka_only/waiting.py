@@ -15,7 +15,7 @@ import msgspec
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.memory import WindowMemory
 from scheduler.kafka_only.bucket_layout import Layout, ripe_ms
-from scheduler.kafka_only.letters import Letters
+from scheduler.kafka_only.dead_letters import Letters
 from scheduler.kafka_only.mark import Mark
 from scheduler.kafka_only.ports import Outgoing
 from scheduler.kafka_only.slip import NoSlip, Slip, pending, read_slip

@@ -28,7 +28,7 @@ from scheduler.adapters.embedded.records import (
 from scheduler.configuration.settings import Settings
 from scheduler.futures.future_group import FutureGroup
 from scheduler.futures.light_future import LightFuture
-from scheduler.ports.letters import letter_headers
+from scheduler.ports.dead_letters import letter_headers
 
 _Appended = tuple[int, bytes, bytes, bytes | None]
 

@@ -26,7 +26,7 @@ from scheduler.adapters.kafka.connection import (
 from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import LightFuture
-from scheduler.ports.letters import LEFT_OUT, letter_headers
+from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
 from scheduler.futures.future_group import FutureGroup
-from scheduler.ports.letters import LEFT_OUT, letter_headers
+from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 RECORD_BYTES_MAX = 1_000_000
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from actors.model.codec import LogRecord
 from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
-from scheduler.ports.letters import LetterPage, LogEnd
+from scheduler.ports.dead_letters import LetterPage, LogEnd
 
 
 class MemoryLogView:

@@ -12,7 +12,7 @@ from actors.model.errors import TopicMissing
 from actors.ports.log import Position
 from scheduler.adapters.kafka.reading import KafkaTopicReader
 from scheduler.configuration.settings import Settings
-from scheduler.ports.letters import LetterPage, LogEnd
+from scheduler.ports.dead_letters import LetterPage, LogEnd
 
 
 class KafkaLogView:

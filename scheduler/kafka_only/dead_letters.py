@@ -7,7 +7,7 @@ what is too large, and that a record is held where that is refused too.
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from scheduler.kafka_only.ports import Outgoing
-from scheduler.ports.letters import LEFT_OUT, letter_headers
+from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 
 class Letters:

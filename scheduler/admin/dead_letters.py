@@ -11,7 +11,7 @@ from actors.model.errors import InvalidInput, PoisonRecord, TaskTooLarge
 from actors.model.partition import partition_of
 from actors.ports.log import LogWriter, Position
 from scheduler.admin.answers import Answer, Instant, KeyText, ShownBytes, instant_text, shown_bytes
-from scheduler.ports.letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
+from scheduler.ports.dead_letters import ORIGIN_HEADERS, REASON_HEADER, LetterPage, LogView
 
 _ACKNOWLEDGED_S = 60.0
 _NOTED = frozenset({REASON_HEADER, *ORIGIN_HEADERS})

@@ -10,7 +10,7 @@ from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import as_record, read_ends
 from scheduler.configuration.settings import Settings
-from scheduler.ports.letters import LetterPage, LogEnd
+from scheduler.ports.dead_letters import LetterPage, LogEnd
 
 _COLUMNS = "id, timestamp_ms, key, value, headers"
 _ANSWER_S = 30.0
