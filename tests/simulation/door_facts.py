@@ -158,11 +158,15 @@ class DoorFacts:
         """Return when a message last appeared; before all time where it never did."""
         return max((each.at_ms for each in self.appeared.get(put.value, ())), default=-NEVER_MS)
 
+    def is_aside(self, put: Put) -> bool:
+        """Whether a record was put aside."""
+        return (put.partition, put.offset) in self.letters
+
     def by_id(self) -> Mapping[str, Sequence[Put]]:
-        """Return the records of each relay id that can be used, in the order they came."""
+        """Return the records of each relay id that were used, in the order they came."""
         found: dict[str, list[Put]] = defaultdict(list)
         for put in self.puts:
-            if put.action:
+            if put.action and not self.is_aside(put):
                 found[put.id].append(put)
         return found
 

@@ -26,6 +26,8 @@ class Put:
     value: bytes
     headers: Sequence[tuple[str, bytes | None]]
     """Those that are passed on."""
+    fits: bool | None = True
+    """Whether a row may hold it; None where that is too near to tell without its encoding."""
 
 
 @dataclass(frozen=True, slots=True)

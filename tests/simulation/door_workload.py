@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.codec import encode_task
+from actors.model.codec import Headers, encode_task
 from actors.model.instant import format_instant
 from actors.model.partition import partition_of
 from actors.model.task import Task
@@ -22,6 +22,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
 from scheduler.services.relay.delivery import Delivery, Message, delivery_task
+from scheduler.services.relay.headers import ID_CHARS_MAX
 from scheduler.services.timers.timer import TimerRule
 from tests.simulation.door_history import (
     DoorEntry,
@@ -34,6 +35,7 @@ from tests.simulation.door_history import (
 from tests.simulation.member import Member
 from tests.simulation.outlets import URIS
 from tests.simulation.scenario import DoorLoad
+from tests.simulation.sizes import RelayLimits, any_headers, any_relay_id, any_value
 
 OUT = "hourhand-relay-out"
 KEYS = (None, b"", b"k0", b"k1", b"k2", b"\xff\x00")
@@ -62,11 +64,17 @@ class DoorWorkload:
     """Asks until a time."""
 
     def __init__(
-        self, world: DoorWorld, load: DoorLoad, in_topic: MemoryBroker, rng: random.Random
+        self,
+        world: DoorWorld,
+        load: DoorLoad,
+        in_topic: MemoryBroker,
+        limits: RelayLimits,
+        rng: random.Random,
     ) -> None:
         self._world = world
         self._load = load
         self._in_topic = in_topic
+        self._limits = limits
         self._rng = rng
         self._writer = MemoryWriter(world.broker)
         self._number = 0
@@ -146,11 +154,18 @@ class DoorWorkload:
         if rng.random() < 0.05:
             # Above what a task holds, so that it is parked beside it.
             value += b"x" * 1_500
-        kept = (("h", b"\x00%d" % number), ("h", None), ("a", b""))[: rng.randrange(4)]
+        kept: Headers = (("h", b"\x00%d" % number), ("h", None), ("a", b""))[: rng.randrange(4)]
         lot = rng.random()
         deadline = b"soon" if lot < self._load.malformed else format_instant(due_ms).encode()
         action = "" if lot < self._load.malformed else "schedule"
-        self._dues[message_id] = due_ms
+        if self._load.sized and rng.random() < self._load.sized:
+            value = any_value(value + b"/", self._limits, rng)
+            kept = any_headers(rng, self._limits.row_bytes_max * 5 // 4)
+            message_id = any_relay_id(message_id, ID_CHARS_MAX, rng)
+            if len(message_id) > ID_CHARS_MAX:
+                action = ""
+        if action:
+            self._dues[message_id] = due_ms
         self._put(action, message_id, due_ms, rng.choice(KEYS), value, kept, deadline)
 
     def _put_control(self) -> None:
@@ -175,7 +190,7 @@ class DoorWorkload:
         due_ms: int,
         key: bytes | None,
         value: bytes,
-        kept: tuple[tuple[str, bytes | None], ...],
+        kept: Headers,
         deadline: bytes,
     ) -> None:
         partitions = self._in_topic.partitions
@@ -189,8 +204,9 @@ class DoorWorkload:
         self._rng.shuffle(headers)
         stamp_ms = self._wall_ms()
         offset = partitions[partition].append(stamp_ms, key, value, (*headers, *kept))
+        now_ms, fits = self._now_ms(), self._limits.fits(key, value, kept)
         self._world.note_door(
-            Put(self._now_ms(), partition, offset, action, message_id, due_ms, key, value, kept)
+            Put(now_ms, partition, offset, action, message_id, due_ms, key, value, kept, fits)
         )
 
     def _send_later(self) -> None:

@@ -113,6 +113,7 @@ class NodeDoors:
             wait=lambda _futures, _timeout_s: None,
             unique=self._unique,
             patience=self._policy,
+            row_bytes_max=self._site.settings.tree.execution.row_bytes_max,
         )
         return RelayIntake(ports, relay, lambda topic: topic == relay.out_topic)
 

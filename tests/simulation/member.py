@@ -33,7 +33,13 @@ from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.user_code import ProcessKilled, SimulatedExecutor, hostile
+from tests.simulation.user_code import (
+    NOT_HOSTILE,
+    ProcessKilled,
+    Shares,
+    SimulatedExecutor,
+    hostile,
+)
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
 MESSAGES_MAX = 50_000
@@ -71,8 +77,8 @@ class Site:
     trace: Trace
     pace: float = 1.0
     """How many times longer than usual the pauses between polls are."""
-    hostile: float = 0.0
-    """Share of calls of user code that raise what nobody expects, for sick ordering ids."""
+    hostile: Shares = NOT_HOSTILE
+    """How often user code raises what nobody expects, for sick ordering ids."""
     doors: DoorSite | None = None
 
 

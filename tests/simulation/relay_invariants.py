@@ -33,12 +33,13 @@ def p17_what_the_relay_took_appears(run: Run) -> Complaints:
                 f" {commit.at_ms:.0f} while {commit.undurable} were not durable"
             )
     for put in facts.puts:
-        place = (put.partition, put.offset)
-        if (place in facts.letters) != (not put.action):
-            yield f"record {place} was {'not ' if not put.action else ''}put aside"
+        due = not put.fits if put.action else True
+        if facts.is_aside(put) != due and not (put.action and put.fits is None):
+            yield f"record {_shown(put)} was {'not ' if due else ''}put aside"
     by_id = facts.by_id()
     for put in facts.puts:
         missing = put.action == "schedule" and put.value not in facts.appeared
+        missing = missing and not facts.is_aside(put)
         if missing and not any(_may_withhold(facts, other, put) for other in by_id[put.id]):
             yield f"{_shown(put)} of {put.id} never appeared"
     for sent in run.history.of(SentLater):

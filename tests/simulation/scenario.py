@@ -75,6 +75,10 @@ class Workload(_Part):
     """Share of sick tasks that do so at every attempt."""
     hostile: float = 0.0
     """Share of sick tasks, and of calls of their executors, that raise what is no Exception."""
+    hostile_setup: float = 0.0
+    """Share of constructors, readings of ``retry`` and waits of sick ids' executors that raise
+    such; every sick task ends well then, after waits of the default policy.
+    """
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4
@@ -87,6 +91,12 @@ class DoorLoad(_Part):
     messages_per_s: float = 0.0
     message_ids: int = 25
     """Ids that messages take turns with: the fewer, the more often one waits already."""
+    sized: float = 0.0
+    """Share of messages about as large as some limit, raw or encoded, with any headers and ids
+    of any length.
+    """
+    in_batch_bytes_max: int = 1_000_000
+    """What the in-topic's broker takes, which also takes the letters of what is put aside."""
     malformed: float = 0.04
     """Share of messages whose headers cannot be used."""
     controls_per_s: float = 0.0

@@ -7,6 +7,7 @@ from itertools import islice
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
 from tests.simulation.scenario import Scenario
+from tests.simulation.user_code import PlannedInterrupt
 from tests.simulation.watched import Trace
 from tests.simulation.world import World
 
@@ -47,7 +48,9 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
     complaints: list[str] = []
     try:
         world.run()
-    except Exception as error:  # noqa: BLE001 - a node's thread would have died of it
+    except BaseException as error:  # a node's thread would have died of it
+        if isinstance(error, KeyboardInterrupt) and not isinstance(error, PlannedInterrupt):
+            raise
         complaints.append(f"a node failed outside its tree: {error!r}")
     complaints += judge(world)
     return Verdict(

@@ -5,6 +5,7 @@ It draws them from random numbers, and never sends anything.
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from actors.model.codec import Headers
 
@@ -51,3 +52,36 @@ def any_headers(rng: random.Random, bytes_max: int) -> Headers:
         found.append(("\x02" * size, None) if rng.random() < 0.3 else ("large", content))
     rng.shuffle(found)
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayLimits:
+    """What decides where a relayed message waits: in its task, in a row beside it, or nowhere."""
+
+    inline_bytes_max: int
+    row_bytes_max: int
+
+    def fits(self, key: bytes | None, value: bytes, headers: Headers) -> bool | None:
+        """Return whether a row holds a message; None where its encoding decides."""
+        raw_bytes = len(key or b"") + len(value)
+        raw_bytes += sum(len(name.encode()) + len(content or b"") for name, content in headers)
+        # Lengths and the topic's name come to it.
+        most_bytes = raw_bytes + 100 + 8 * len(headers)
+        if raw_bytes <= self.row_bytes_max < most_bytes:
+            return None
+        return most_bytes <= self.row_bytes_max
+
+
+def any_value(start: bytes, limits: RelayLimits, rng: random.Random) -> bytes:
+    """Return a value about as large as some limit, as it is or encoded, which starts so."""
+    raw = (limits.inline_bytes_max, limits.row_bytes_max)
+    # In JSON bytes take a third more.
+    size = size_about((*raw, *(each * 3 // 4 for each in raw)), rng) - rng.choice((0, 0, 100))
+    return start + filler(max(0, size - len(start)), rng).encode()
+
+
+def any_relay_id(start: str, chars_max: int, rng: random.Random) -> str:
+    """Return a relay id of up to one character more than is allowed, which starts so."""
+    more = rng.choice((0, 30, chars_max - len(start), chars_max + 1 - len(start)))
+    # A control character takes six bytes in JSON.
+    return start + rng.choice(("\x01", "x", "\u00fc")) * more

@@ -82,6 +82,8 @@ class TaskMaker:
             runs = [rng.choice(_HOSTILE)] * rng.randrange(1, 3) + ["ok:5"]
         elif rng.random() < self._workload.kills:
             runs = ["kill:0"] * rng.randrange(1, 3) + ["ok:5"]
+        elif self._workload.hostile_setup:
+            runs = rng.choice((["ok:10"], ["fail:20", "ok:20"], ["retry:50", "ok:5"]))
         else:
             hang = self.hang()
             runs = list(

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tenacity import RetryCallState
+from tenacity.wait import wait_base
+
 from actors.model.backoff import RetryPolicy, default_wait
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
@@ -29,9 +32,13 @@ class OwnError(BaseException):
     """An error of a user's that no ``except Exception`` catches."""
 
 
+class PlannedInterrupt(KeyboardInterrupt):
+    """Like that of somebody at the keyboard, who is told from it."""
+
+
 RAISED: Mapping[str, type[BaseException]] = {
     "exit": SystemExit,
-    "interrupt": KeyboardInterrupt,
+    "interrupt": PlannedInterrupt,
     "closing": GeneratorExit,
     "own": OwnError,
 }
@@ -80,43 +87,81 @@ class SimulatedExecutor(TaskExecutor):
 
 
 class HostileExecutor(SimulatedExecutor):
-    """Raises by lot where nobody expects it: where its attribute is read."""
+    """Raises by lot where nobody expects it: where its attributes are read, and in its wait."""
 
-    def __init__(self, policy: RetryPolicy, share: float, rng: random.Random) -> None:
-        super().__init__(policy)
-        self._share = share
+    def __init__(self, policy: RetryPolicy, shares: "Shares", rng: random.Random) -> None:
+        raise_by_lot(shares.setup, rng)
+        self._policy = RetryPolicy(
+            policy.attempts_max, _RaisingWait(policy.wait, shares.setup, rng), policy.on_exhausted
+        )
+        self._shares = shares
         self._rng = rng
         self._is_looked_over = False
 
     @property
+    def retry(self) -> RetryPolicy:  # type: ignore[override]
+        """Raise, or name a policy whose wait raises."""
+        raise_by_lot(self._shares.setup, self._rng)
+        return self._policy
+
+    @property
     def timeout(self) -> timedelta | None:  # type: ignore[override]
         """Raise, or name none; not where it is looked over at first, which would break it for
-        good and give it the default policy, whose waits are longer than a run.
+        good and give it the default policy, whose waits are longer than most runs.
         """
         if self._is_looked_over:
-            raise_by_lot(self._share, self._rng)
+            raise_by_lot(self._shares.calls, self._rng)
         self._is_looked_over = True
         return None
 
 
+class _RaisingWait(wait_base):
+    """Raises by lot instead of what another strategy says."""
+
+    def __init__(self, strategy: wait_base, share: float, rng: random.Random) -> None:
+        self._strategy = strategy
+        self._share = share
+        self._rng = rng
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        """Raise, or return the wait in seconds."""
+        raise_by_lot(self._share, self._rng)
+        return self._strategy(retry_state)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How often user code raises what nobody expects."""
+
+    calls: float = 0.0
+    """Where its ``timeout`` is read."""
+    setup: float = 0.0
+    """In its constructor, where its ``retry`` is read, and in its wait strategy: the default
+    policy is in force then.
+    """
+
+
+NOT_HOSTILE = Shares()
+
+
 def raise_by_lot(share: float, rng: random.Random) -> None:
     """Raise one of ``RAISED``, in this share of calls."""
-    if rng.random() < share:
+    if share and rng.random() < share:
         raise rng.choice(tuple(RAISED.values()))
 
 
 def hostile(
-    make: RoutedFactory, policy: RetryPolicy, share: float, rng: random.Random
+    make: RoutedFactory, policy: RetryPolicy, shares: Shares, rng: random.Random
 ) -> RoutedFactory:
     """Return what makes executors that raise, for ids that are not to be on time."""
-    if not share:
+    if not (shares.calls or shares.setup):
         return make
     lots = random.Random(rng.getrandbits(64))
 
     def made(ordering_id: str) -> TaskExecutor:
         if not ordering_id.startswith(SICK):
             return make(ordering_id)
-        return HostileExecutor(policy, share, lots)
+        return HostileExecutor(policy, shares, lots)
 
     return made
 

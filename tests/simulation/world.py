@@ -27,7 +27,7 @@ from tests.simulation.network import Network
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
-from tests.simulation.user_code import ProcessKilled, retry_policy
+from tests.simulation.user_code import ProcessKilled, Shares, retry_policy
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 from tests.simulation.world_doors import open_doors
 
@@ -71,7 +71,7 @@ class World:
             observer=self.recorder,
             trace=self.trace,
             pace=scenario.pace,
-            hostile=scenario.workload.hostile,
+            hostile=Shares(scenario.workload.hostile, scenario.workload.hostile_setup),
             doors=None if self.doors is None else self.doors.site,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())

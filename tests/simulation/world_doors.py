@@ -20,6 +20,7 @@ from tests.simulation.history import History
 from tests.simulation.network import Network
 from tests.simulation.outlets import Targets
 from tests.simulation.scenario import DoorLoad
+from tests.simulation.sizes import RelayLimits
 from tests.simulation.truth import WatchedDict
 
 
@@ -38,8 +39,13 @@ class WorldDoors:
         self, world: WorldWithDoors, load: DoorLoad, fork: Callable[[], random.Random]
     ) -> None:
         self._world = world
-        self.in_topic = MemoryBroker(load.in_partitions, world.clock, world.network.to_log)
-        self.workload = DoorWorkload(world, load, self.in_topic, fork())
+        self.in_topic = MemoryBroker(
+            load.in_partitions, world.clock, world.network.to_log, load.in_batch_bytes_max
+        )
+        limits = RelayLimits(
+            world.settings.relay.inline_bytes_max, world.settings.tree.execution.row_bytes_max
+        )
+        self.workload = DoorWorkload(world, load, self.in_topic, limits, fork())
         self.site = DoorSite(
             tasks=world.broker,
             in_topic=self.in_topic,
