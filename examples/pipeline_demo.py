@@ -27,13 +27,12 @@ from examples.demo_cluster.installation import PARTITIONS, open_installation, re
 from examples.pipeline_faults import never_stored, options_of, plant
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.pipeline.archive import ArchivePlan, run_archive
-from scheduler.pipeline.audit import AuditPlan, run_audit
+from scheduler.pipeline.audit import KINDS, AuditPlan, run_audit
 from scheduler.pipeline.job import JobOptions, read_table
 from scheduler.pipeline.load import LoadPlan, run_load
 from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
 from scheduler.pipeline.report import ReportPlan, run_report
 from scheduler.pipeline.session import open_session
-from scheduler.pipeline.transform_audit import KINDS
 
 DUE_SHARE = 100
 """One task of so many fell due in the last hours, so the node is busy while the others load."""

@@ -1,25 +1,29 @@
 """``hourhand pipeline export``: the whole state into Parquet, for backup and for moving.
 
 The cluster is stopped meanwhile, and the installation is only read.  Each table is written,
-read again and compared; the manifest comes last, so a run that was stopped is no export and is
-simply run again.
+read again and compared; the manifest comes last, so a run that was stopped is not an export and
+is simply run again.  The manifest says format, counts and checksums: by it, it is decided which
+folders are exports that this version can read.  Everything goes through Spark, so that a folder
+may lie wherever Spark can write.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.model.errors import StoreUnavailable
+from actors.model.errors import InvalidInput, StoreUnavailable
 from actors.model.instant import format_instant
 from scheduler import wiring
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
-from scheduler.pipeline.manifest import Manifest, begin_export, counted, end_export
 from scheduler.pipeline.options import Options
-from scheduler.pipeline.resting import SETTLE_S, Resting, at_rest, log_name, store_name
+from scheduler.pipeline.quiescence import SETTLE_S, Quiescence, at_rest, log_name, store_name
 from scheduler.pipeline.state_frames import (
     definitions_frame,
     log_frame,
@@ -27,8 +31,124 @@ from scheduler.pipeline.state_frames import (
     owners_frame,
     rows_frame,
 )
-from scheduler.pipeline.state_tables import DEFINITIONS, LOG, OUTCOMES, OWNERS
+from scheduler.pipeline.state_tables import DEFINITIONS, LOG, OUTCOMES, OWNERS, STATE_TABLES
+from scheduler.pipeline.transform_archive import fingerprint
 from scheduler.ports.bulk import BulkTable
+
+FORMAT_NAME = "hourhand-export"
+FORMAT_VERSION = 1
+_MANIFEST, _BEGUN = "manifest", "begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was exported, from what."""
+
+    made: str
+    partitions: int
+    source: dict[str, str]
+    """Log and store, as their settings name them."""
+    identity: str
+    """Tells the state that was exported from any later one."""
+    ends: dict[str, int]
+    """Where the log ended, by partition."""
+    tables: dict[str, dict[str, Any]]
+    """Rows and checksum of each table."""
+    pauses: list[dict[str, Any]] = field(default_factory=list)
+    format: str = FORMAT_NAME
+    version: int = FORMAT_VERSION
+
+    @property
+    def digest(self) -> str:
+        """Return what tells this export from any other."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:32]
+
+
+def begin_export(spark: SparkSession, folder: str) -> None:
+    """Mark a folder as an export that is being written; InvalidInput where it is in use."""
+    if _text(spark, f"{folder}/{_MANIFEST}") is not None:
+        raise InvalidInput(f"{folder} holds an export already: name another folder")
+    if _text(spark, f"{folder}/{_BEGUN}") is None:
+        for table in STATE_TABLES:
+            if _exists(spark, f"{folder}/{table}"):
+                raise InvalidInput(
+                    f"{folder} has a folder {table} that is of no export: name an empty one"
+                )
+        _write_text(spark, f"{folder}/{_BEGUN}", "An export is being written here, or was stopped.")
+
+
+def end_export(spark: SparkSession, folder: str, manifest: Manifest) -> None:
+    """Write the manifest: from now on the export is complete."""
+    _write_text(spark, f"{folder}/{_MANIFEST}", json.dumps(asdict(manifest)))
+
+
+def read_manifest(spark: SparkSession, folder: str) -> Manifest:
+    """Return an export's manifest; InvalidInput where there is none that can be read."""
+    text = _text(spark, f"{folder}/{_MANIFEST}")
+    if text is None:
+        raise InvalidInput(
+            f"{folder} holds no complete export: there is no {_MANIFEST} in it; run"
+            " `hourhand pipeline export` to its end"
+        )
+    try:
+        value = json.loads(text)
+        found = value.get("format"), value.get("version")
+    except (ValueError, AttributeError):
+        raise InvalidInput(f"{folder}/{_MANIFEST} is not what an export writes") from None
+    if found != (FORMAT_NAME, FORMAT_VERSION):
+        raise InvalidInput(
+            f"{folder} is of format {found[0]!r}, version {found[1]!r}; this version of Hourhand"
+            f" reads {FORMAT_NAME!r}, version {FORMAT_VERSION}: import it with the one that"
+            " wrote it"
+        )
+    return Manifest(**value)
+
+
+def read_exported(
+    spark: SparkSession, folder: str, manifest: Manifest, say: Any
+) -> Mapping[str, DataFrame]:
+    """Return an export's tables; InvalidInput where one is not what the manifest says."""
+    tables = {}
+    for table in STATE_TABLES:
+        rows = spark.read.parquet(f"{folder}/{table}")
+        found = counted(rows)
+        if found != manifest.tables[table]:
+            raise InvalidInput(
+                f"{folder}/{table} holds {found}, but {manifest.tables[table]} was exported: the"
+                " folder is damaged or was changed"
+            )
+        say(f"import: {table}: {found['rows']} rows, as exported")
+        tables[table] = rows
+    return tables
+
+
+def counted(rows: DataFrame) -> dict[str, Any]:
+    """Return how many rows there are, and their checksum over all columns."""
+    found = fingerprint(rows, rows.columns).first()
+    assert found is not None, "an aggregate without groups has one row"
+    return dict(found.asDict())
+
+
+def _write_text(spark: SparkSession, path: str, text: str) -> None:
+    spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(path)
+
+
+def _text(spark: SparkSession, path: str) -> str | None:
+    try:
+        row = spark.read.text(path, wholetext=True).first()
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+            return None
+        raise
+    return None if row is None else str(row.value)
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    try:
+        spark.read.text(path)
+    except AnalysisException as error:
+        return not (error.getCondition() or "").startswith("PATH_NOT_FOUND")
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +162,8 @@ class ExportPlan:
 def run_export(job: JobOptions, plan: ExportPlan) -> Summary:
     """Export everything; raises InstallationBusy, FolderLocked, InvalidInput."""
     folder = plan.folder.rstrip("/")
-    with at_rest(job.source, plan.settle_s) as resting, spark_job("export", job) as spark:
-        state = resting.state
+    with at_rest(job.source, plan.settle_s) as quiescence, spark_job("export", job) as spark:
+        state = quiescence.state
         source = job.source.with_settings({"topic.partitions": str(state.partition_count)})
         summary: Summary = {
             "job": "export",
@@ -51,19 +171,21 @@ def run_export(job: JobOptions, plan: ExportPlan) -> Summary:
             "partitions": state.partition_count,
             "unread": state.unread,
         }
-        frames = _frames(spark, source, resting)
+        frames = _frames(spark, source, quiescence)
         if job.dry_run:
             return {**summary, "tables": {name: _rows(each) for name, each in frames.items()}}
         begin_export(spark, folder)
         tables = {name: _write(spark, folder, name, each) for name, each in frames.items()}
-        resting.require()
-        manifest = _manifest(source, resting, tables)
+        quiescence.require()
+        manifest = _manifest(source, quiescence, tables)
         end_export(spark, folder, manifest)
     return {**summary, "tables": tables}
 
 
-def _frames(spark: SparkSession, source: Options, resting: Resting) -> Mapping[str, DataFrame]:
-    state = resting.state
+def _frames(
+    spark: SparkSession, source: Options, quiescence: Quiescence
+) -> Mapping[str, DataFrame]:
+    state = quiescence.state
     tables = {table.value: rows_frame(spark, source, table.value) for table in BulkTable}
     return {
         **tables,
@@ -96,8 +218,10 @@ def _write(spark: SparkSession, folder: str, name: str, rows: DataFrame) -> dict
     return read
 
 
-def _manifest(source: Options, resting: Resting, tables: dict[str, dict[str, Any]]) -> Manifest:
-    settings, state = source.settings(), resting.state
+def _manifest(
+    source: Options, quiescence: Quiescence, tables: dict[str, dict[str, Any]]
+) -> Manifest:
+    settings, state = source.settings(), quiescence.state
     return Manifest(
         made=format_instant(wiring.open_clock().now_ms()),
         partitions=state.partition_count,

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from actors.model.errors import SettingsInvalid
 from actors.model.pauses import Pause
-from scheduler.pipeline.filling import COPIED, Contents, Filling, opened_target
+from scheduler.pipeline.export import Manifest, read_exported, read_manifest
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
-from scheduler.pipeline.manifest import Manifest, read_exported, read_manifest
-from scheduler.pipeline.resting import log_name, store_name
+from scheduler.pipeline.quiescence import log_name, store_name
+from scheduler.pipeline.restore import COPIED, Contents, Restore, opened_target
 from scheduler.pipeline.state_tables import LOG, OWNERS, claims_of
 
 
@@ -65,7 +65,7 @@ def _fill(
         confirm=_nothing_changes,
     )
     with opened_target(target, count) as store:
-        filled = Filling(spark, target, count, job.say).run(store, contents)
+        filled = Restore(spark, target, count, job.say).run(store, contents)
     settings = target.settings()
     return {**filled, "into": {"log": log_name(settings), "store": store_name(settings)}}
 

@@ -19,7 +19,6 @@ from actors.model.errors import InvalidInput
 from actors.model.instant import INSTANT_MIN_MS
 from scheduler import wiring
 from scheduler.pipeline.job import EXAMPLES_MAX, JobOptions, Summary, partition_count, spark_job
-from scheduler.pipeline.judging import Rules, checked_timezone
 from scheduler.pipeline.reading import read_metrics
 from scheduler.pipeline.source import FORMAT
 from scheduler.pipeline.transform_load import (
@@ -29,6 +28,7 @@ from scheduler.pipeline.transform_load import (
     judged_lines,
     without_duplicates,
 )
+from scheduler.pipeline.validation import Rules, checked_timezone
 
 FORMATS = {
     ".parquet": "parquet",

@@ -14,10 +14,17 @@ from pyspark.sql import functions as f
 from actors.model.errors import InvalidInput, SettingsInvalid
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
-from scheduler.pipeline.filling import COPIED, Contents, Filling, opened_target
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
 from scheduler.pipeline.options import Options
-from scheduler.pipeline.resting import SETTLE_S, Rest, Resting, at_rest, log_name, store_name
+from scheduler.pipeline.quiescence import (
+    SETTLE_S,
+    Quiescence,
+    QuiescentState,
+    at_rest,
+    log_name,
+    store_name,
+)
+from scheduler.pipeline.restore import COPIED, Contents, Restore, opened_target
 from scheduler.pipeline.state_frames import definitions_frame, log_frame, outcomes_frame, rows_frame
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES
 
@@ -40,21 +47,21 @@ def run_repartition(job: JobOptions, plan: RepartitionPlan) -> Summary:
     """Move everything; raises InstallationBusy, FolderLocked, InvalidInput, SettingsInvalid."""
     target = target_of(job.source, plan)
     require_apart(job.source.settings(), target.settings())
-    with at_rest(job.source, plan.settle_s) as resting, spark_job("repartition", job) as spark:
-        count = resting.state.partition_count
+    with at_rest(job.source, plan.settle_s) as quiescence, spark_job("repartition", job) as spark:
+        count = quiescence.state.partition_count
         if plan.to == count:
             raise InvalidInput(
                 f"--to {plan.to} is the number of partitions there is already: to move without"
                 " changing it, use `hourhand pipeline export` and `import`"
             )
         source = job.source.with_settings({"topic.partitions": str(count)})
-        contents = contents_of(spark, source, resting)
+        contents = contents_of(spark, source, quiescence)
         summary: Summary = {
             "job": "repartition",
             "dryRun": job.dry_run,
             "from": count,
             "to": plan.to,
-            "unread": resting.state.unread,
+            "unread": quiescence.state.unread,
         }
         if job.dry_run:
             rows = {name: {"rows": contents.tables[name].count()} for name in COPIED}
@@ -62,7 +69,7 @@ def run_repartition(job: JobOptions, plan: RepartitionPlan) -> Summary:
         for line in wiring.migrate(target.settings()):
             job.say(f"repartition: {line}")
         with opened_target(target, plan.to) as store:
-            filled = Filling(spark, target, plan.to, job.say).run(store, contents)
+            filled = Restore(spark, target, plan.to, job.say).run(store, contents)
     return {**summary, **filled, "into": _named(target.settings())}
 
 
@@ -93,9 +100,9 @@ def require_apart(source: Settings, target: Settings) -> None:
             )
 
 
-def contents_of(spark: SparkSession, source: Options, resting: Resting) -> Contents:
+def contents_of(spark: SparkSession, source: Options, quiescence: Quiescence) -> Contents:
     """Return what the old installation holds; outcomes only of commands that are read again."""
-    state = resting.state
+    state = quiescence.state
     tables = {name: rows_frame(spark, source, name) for name in COPIED[:3]}
     partitions = range(state.partition_count)
     tables[DEFINITIONS] = definitions_frame(spark, source, partitions)
@@ -107,11 +114,11 @@ def contents_of(spark: SparkSession, source: Options, resting: Resting) -> Conte
         claims=state.claims,
         ends={each: span.end for each, span in state.spans.items()},
         pauses=state.pauses,
-        confirm=resting.require,
+        confirm=quiescence.require,
     )
 
 
-def _read_again(state: Rest) -> Column:
+def _read_again(state: QuiescentState) -> Column:
     wanted = f.lit(False)  # noqa: FBT003 - a column
     for partition, span in state.spans.items():
         if span.next < span.end:

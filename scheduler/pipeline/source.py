@@ -1,21 +1,230 @@
 """``format("hourhand")``: the tables of an installation as a Spark data source.
 
-It decides what a query may be told; how rows are read and written is next door.
+Decides what a query may be told, and what a row must look like to be written as a task: each Spark
+task writes through a sink of its own, which makes tasks durable.  Rows of one bucket that arrive
+together become one batch, so a writer wants them sorted (``transform_load.by_bucket``).
 """
 
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from actors.model.errors import SettingsInvalid
-from scheduler.pipeline.columns import schema_of
-from scheduler.pipeline.options import parse_options
-from scheduler.pipeline.reading import HourhandReader
-from scheduler.pipeline.writing import HourhandWriter, require_columns
+from actors.model.display import shown
+from actors.model.errors import InvalidTask, SettingsInvalid
+from actors.model.instant import INSTANT_MIN_MS
+from actors.model.key import TaskKey
+from actors.model.task import StoredTask
+from scheduler import wiring
+from scheduler.configuration.settings import Settings
+from scheduler.pipeline.columns import WRITTEN, schema_of
+from scheduler.pipeline.options import Options, parse_options
+from scheduler.pipeline.reading import HourhandReader, note_metrics
+from scheduler.pipeline.sink import (
+    NO_OFFSET,
+    Looked,
+    SinkCounts,
+    SinkPorts,
+    TaskSink,
+    bulk_write_time,
+)
+from scheduler.pipeline.transform_load import times_of
+from scheduler.pipeline.validation import Rules, plain_tasks, validate
 from scheduler.ports.bulk import BulkTable
 
 FORMAT = "hourhand"
+_CHUNK_ROWS = 5_000
+_PIECES_WRITTEN_MAX = 2
+
+
+class _Message(WriterCommitMessage):
+    """What one Spark task wrote."""
+
+    def __init__(self, counts: SinkCounts) -> None:
+        self.counts = tuple(counts)
+
+
+def require_columns(schema: StructType) -> None:
+    """Raise InvalidTask where columns are missing, or have a type that tasks cannot have."""
+    allowed = {
+        "scheduled_time": (TimestampType,),
+        "ordering_id": (StringType,),
+        "uniqueness_key": (StringType, IntegerType, LongType),
+        "data": (StringType,),
+    }
+    missing = [each.name for each in WRITTEN if each.name not in schema.names]
+    if missing:
+        raise InvalidTask(
+            f"columns missing: {', '.join(missing)}; the DataFrame has"
+            f" {', '.join(schema.names)}: rename them with withColumnRenamed"
+        )
+    for name, types in allowed.items():
+        if not isinstance(schema[name].dataType, types):
+            hint = (
+                ": a time without a zone must be given one first (to_utc_timestamp)"
+                if name == "scheduled_time"
+                else ""
+            )
+            raise InvalidTask(
+                f"column {name} is {schema[name].dataType.simpleString()},"
+                f" {types[0]().simpleString()} is needed{hint}"
+            )
+
+
+class HourhandWriter(DataSourceArrowWriter):
+    """One write; pickled to the workers."""
+
+    def __init__(self, options: Options, names: Sequence[str]) -> None:
+        self._options = options
+        self._names = list(names)
+        self._write_time = bulk_write_time(wiring.open_clock().now_ms())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one Spark task; repeating it changes nothing."""
+        settings = self._options.settings()
+        counts = SinkCounts()
+        rules = Rules(
+            # Which partition a task belongs to is the sink's to say.
+            partition_count=1,
+            oldest_ms=INSTANT_MIN_MS,
+            record_bytes_max=settings.client.record_bytes_max,
+        )
+        with opened_sink(settings, self._write_time) as sink:
+            for found in self._written(sink, self._pieces(iterator), rules):
+                counts += found
+        note_metrics(self._options, {"table": "tasks", **counts._asdict()})
+        return _Message(counts)
+
+    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Put small batches together and cut large ones: a piece is what a sink takes at once."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            for start in range(0, batch.num_rows, _CHUNK_ROWS):
+                held.append(batch.slice(start, _CHUNK_ROWS))
+                rows += held[-1].num_rows
+                if rows >= _CHUNK_ROWS:
+                    yield pa.concat_batches(held).rename_columns(self._names)
+                    held, rows = [], 0
+        if held:
+            yield pa.concat_batches(held).rename_columns(self._names)
+
+    def _written(
+        self, sink: TaskSink, pieces: Iterable[pa.RecordBatch], rules: Rules
+    ) -> Iterator[SinkCounts]:
+        """Write pieces, a few at a time: while the store works the next one is prepared."""
+        writing: deque[Future[SinkCounts]] = deque()
+        with ThreadPoolExecutor(_PIECES_WRITTEN_MAX) as pool:
+            for piece in pieces:
+                looked = sink.look(tasks_of(piece, rules))
+                writing.append(pool.submit(_write_looked, sink, looked))
+                if len(writing) >= _PIECES_WRITTEN_MAX:
+                    yield writing.popleft().result()
+                self._pause(piece.num_rows)
+            while writing:
+                yield writing.popleft().result()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do: each task's rows are durable and told."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave what was written: it is right, and a repetition writes the same."""
+
+    def _pause(self, rows: int) -> None:
+        if self._options.rows_per_second is not None:
+            threading.Event().wait(rows / self._options.rows_per_second)
+
+
+def _write_looked(sink: TaskSink, looked: Looked) -> SinkCounts:
+    return sink.settle(sink.write_looked(looked))
+
+
+class opened_sink:  # noqa: N801 - used like a function
+    """Opens what a sink needs, for as long as a ``with`` block lasts."""
+
+    def __init__(self, settings: Settings, write_time: int) -> None:
+        self._settings = settings
+        self._write_time = write_time
+        self._opened: list[Any] = []
+
+    def __enter__(self) -> TaskSink:
+        settings = self._settings
+        try:
+            writer = self._keep(wiring.open_writer(settings))
+            # The embedded store has one writer at a time, and that is the node.
+            direct = settings.store != "embedded"
+            clock = wiring.open_clock()
+            stores = self._keep(wiring.open_told_stores(settings, clock)) if direct else None
+            bulk = self._keep(wiring.open_bulk(settings)) if direct else None
+            ports = SinkPorts(
+                writer=writer,
+                stores=stores,
+                begin_partition=bulk.begin_partition if bulk else _never,
+                now_ms=clock.now_ms,
+                list_buckets=bulk.list_buckets if bulk else None,
+            )
+            return TaskSink(
+                ports,
+                write_time=self._write_time,
+                record_bytes_max=settings.client.record_bytes_max,
+                in_flight_max=settings.client.bulk_in_flight_max,
+            )
+        except BaseException:
+            self._close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _keep(self, opened: Any) -> Any:
+        self._opened.append(opened)
+        return opened
+
+    def _close(self) -> None:
+        while self._opened:
+            self._opened.pop().close()
+
+
+def _never(*_: object) -> Any:
+    raise AssertionError("an embedded partition is begun by its node")
+
+
+def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
+    """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
+    columns = (
+        batch.column("scheduled_time"),
+        batch.column("ordering_id"),
+        batch.column("uniqueness_key").cast(pa.string()),
+        batch.column("data"),
+    )
+    plain = plain_tasks(rules, *columns)
+    if plain is None:
+        rows = (times_of(columns[0]), *(each.to_pylist() for each in columns[1:]))
+        return [_task(rules, *row) for row in zip(*rows, strict=True)]
+    *key, data = (each.to_pylist() for each in plain)
+    return list(map(StoredTask, map(TaskKey, *key), data, repeat(NO_OFFSET)))
+
+
+def _task(rules: Rules, *row: Any) -> StoredTask:
+    task, reason = validate(rules, *row)
+    if task is None:
+        raise InvalidTask(
+            f"row {shown(row)} is no task: {reason}; filter such rows out, or use"
+            " `hourhand pipeline load`, which puts them aside"
+        )
+    return task
 
 
 class HourhandDataSource(DataSource):

@@ -24,12 +24,16 @@ from pyspark.sql.types import (
 from actors.model.errors import InvalidTask
 from actors.model.partition import partition_of
 from scheduler.pipeline.columns import hours_of, instants_of
-from scheduler.pipeline.judging import FIELDS, Rules, Verdict, judge, judge_line
-from scheduler.pipeline.judging_columns import (
+from scheduler.pipeline.validation import (
+    FIELDS,
+    Rules,
     TaskColumns,
+    Verdict,
     millis_of,
     partitions_of,
     plain_tasks,
+    validate,
+    validate_line,
 )
 
 CORRUPT = "_corrupt_record"
@@ -186,7 +190,7 @@ def _judge_lines(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         lines = batch.column("value")
-        judged = [judge_line(rules, line, names) for line in lines.to_pylist()]
+        judged = [validate_line(rules, line, names) for line in lines.to_pylist()]
         rows = lines if keep_rows else pa.nulls(len(lines), pa.string())
         yield _judged(rules, rows, judged)
 
@@ -202,10 +206,10 @@ def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
             continue
         columns = [times_of(values[0]), *(each.to_pylist() for each in values[1:])]
         if whole:
-            verdicts = [judge(rules, *row) for row in zip(*columns, strict=True)]
+            verdicts = [validate(rules, *row) for row in zip(*columns, strict=True)]
         else:
             verdicts = [
-                judge(rules, *row) if broken is None else _TORN
+                validate(rules, *row) if broken is None else _TORN
                 for broken, *row in zip(torn.to_pylist(), *columns, strict=True)
             ]
         yield _judged(rules, pc.coalesce(torn, batch.column("row")), verdicts)

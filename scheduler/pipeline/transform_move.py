@@ -1,27 +1,29 @@
-"""Rows of one installation as they are in another one: pure functions on DataFrames.
+"""Rows of one installation as they are in another one: pure functions.
 
-Decides nothing itself: which partition a row belongs to is the partitioner's, what becomes of
-its offset is ``renumbering``'s.
+Decides one rule (docs/adr/0010): every offset that is stored is lowered by the same number, so
+that all of them keep their order and stay below every record of the new log.  Offsets also
+stand in definitions and in the names of the tasks that belong to one.  Which partition a row
+belongs to is the partitioner's.
 """
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from actors.model.definition import RESERVED
+from actors.model.codec import Command
+from actors.model.definition import RESERVED, Definition, DefinitionKind, ordering_id_parts
+from actors.model.errors import InvalidInput
+from actors.model.key import TaskKey
 from actors.model.partition import partition_of
-from scheduler.pipeline.renumbering import (
-    MOVED_BY,
-    moved_data,
-    moved_definition,
-    moved_offset,
-    moved_outcome,
-    moved_unique,
-)
+from actors.model.status import RecordedOutcome
+from actors.model.task import StoredTask
 from scheduler.pipeline.state_tables import (
     DEFINITIONS,
     OUTCOMES,
@@ -33,6 +35,92 @@ from scheduler.pipeline.state_tables import (
 
 _KEPT_S = 86_400
 """Rows that expire within a day may vanish while a job runs, and are not compared."""
+MOVED_BY = 1 << 48
+"""More records than a partition ever has: 70 million a second for fifty days, or 9,000 a
+second for a thousand years.  64 bits leave room for 32,768 moves."""
+
+_NUMBERED = frozenset({DefinitionKind.TIMER.value, DefinitionKind.RECURRING.value})
+"""Kinds whose tasks carry the offset of their definition."""
+_GENERATION = re.compile(r"(tick|pop):(-?\d{1,20})(:.*)?", re.DOTALL)
+
+
+def moved_offset(offset: int) -> int:
+    """Return an offset below every record of a new log; InvalidInput where it is too high."""
+    if offset >= MOVED_BY:
+        raise InvalidInput(
+            f"a row has the log offset {offset}, and offsets from {MOVED_BY} on cannot be moved"
+        )
+    return offset - MOVED_BY
+
+
+def is_numbered(ordering_id: str) -> bool:
+    """Whether an ordering id's tasks may carry an offset in their names and data."""
+    parts = ordering_id_parts(ordering_id)
+    return parts is not None and parts[0] in _NUMBERED
+
+
+def moved_unique(ordering_id: str, uniqueness_key: str) -> str:
+    """Return a uniqueness key, renumbered where it names the offset of a definition."""
+    if not is_numbered(ordering_id):
+        return uniqueness_key
+    found = _GENERATION.fullmatch(uniqueness_key)
+    if found is None:
+        return uniqueness_key
+    return f"{found[1]}:{moved_offset(int(found[2])):020d}{found[3] or ''}"
+
+
+def moved_data(ordering_id: str, data: bytes) -> bytes:
+    """Return a task's data, renumbered where they name the offset of a definition."""
+    if not is_numbered(ordering_id) or b'"generation"' not in data:
+        return data
+    value = msgspec.json.decode(data)
+    if not isinstance(value.get("generation"), int):
+        return data
+    return msgspec.json.encode({**value, "generation": moved_offset(value["generation"])})
+
+
+def moved_key(key: TaskKey) -> TaskKey:
+    """Return a key, renumbered where it names the offset of a definition."""
+    return key._replace(uniqueness_key=moved_unique(key.ordering_id, key.uniqueness_key))
+
+
+def moved_task(task: StoredTask) -> StoredTask:
+    """Return a task as the new log's installation stores it."""
+    data = moved_data(task.key.ordering_id, task.data)
+    return StoredTask(moved_key(task.key), data, moved_offset(task.offset))
+
+
+def moved_command(command: Command) -> Command:
+    """Return a command as if it stood before the new log's first record."""
+    return replace(command, key=moved_key(command.key), offset=moved_offset(command.offset))
+
+
+def moved_outcome(outcome: RecordedOutcome) -> RecordedOutcome:
+    """Return an outcome with the keys as they are called from now on.
+
+    Without moved data: the new log begins empty, so no record before a move is read again.
+    """
+    new_key = None if outcome.new_key is None else moved_key(outcome.new_key)
+    return RecordedOutcome(outcome.outcome, moved_key(outcome.key), new_key)
+
+
+def moved_definition(definition: Definition) -> Definition:
+    """Return a definition as the new log's installation stores it."""
+    rule = definition.rule
+    if definition.name.kind.value in _NUMBERED and rule:
+        rule = _moved_rule(definition.name.ordering_id, rule)
+    return replace(definition, offset=moved_offset(definition.offset), rule=rule)
+
+
+def _moved_rule(ordering_id: str, rule: bytes) -> bytes:
+    """Renumber the record that changed a timer or schedule last, and the task that made it."""
+    value = msgspec.json.decode(rule)
+    value["changed_at"] = moved_offset(value.get("changed_at", -1))
+    # A schedule notes the time before the name of the task, a timer the name alone.
+    time, colon, name = str(value.get("made_by", "")).partition(":")
+    if colon and time.lstrip("-").isdigit():
+        value["made_by"] = f"{time}:{moved_unique(ordering_id, name)}"
+    return msgspec.json.encode(value)
 
 
 def moved(rows: DataFrame, table: str, new_count: int) -> DataFrame:

@@ -13,9 +13,8 @@ from actors.model.ownership import Claim
 from scheduler import Scheduler, Settings
 from scheduler.pipeline.export import ExportPlan, run_export
 from scheduler.pipeline.importing import ImportPlan, run_import
-from scheduler.pipeline.renumbering import MOVED_BY
 from scheduler.pipeline.state_tables import OWNERS, STATE_TABLES, claims_of, compared_columns
-from scheduler.pipeline.transform_move import moved
+from scheduler.pipeline.transform_move import MOVED_BY, moved
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
     SETTLE_S,

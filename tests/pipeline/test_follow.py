@@ -19,11 +19,9 @@ from actors.model.errors import LogUnavailable, SettingsInvalid, TopicMissing
 from actors.model.instant import to_millis
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.pipeline.follow import FollowPlan, run_follow
+from scheduler.pipeline.follow import EventsReader, FollowPlan, events_of, run_follow, shared_out
 from scheduler.pipeline.job import JobOptions
 from scheduler.pipeline.options import Options
-from scheduler.pipeline.stream import EventsReader, shared_out
-from scheduler.pipeline.transform_follow import events_of
 from scheduler.ports.lifecycle import LifecycleEvent, accepted_event, decode_event, encode_event
 from tests.builders import NOW_MS, a_stored_task
 from tests.servers.kafka import KafkaServer

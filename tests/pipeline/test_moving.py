@@ -12,14 +12,14 @@ from actors.model.ownership import Claim, Straggler, Watermark, initial_watermar
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from actors.model.task import StoredTask
-from scheduler.pipeline.new_owners import (
+from scheduler.pipeline.restore import (
     highest_epoch,
     lowered,
     moved_pauses,
     new_watermark,
     sources_of,
 )
-from scheduler.pipeline.renumbering import (
+from scheduler.pipeline.transform_move import (
     MOVED_BY,
     moved_definition,
     moved_key,

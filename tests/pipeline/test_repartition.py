@@ -19,14 +19,14 @@ from actors.model.errors import (
 from actors.model.instant import INSTANT_MAX_MS
 from actors.model.partition import partition_of
 from scheduler import Scheduler, Settings, wiring
-from scheduler.pipeline.filling import Filling, opened_target
+from scheduler.pipeline.quiescence import at_rest
 from scheduler.pipeline.repartition import (
     RepartitionPlan,
     contents_of,
     run_repartition,
     target_of,
 )
-from scheduler.pipeline.resting import at_rest
+from scheduler.pipeline.restore import Restore, opened_target
 from scheduler.ports.bulk import BulkTable
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
@@ -88,10 +88,10 @@ def test_everything_arrives_and_goes_on(spark: SparkSession, tmp_path: Path) -> 
     assert dry["copied"]["tasks"]["rows"] >= len(IDS)
     assert not folder.exists()
 
-    with at_rest(job.source, SETTLE_S) as resting, opened_target(target, TO) as store:
-        stopped = replace(contents_of(spark, job.source, resting), confirm=_stop)
+    with at_rest(job.source, SETTLE_S) as quiescence, opened_target(target, TO) as store:
+        stopped = replace(contents_of(spark, job.source, quiescence), confirm=_stop)
         with pytest.raises(InstallationBusy, match="stopped"):
-            Filling(spark, target, TO, job.say).run(store, stopped)
+            Restore(spark, target, TO, job.say).run(store, stopped)
     with pytest.raises(PartitionCountChanged, match="still being filled"):
         Scheduler(settings_in(folder), executor=Noting)
     summary = run_repartition(job, plan)
@@ -209,11 +209,11 @@ def test_a_cluster_at_work_is_refused(spark: SparkSession, tmp_path: Path) -> No
     job, plan = job_on(source), plan_into(folder)
     target = target_of(job.source, plan)
 
-    with at_rest(job.source, SETTLE_S) as resting, opened_target(target, TO) as store:
-        held = contents_of(spark, job.source, resting)
+    with at_rest(job.source, SETTLE_S) as quiescence, opened_target(target, TO) as store:
+        held = contents_of(spark, job.source, quiescence)
         append_to(source, 1, a_task("late", timedelta(hours=1), "a"))
         with pytest.raises(InstallationBusy, match=r"still arrive in .*data'.*, partition 1"):
-            Filling(spark, target, TO, job.say).run(store, held)
+            Restore(spark, target, TO, job.say).run(store, held)
 
     with pytest.raises(InvalidInput, match="was begun from another source, or from this one"):
         run_repartition(job, plan)

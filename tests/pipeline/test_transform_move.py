@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.partition import partition_of
 from scheduler.pipeline.columns import arrow_schema_of, batch_of
-from scheduler.pipeline.renumbering import MOVED_BY
 from scheduler.pipeline.state_tables import (
     DEFINITIONS,
     compared_columns,
@@ -15,7 +14,7 @@ from scheduler.pipeline.state_tables import (
     definitions_of,
 )
 from scheduler.pipeline.transform_archive import fingerprint
-from scheduler.pipeline.transform_move import lasting, moved
+from scheduler.pipeline.transform_move import MOVED_BY, lasting, moved
 from scheduler.ports.bulk import Bucket, BulkTable
 from scheduler.services.recurring.state import name_of, tick_task
 from tests.builders import NOW_MS, a_key

@@ -11,9 +11,7 @@ from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.partition import partition_of
 from scheduler.pipeline import transform_report
-from scheduler.pipeline.columns import schema_of
-from scheduler.pipeline.judging import Rules
-from scheduler.pipeline.transform_audit import (
+from scheduler.pipeline.audit import (
     KINDS,
     WATERMARKS,
     Tables,
@@ -21,12 +19,14 @@ from scheduler.pipeline.transform_audit import (
     findings,
     missing,
 )
+from scheduler.pipeline.columns import schema_of
 from scheduler.pipeline.transform_load import (
     DUPLICATE,
     counts,
     judged_columns,
     without_duplicates,
 )
+from scheduler.pipeline.validation import Rules
 
 pytestmark = pytest.mark.integration
 

@@ -10,12 +10,15 @@ from scheduler.adapters.kafka.commits import Lease, OffsetCommits
 from scheduler.configuration.settings import GroupSettings
 
 REACH_MS = 9_000
-GROUP = GroupSettings(session_timeout_ms=10_000, max_poll_interval_ms=20_000, lease_margin_ms=1_000)
+GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)
+POLLING = GroupSettings(
+    session_timeout_ms=10_000, max_poll_interval_ms=20_000, lease_margin_ms=1_000
+)
 
 
 def test_there_is_none_before_both_a_poll_and_an_accepted_commit() -> None:
     """Neither alone proves anything."""
-    polled, accepted = Lease(GROUP), Lease(GROUP)
+    polled, accepted = Lease(POLLING), Lease(POLLING)
     polled.polled(5.0)
     accepted.accepted(5.0)
     assert polled.ends_ms == accepted.ends_ms == -math.inf
@@ -23,7 +26,7 @@ def test_there_is_none_before_both_a_poll_and_an_accepted_commit() -> None:
 
 def test_it_ends_at_the_earlier_of_session_and_poll_interval() -> None:
     """Each less the margin, each from its own beginning."""
-    lease = Lease(GROUP)
+    lease = Lease(POLLING)
     lease.polled(0.0)
     lease.accepted(100.0)
     assert lease.ends_ms == 9_100.0
@@ -35,7 +38,7 @@ def test_it_ends_at_the_earlier_of_session_and_poll_interval() -> None:
 
 def test_an_older_commit_accepted_late_does_not_shorten_it() -> None:
     """The latest proof counts."""
-    lease = Lease(GROUP)
+    lease = Lease(POLLING)
     lease.polled(0.0)
     lease.accepted(200.0)
     lease.accepted(100.0)
@@ -44,7 +47,7 @@ def test_an_older_commit_accepted_late_does_not_shorten_it() -> None:
 
 def test_an_ended_one_comes_back_only_by_a_new_commit() -> None:
     """Polling on changes nothing."""
-    lease = Lease(GROUP)
+    lease = Lease(POLLING)
     lease.polled(0.0)
     lease.accepted(0.0)
     lease.end()

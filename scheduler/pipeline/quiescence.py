@@ -26,7 +26,7 @@ _READ_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Rest:
+class QuiescentState:
     """What an installation held when a job began with it."""
 
     claims: Mapping[int, Claim | None]
@@ -52,7 +52,7 @@ class Rest:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class Resting:
+class Quiescence:
     """An installation that is kept at rest, as far as a lock can."""
 
     def __init__(self, settings: Settings, tail: LogTail) -> None:
@@ -82,7 +82,7 @@ class Resting:
                 " stop all of them, then run the job once more, into an empty target"
             )
 
-    def _look(self) -> Rest:
+    def _look(self) -> QuiescentState:
         settings = self._settings
         stores = wiring.open_stores(settings)
         try:
@@ -98,11 +98,11 @@ class Resting:
             each: None if claim is None else claim.watermark.next_offset
             for each, claim in claims.items()
         }
-        return Rest(claims, self._tail.spans(known), sheet.pauses)
+        return QuiescentState(claims, self._tail.spans(known), sheet.pauses)
 
 
 @contextmanager
-def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Resting]:
+def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]:
     """Keep an installation's nodes out where a lock can, and see that it rests.
 
     Raises InstallationBusy, and FolderLocked where an embedded node works.
@@ -112,11 +112,11 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Resting]:
     try:
         release = keep_nodes_out(settings)
         try:
-            resting = Resting(settings, tail)
-            _require_one_count(settings, resting.state)
+            quiescence = Quiescence(settings, tail)
+            _require_one_count(settings, quiescence.state)
             threading.Event().wait(settle_s)
-            resting.require()
-            yield resting
+            quiescence.require()
+            yield quiescence
         finally:
             release()
     finally:
@@ -135,7 +135,7 @@ def _nothing() -> None:
     """There is no lock to let go of."""
 
 
-def _require_one_count(settings: Settings, state: Rest) -> None:
+def _require_one_count(settings: Settings, state: QuiescentState) -> None:
     bulk = wiring.open_bulk(settings)
     try:
         stored = bulk.partition_count()

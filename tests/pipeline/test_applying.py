@@ -13,10 +13,10 @@ from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.pipeline.renumbering import (
+from scheduler.pipeline.applying import TailApplier
+from scheduler.pipeline.transform_move import (
     moved_offset,
 )
-from scheduler.pipeline.tail_applying import TailApplier
 from tests.builders import NOW_MS, a_completion, a_key
 
 WAIT_S = 30.0

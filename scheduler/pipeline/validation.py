@@ -1,16 +1,20 @@
-"""Whether a row of somebody's file is a task, and which one.
+"""Whether a row of somebody's file is a task, and which one; whole batches a column at a time.
 
 Decides by the rules of the log's records and of the client, so that what passes here is refused
-by nobody later.  It knows no Spark: values in, a task or a reason out.
+by nobody later.  Most batches of most files hold nothing but tasks, which their columns show at a
+tenth of what row by row costs; where a column leaves any doubt, the batch is validated row by row.
+It knows no Spark: values in, a task or a reason out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors.model.codec import letter_of
 from actors.model.display import shown
@@ -23,6 +27,7 @@ from actors.model.instant import (
     to_millis,
 )
 from actors.model.key import TaskKey
+from actors.model.partition import partition_of
 from actors.model.task import ID_BYTES_MAX, StoredTask
 from scheduler.pipeline.sink import NO_OFFSET
 
@@ -40,6 +45,8 @@ _REASON_CHARS_MAX = 300
 _JSON_CHARACTER_BYTES = 6
 _RECORD_FRAME_BYTES = 200
 """Names, time and version of a record, and more."""
+_MICROS = pa.timestamp("us", tz="UTC")
+_NO_DATA = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ def checked_timezone(name: str | None) -> str | None:
     return name
 
 
-def judge(
+def validate(
     rules: Rules, time: object, ordering_id: object, uniqueness_key: object, data: Any
 ) -> Verdict:
     """Judge one row; ``time`` is text, a datetime, or whole UTC milliseconds."""
@@ -104,7 +111,7 @@ def judge(
     return Verdict(task, None)
 
 
-def judge_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
+def validate_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
     """Judge a line of JSON; ``names`` maps fields to the names the file has for them."""
     try:
         found = _line_decoder.decode(line)
@@ -116,7 +123,7 @@ def judge_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
         data = values["data"]
     except (ValueError, RecursionError) as error:
         return Verdict(None, f"the line is no JSON object: {error}"[:_REASON_CHARS_MAX])
-    return judge(rules, time, ordering_id, uniqueness_key, data and bytes(data))
+    return validate(rules, time, ordering_id, uniqueness_key, data and bytes(data))
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
@@ -202,3 +209,83 @@ def _object(data: str | bytes | None) -> bytes:
     except msgspec.MsgspecError as error:
         raise ValueError(f"data is no JSON object: {error}") from None
     return encoded
+
+
+class TaskColumns(NamedTuple):
+    """Rows that are tasks, none of their values missing."""
+
+    millis: pa.Array
+    """When each is due, in UTC milliseconds."""
+    ordering_id: pa.Array
+    uniqueness_key: pa.Array
+    data: pa.Array
+    """JSON objects in UTF-8, as ``binary``."""
+
+
+def millis_of(times: pa.Array) -> pa.Array:
+    """Return instants as whole milliseconds, cut downwards; raises ArrowInvalid for no instants."""
+    if not pa.types.is_timestamp(times.type):
+        return times.cast(pa.int64())
+    micros = times.cast(_MICROS).cast(pa.int64())
+    # Arrow divides towards zero, so what lies before 1970 is one lower.
+    towards_zero = pc.divide(micros, 1000)
+    below = pc.less(micros, pc.multiply(towards_zero, 1000)).cast(pa.int64())
+    return pc.subtract(towards_zero, below)
+
+
+def partitions_of(ordering_ids: pa.Array, count: int) -> pa.Array:
+    """Return the partition, of ``count``, that owns each ordering id; none is missing."""
+    ids = ordering_ids.dictionary_encode()
+    owners = [partition_of(each, count) for each in ids.dictionary.to_pylist()]
+    return pa.array(owners, pa.int32()).take(ids.indices)
+
+
+def plain_tasks(
+    rules: Rules, times: pa.Array, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array
+) -> TaskColumns | None:
+    """Return the tasks that rows are; None where one of them may be none."""
+    instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
+    given = (times, ordering_id, uniqueness_key)
+    if not len(times) or not instants or any(each.null_count for each in given):
+        return None
+    millis = millis_of(times)
+    if not _within(millis, max(rules.oldest_ms, INSTANT_MIN_MS), INSTANT_MAX_MS):
+        return None
+    if not _are_ids(rules, ordering_id, uniqueness_key, data):
+        return None
+    encoded = _given_data(data).cast(pa.binary())
+    if not _are_objects(encoded.to_pylist()):
+        return None
+    return TaskColumns(millis, ordering_id, uniqueness_key, encoded)
+
+
+def _within(values: pa.Array, least: int, most: int) -> bool:
+    ends = pc.min_max(values).as_py()
+    return bool(least <= ends["min"] and ends["max"] <= most)
+
+
+def _are_ids(rules: Rules, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array) -> bool:
+    """Whether ids and data are text of lengths that are allowed, however the rows combine them."""
+    try:
+        for each in (ordering_id, uniqueness_key, data):
+            each.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    lengths = pc.binary_length(ordering_id)
+    ids_bytes = (pc.max(lengths).as_py(), pc.max(pc.binary_length(uniqueness_key)).as_py())
+    data_bytes = pc.max(pc.binary_length(data)).as_py() or 0
+    bound = record_bytes_bound(sum(ids_bytes), data_bytes)
+    return (
+        bool(pc.min(lengths).as_py() and max(ids_bytes) <= ID_BYTES_MAX)
+        and bound <= rules.record_bytes_max
+    )
+
+
+def _given_data(data: pa.Array) -> pa.Array:
+    """Put an object without fields where there is no data."""
+    filled = pc.fill_null(data, "")
+    return pc.if_else(pc.equal(pc.binary_length(filled), 0), _NO_DATA, filled)
+
+
+def _are_objects(texts: Iterable[Any]) -> bool:
+    return all(map(is_object, texts))

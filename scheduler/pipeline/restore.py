@@ -1,35 +1,31 @@
 """A target that is filled with all that another installation holds, step by step.
 
 Decides in which order, and what a job that was stopped need not do again.  Until the last step
-no node can begin with the target: it has no number of partitions yet.
+no node can begin with the target: it has no number of partitions yet.  Decides too where the new
+partitions begin: watermarks, stragglers and epochs, so that nothing open is passed over (P8) and
+no fence goes back.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from math import gcd
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
-from actors.model.ownership import EPOCH_SHIFT, Claim, Watermark
-from actors.model.pauses import Pause, PauseSheet
+from actors.model.ownership import EPOCH_SHIFT, Claim, Straggler, Watermark, initial_watermark
+from actors.model.partition import partition_of
+from actors.model.pauses import Pause, PauseScope, PauseSheet
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
-from scheduler.pipeline.answers import wait_for
 from scheduler.pipeline.applying import apply_log
-from scheduler.pipeline.copying import Destination, write_rows
+from scheduler.pipeline.copying import Destination, wait_for, write_rows
 from scheduler.pipeline.job import Say, Summary
-from scheduler.pipeline.new_owners import (
-    Claims,
-    highest_epoch,
-    lowered,
-    moved_pauses,
-    new_watermark,
-)
 from scheduler.pipeline.options import Options
-from scheduler.pipeline.resting import keep_nodes_out, log_name, store_name
+from scheduler.pipeline.quiescence import keep_nodes_out, log_name, store_name
 from scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, rows_frame
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, compared_columns
 from scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
@@ -39,6 +35,80 @@ from scheduler.ports.transfer import TransferStore
 
 COPIED = (*(table.value for table in BulkTable), DEFINITIONS, OUTCOMES)
 """Tables that are copied, in this order."""
+Claims = Mapping[int, Claim | None]
+
+
+def highest_epoch(claims: Claims) -> int:
+    """Return the highest owner epoch; 0 where no partition ever had an owner."""
+    return max((claim.epoch for claim in claims.values() if claim is not None), default=0)
+
+
+def sources_of(partition: int, old_count: int, new_count: int) -> list[int]:
+    """Return the old partitions from which an ordering id may move to a new one.
+
+    Both are remainders of one hash, so they agree modulo whatever divides both counts.
+    """
+    common = gcd(old_count, new_count)
+    return [each for each in range(old_count) if each % common == partition % common]
+
+
+def new_watermark(
+    partition: int, claims: Claims, new_count: int, stragglers_max: int, now_ms: int
+) -> Watermark:
+    """Return where a new partition begins: at the least of what is done in the old ones.
+
+    The next offset is that of no record: the new log is read from its beginning.
+    """
+    found = [claims[each] for each in sources_of(partition, len(claims), new_count)]
+    marks = [claim.watermark for claim in found if claim is not None]
+    if not marks:
+        return initial_watermark(now_ms)
+    merged = Watermark(
+        watermark_ms=min(each.watermark_ms for each in marks),
+        loaded_until_ms=max(each.loaded_until_ms for each in marks),
+        tasks_swept_until_ms=min(each.tasks_swept_until_ms for each in marks),
+        statuses_swept_until_ms=min(each.statuses_swept_until_ms for each in marks),
+        statuses_due_until_ms=min(each.statuses_due_until_ms for each in marks),
+        # Of several retentions that run, the last one counts for all.
+        statuses_due_at_ms=max(each.statuses_due_at_ms for each in marks),
+    )
+    held = [
+        straggler
+        for mark in marks
+        for straggler in mark.stragglers
+        if partition_of(straggler.ordering_id, new_count) == partition
+    ]
+    return merged.advanced_to(merged.watermark_ms, _earliest(held), stragglers_max)
+
+
+def lowered(watermark: Watermark, earliest_ms: int | None) -> Watermark:
+    """Return the mark of a partition in which a task at ``earliest_ms`` may be open."""
+    if earliest_ms is None or earliest_ms >= watermark.watermark_ms:
+        return watermark
+    stragglers = tuple(each for each in watermark.stragglers if each.first_ms < earliest_ms)
+    return replace(watermark.lowered_to(earliest_ms), stragglers=stragglers)
+
+
+def _earliest(held: Iterable[Straggler]) -> list[Straggler]:
+    return sorted(held, key=lambda each: (each.first_ms, each.ordering_id))
+
+
+def moved_pauses(pauses: Iterable[Pause], old_count: int, new_count: int) -> list[Pause]:
+    """Return what is to be paused: what was, and where partitions were merged, more."""
+    moved: list[Pause] = []
+    for pause in pauses:
+        if pause.scope is PauseScope.ALL or old_count == new_count:
+            moved.append(pause)
+        elif pause.scope is PauseScope.ORDERING:
+            owner = partition_of(pause.ordering_id, new_count)
+            moved.append(replace(pause, partition=owner))
+        else:
+            moved += [
+                replace(pause, partition=each)
+                for each in range(new_count)
+                if pause.partition in sources_of(each, old_count, new_count)
+            ]
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +183,7 @@ def _require_silence(settings: Settings) -> None:
         )
 
 
-class Filling:
+class Restore:
     """One run of a job that fills a target."""
 
     def __init__(self, spark: SparkSession, target: Options, partitions: int, say: Say) -> None:

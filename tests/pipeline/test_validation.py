@@ -1,0 +1,230 @@
+"""Which rows of somebody's file are tasks, and what the others are told."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.model.errors import InvalidTask
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.model.task import ID_BYTES_MAX
+from scheduler.pipeline.transform_load import times_of
+from scheduler.pipeline.validation import (
+    Rules,
+    checked_timezone,
+    millis_of,
+    partitions_of,
+    plain_tasks,
+    validate,
+    validate_line,
+)
+
+AT_MS = 1_770_601_272_959
+AT = "2026-02-09T01:41:12.959Z"
+RULES = Rules(partition_count=4, oldest_ms=INSTANT_MIN_MS, record_bytes_max=1_000)
+VIENNA = Rules(4, INSTANT_MIN_MS, 1_000, "Europe/Vienna")
+NOON_MS = 1_770_638_400_000
+NOON_RULES = Rules(partition_count=4, oldest_ms=NOON_MS, record_bytes_max=1_000)
+LAX = Rules(4, INSTANT_MIN_MS, 1_000_000)
+MICROS = pa.timestamp("us", tz="UTC")
+Row = tuple[Any, Any, Any, Any]
+SOUND: Row = (NOON_MS, "customer-7", "x", '{"n":1}')
+
+
+@pytest.mark.parametrize(
+    ("rules", "time", "expected_ms"),
+    [
+        (RULES, AT, AT_MS),
+        (RULES, "2026-02-09T02:41:12.959999+01:00", AT_MS),
+        (RULES, AT_MS, AT_MS),
+        (RULES, datetime(2026, 2, 9, 1, 41, 12, 959_999, tzinfo=UTC), AT_MS),
+        (VIENNA, "2026-02-09T02:41:12.959", AT_MS),
+        (VIENNA, "2026-02-09 02:41:12.959", AT_MS),
+        (VIENNA, AT, AT_MS),
+    ],
+)
+def test_times_are_instants(rules: Rules, time: object, expected_ms: int) -> None:
+    """With a zone, or with the one that was named for all."""
+    task, reason = validate(rules, time, "customer-7", "x", "{}")
+
+    assert reason is None
+    assert task is not None
+    assert task.key == TaskKey(expected_ms, "customer-7", "x")
+
+
+@pytest.mark.parametrize(
+    ("time", "ordering_id", "uniqueness_key", "data", "complaint"),
+    [
+        ("2026-02-09T01:41:12", "a", "x", "{}", "has no time zone: say which with --timezone"),
+        ("tomorrow", "a", "x", "{}", "is no RFC 3339 instant"),
+        (None, "a", "x", "{}", "a time is needed"),
+        (1.5, "a", "x", "{}", "a time is needed"),
+        (10**18, "a", "x", "{}", "is not within the years 1 to 9999"),
+        (AT, None, "x", "{}", "ordering_id is missing"),
+        (AT, "", "x", "{}", "ordering_id is empty"),
+        (AT, "a", None, "{}", "uniqueness_key is missing"),
+        (AT, "a", "x", "[1]", "data is no JSON object"),
+        (AT, "a", "x", '{"n":NaN}', "data is no JSON object"),
+        (AT, "a", "x", '{"n":"' + 1_000 * "x" + '"}', "at most 1000 are allowed"),
+        (AT, "ä" * 20_000, "x", "{}", "ordering_id is longer than"),
+    ],
+)
+def test_what_is_no_task_is_told_why(
+    time: object, ordering_id: object, uniqueness_key: object, data: Any, complaint: str
+) -> None:
+    """The value and what to do; never an exception that ends the load."""
+    task, reason = validate(RULES, time, ordering_id, uniqueness_key, data)
+
+    assert task is None
+    assert complaint in str(reason)
+
+
+def test_a_time_that_clocks_skipped_is_refused() -> None:
+    """Guessing would be early or late by an hour."""
+    task, reason = validate(VIENNA, "2026-03-29T02:30:00", "a", "x", None)
+
+    assert task is None
+    assert "does not exist in Europe/Vienna" in str(reason)
+
+
+def test_the_past_is_refused_from_the_moment_named() -> None:
+    """Exactly that moment is accepted."""
+    rules = Rules(4, AT_MS, 1_000)
+
+    assert validate(rules, AT_MS, "a", "x", None).task is not None
+    assert "--past run accepts it" in str(validate(rules, AT_MS - 1, "a", "x", None).reason)
+
+
+def test_an_empty_uniqueness_key_is_one() -> None:
+    """As in the log."""
+    assert validate(RULES, AT, "a", "", "").task is not None
+
+
+def test_a_line_keeps_its_data_as_it_was_written() -> None:
+    """Numbers, order and spaces; in the log's own names or in others."""
+    data = '{"b": 1.0,  "a": 1e3}'
+    line = f'{{"scheduledTime":"{AT}","orderingId":"a","uniquenessKey":7,"taskData":{data}}}'
+    renamed = f'{{"when":"{AT}","ordering_id":"a","uniqueness_key":"7","data":{data}}}'
+
+    first, _ = validate_line(RULES, line, {})
+    second, _ = validate_line(RULES, renamed, {"scheduled_time": "when"})
+
+    assert first is not None
+    assert first.data == data.encode()
+    assert first == second
+
+
+@pytest.mark.parametrize("line", ["[1]", "{", '"text"', '{"orderingId":"a"}', "NaN"])
+def test_a_line_that_is_none_is_told_why(line: str) -> None:
+    """And the next one is read."""
+    assert validate_line(RULES, line, {}).reason is not None
+
+
+def test_an_unknown_zone_is_refused_before_anything_is_read() -> None:
+    """With the names that are known."""
+    assert checked_timezone("Europe/Vienna") == "Europe/Vienna"
+    with pytest.raises(InvalidTask, match="'Mars/Base' is unknown: write a name as"):
+        checked_timezone("Mars/Base")
+
+
+def batch_of(*rows: Row) -> list[pa.Array]:
+    """Return the columns of rows; a time is milliseconds."""
+    times, *texts = zip(*rows, strict=True)
+    return [pa.array(times, pa.int64()), *(pa.array(each, pa.string()) for each in texts)]
+
+
+def one_by_one(rules: Rules, *rows: Row) -> list[tuple[Any, ...]]:
+    """Return key and data of the tasks that rows are, judged alone; all of them must be."""
+    tasks = [validate(rules, *row).task for row in rows]
+    return [(*task.key, task.data) for task in tasks if task is not None]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        SOUND,
+        (NOON_MS + 1, "customer-ä", "", ' { "b" : 1.0, "a":1e3 } '),
+        (NOON_MS, "a", "x", None),
+        (NOON_MS, "a", "x", ""),
+        (INSTANT_MAX_MS, "a", "\0", "{}"),
+    ],
+)
+def test_a_batch_of_tasks_is_what_its_rows_are(row: Row) -> None:
+    """The same keys and bytes as row by row, data that is missing included."""
+    found = plain_tasks(NOON_RULES, *batch_of(SOUND, row))
+
+    assert found is not None
+    columns = [each.to_pylist() for each in found]
+    assert list(zip(*columns, strict=True)) == one_by_one(NOON_RULES, SOUND, row)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (NOON_MS - 1, "a", "x", "{}"),
+        (INSTANT_MAX_MS + 1, "a", "x", "{}"),
+        (None, "a", "x", "{}"),
+        (NOON_MS, None, "x", "{}"),
+        (NOON_MS, "", "x", "{}"),
+        (NOON_MS, "a", None, "{}"),
+        (NOON_MS, "a", "x", "[1]"),
+        (NOON_MS, "a", "x", '{"n":1},{"n":2}'),
+        (NOON_MS, "a", "x", '{"n":NaN}'),
+        (NOON_MS, "a", "x", '{"a":' * 100_000),
+        (NOON_MS, "a", "x", '{"n":"' + 1_000 * "x" + '"}'),
+    ],
+)
+def test_a_batch_with_one_row_that_is_none_is_left_to_be_judged_by_row(row: Row) -> None:
+    """Which alone knows the reason."""
+    assert one_by_one(NOON_RULES, row) == []
+    assert plain_tasks(NOON_RULES, *batch_of(SOUND, row, SOUND)) is None
+
+
+def test_ids_are_measured_in_bytes() -> None:
+    """One of half as many characters may be too long."""
+    longest = "ä" * (ID_BYTES_MAX // 2)
+
+    assert plain_tasks(LAX, *batch_of((NOON_MS, longest, longest, "{}"))) is not None
+    assert plain_tasks(LAX, *batch_of((NOON_MS, longest + "ä", "x", "{}"))) is None
+    assert plain_tasks(LAX, *batch_of((NOON_MS, "a", longest + "ä", "{}"))) is None
+
+
+def test_text_that_is_no_text_is_left_to_be_judged_by_row() -> None:
+    """Spark's strings are bytes, which need not be UTF-8."""
+    times, ids, _, data = batch_of(SOUND)
+    broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
+
+    assert plain_tasks(NOON_RULES, times, broken, ids, data) is None
+    assert plain_tasks(NOON_RULES, times, ids, broken, data) is None
+    assert plain_tasks(NOON_RULES, times, ids, ids, broken) is None
+
+
+def test_text_for_times_and_an_empty_batch_are_left_to_be_judged_by_row() -> None:
+    """A column cannot tell a zone."""
+    _, *others = batch_of(SOUND)
+
+    assert plain_tasks(NOON_RULES, pa.array(["2026-02-09T12:00:00Z"]), *others) is None
+    assert plain_tasks(NOON_RULES, *(each.slice(0, 0) for each in batch_of(SOUND))) is None
+
+
+def test_instants_are_cut_to_milliseconds_downwards() -> None:
+    """Before 1970 as after it."""
+    micros = [-1_001, -1_000, -999, -1, 0, 1, 999, 1_000, None]
+    times = pa.array(micros, pa.int64()).cast(MICROS)
+
+    expected = [None if each is None else each // 1_000 for each in micros]
+    assert millis_of(times).to_pylist() == times_of(times) == expected
+    nanos = pa.array([datetime(2026, 2, 9, 12, tzinfo=UTC)], pa.timestamp("ns", tz="UTC"))
+    assert times_of(nanos) == [NOON_MS]
+
+
+def test_partitions_are_those_of_each_id() -> None:
+    """Whichever ids repeat."""
+    ids = ["a", "b", "ä", "a", "customer-7", "b"]
+
+    owners = partitions_of(pa.array(ids), 7).to_pylist()
+
+    assert owners == [partition_of(each, 7) for each in ids]
