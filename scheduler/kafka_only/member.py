@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
+from actors.kernel.futures import gather
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
 from actors.model.events import PartitionLost, PartitionRevoked
 from actors.model.observed import AssignmentReceived, OwnerBegan
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
+from scheduler.futures.light_future import then
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog
 
@@ -92,27 +94,10 @@ class Member:
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
         """Let the owners finish; what they did is committed, so nothing is left to commit."""
-        done: Future[Mapping[int, int]] = Future()
         gone = self._let_go(partitions)
         for partition in partitions:
             self._telemetry.emit(PartitionRevoked(partition, drained=True))
-        left = len(gone)
-        lock = threading.Lock()
-
-        def ended(owner: "Future[None]") -> None:
-            nonlocal left
-            del owner
-            with lock:
-                left -= 1
-                if left:
-                    return
-            done.set_result({})
-
-        for owner in gone:
-            owner.ended.add_done_callback(ended)
-        if not gone:
-            done.set_result({})
-        return done
+        return then(gather([owner.ended for owner in gone]), lambda _ended: {})
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Stop; whatever is under way is fenced by the next owner."""

@@ -1,13 +1,12 @@
 """The partitions a node holds: how far each is delivered to the tree, and how far durable.
 
-Bookkeeping for the node: offsets are committed only up to the first record that is not durable
-yet (P9), in whatever order batches are answered.  Decides what the store is asked for a partition
-and what the log is told to deliver, and when; never which partitions are held.
+Decides what the store is asked for a partition and what the log is told to deliver, and when;
+never which partitions are held.  What of a partition is durable is counted as by every other
+reader of a log.
 """
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from actors.model.ownership import Assignment, Claim, Ownership
 from actors.ports.clock import Clock
 from actors.ports.log import TaskLog
 from actors.ports.store import OwnershipStore
+from scheduler.consumer.reading import Reading
 
 logger = logging.getLogger("hourhand.node")
 
@@ -54,19 +54,9 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Share:
-    """One batch's part of a partition."""
+class Holding(Reading[int]):
+    """One partition of this node; what is delivered of it are shares of numbered batches."""
 
-    batch: int
-    next_offset: int
-    durable: bool = False
-
-
-@dataclass(slots=True)
-class Holding:
-    """One partition of this node."""
-
-    partition: int
     owned: dict[int, Ownership] = field(default_factory=dict)
     """What this process held last of each partition, whether or not it still does."""
     stage: Stage = Stage.WAITING
@@ -75,19 +65,15 @@ class Holding:
     """The store's answer that ``CLAIMING`` waits for."""
     reading: "Future[Claim | None] | None" = None
     """The store's answer that ``RESUMING`` waits for."""
-    next_offset: int | None = None
-    """Every record below this is durable; None before reading began."""
     delivered_offset: int = 0
-    """Every record below this went to a tree, which may be an earlier one."""
-    reached_offset: int = 0
-    """Where the log delivers on: a new tree is given again what the one before had."""
+    """Every record below this went to a tree, which may be an earlier one: a new tree is given
+    again what the one before had."""
     catch_up_offset: int = 0
     retry_at_ms: float = 0.0
     failures: int = 0
     """How often in a row the durable state could not be had."""
     claim_after_ms: float | None = None
     """After a newer owner was seen: claim again once membership is proved later than this."""
-    shares: deque[_Share] = field(default_factory=deque)
     held_back: bool = False
     """The log was told to deliver nothing of it for now."""
 
@@ -135,7 +121,7 @@ class Holding:
             self.owned[self.partition] = self.ownership
             self.claim_after_ms = None
         assert self.next_offset is not None, "reading has begun"
-        self.shares.clear()
+        self.begin(self.next_offset)
         return Assignment(
             ownership=self.ownership,
             watermark=claim.watermark,
@@ -144,20 +130,10 @@ class Holding:
             resumed=resumed,
         )
 
-    def deliver(self, batch: int, reached: int) -> None:
+    def deliver_batch(self, batch: int, reached: int) -> None:
         """Note that records up to ``reached`` went to the tree with this batch."""
         self.delivered_offset = max(self.delivered_offset, reached)
-        self.reached_offset = reached
-        self.shares.append(_Share(batch, reached))
-
-    def settle(self, batch: int) -> None:
-        """Note that a batch is durable, and move the durable offset over what is in a row."""
-        for share in self.shares:
-            if share.batch == batch:
-                share.durable = True
-                break
-        while self.shares and self.shares[0].durable:
-            self.next_offset = self.shares.popleft().next_offset
+        self.deliver(batch, reached)
 
 
 @dataclass(slots=True, eq=False)
@@ -189,15 +165,6 @@ class Revocation:
         for holding in self.holdings:
             if holding.stage is Stage.RUNNING:
                 holding.stage = Stage.WAITING
-
-
-def commit_offsets(holdings: Mapping[int, Holding]) -> dict[int, int]:
-    """Return the next offset of every partition that is being read."""
-    return {
-        partition: holding.next_offset
-        for partition, holding in holdings.items()
-        if holding.next_offset is not None
-    }
 
 
 def assigned_event(assignment: Assignment) -> PartitionAssigned:

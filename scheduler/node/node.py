@@ -7,6 +7,7 @@ the dispatcher's thread, which is why a rebalance callback can wait without a de
 """
 
 import logging
+import math
 import random
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,6 +35,7 @@ from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
 from actors.topic_supervisor import TopicSupervisor
+from scheduler.consumer.reading import PeriodicCommits, durable_offsets
 from scheduler.node.holdings import (
     Claiming,
     Held,
@@ -41,7 +43,6 @@ from scheduler.node.holdings import (
     Revocation,
     Stage,
     assigned_event,
-    commit_offsets,
     hold_back,
     poll_ms,
 )
@@ -74,7 +75,7 @@ class Node:
         self._clock = clock
         self._effects, self.memory = effects, effects.memory
         self._recovery = effects.settings.recovery
-        self._commit_interval_ms = commit_interval_ms
+        self._commits = PeriodicCommits(log.commit, clock, commit_interval_ms)
         self._claiming = Claiming(effects.stores.ownership, clock, log.lease_ends_ms, lease_ms)
         self._rebuilds = Rebuilds(self._recovery, rng)
         self.pauses = PauseWatch(effects.stores.oversight, clock)
@@ -89,7 +90,6 @@ class Node:
         self._batch = 0
         self._in_flight = BatchesInFlight(effects.memory)
         self._held: frozenset[int] = frozenset()
-        self._committed_at_ms = -1e18
         self._system = make_system(self._tree_failed)
         self._stop_requested = False
         self._stopping: Future[Mapping[int, int]] | None = None
@@ -227,7 +227,7 @@ class Node:
     def assigned(self, partitions: Sequence[int]) -> None:
         """Hold these partitions; they are claimed in the next round."""
         with self._lock:
-            self._holdings.update({each: Holding(each, self._owned) for each in partitions})
+            self._holdings.update({each: Holding(each, owned=self._owned) for each in partitions})
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
         """Start nothing more of these, drain them, and resolve to their durable offsets."""
@@ -343,7 +343,7 @@ class Node:
             self._lease.grant(holding.partition, claim.epoch)
         self._root.tell(AssignPartitions((assignment,)))
         # Membership is proved, and the lease begins, with the next accepted commit.
-        self._committed_at_ms = -1e18
+        self._commits.hurry()
         self._effects.telemetry.emit(assigned_event(assignment))
 
     def _watch_deadline(self) -> None:
@@ -373,20 +373,14 @@ class Node:
         held = self._holdings
         known = {p: o for p, o in reached.items() if p in held and held[p].stage is Stage.RUNNING}
         for partition, offset in known.items():
-            self._holdings[partition].deliver(self._batch, offset)
+            self._holdings[partition].deliver_batch(self._batch, offset)
         self._in_flight.send(self._batch, self._clock.monotonic_ms(), records)
         self._root.tell(PersistRecords(self._batch, records, known))
 
     def _commit(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        interval_ms = self._commit_interval_ms
-        if self._stop_requested:
-            # What is durable last is committed while attempts end, not when everybody waits.
-            interval_ms = min(interval_ms, _STOPPING_COMMIT_MS)
-        if now_ms - self._committed_at_ms < interval_ms:
-            return
-        with self._lock:
-            offsets = commit_offsets(self._holdings)
-        if offsets:
-            self._committed_at_ms = now_ms
-            self._log.commit(offsets)
+        # What is durable last is committed while attempts end, not when everybody waits.
+        interval_ms_max = _STOPPING_COMMIT_MS if self._stop_requested else math.inf
+        if self._commits.are_due(interval_ms_max):
+            with self._lock:
+                offsets = durable_offsets(self._holdings.values())
+            self._commits.commit(offsets)

@@ -9,7 +9,8 @@ reading one again changes nothing.  Decides nothing about ids: claims do.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,13 +19,14 @@ from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTo
 from actors.model.events import RelayRecordRefused
 from actors.model.key import TaskKey
 from scheduler.configuration.door_settings import RelaySettings
+from scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
 from scheduler.services.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
 from scheduler.services.relay.delivery import Delivery, ordering_id_of
 from scheduler.services.relay.gathering import ClaimGatherer
 from scheduler.services.relay.headers import Action, Malformed, Request, request_of
 from scheduler.services.relay.ports import IntakePorts
-from scheduler.services.relay.progress import Progress, Read
 from scheduler.services.relay.sizes import inline_data, parked_row
+from scheduler.services.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -35,6 +37,42 @@ _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder().encode
 SETTLE_S = 5.0
 """Longest wait for what was read, when it is given up: what is not durable then is read again."""
+
+
+class _TakenRecord(NamedTuple):
+    """A record that was read, and what has to become durable of it."""
+
+    record: LogRecord
+    futures: "list[Future[Any]]"
+    delivery_key: TaskKey | None = None
+    is_inline: bool = False
+    """Whether its message goes in its task, and could go beside it."""
+    refusal: str = ""
+    """Why it is being put aside; a refusal of it is then one of its letter."""
+
+
+@dataclass(slots=True)
+class _InTopicReading(Reading[_TakenRecord]):
+    """One assigned partition of the in-topic."""
+
+    polled: int = 0
+    """All before it was read: a lower offset is of another topic of the same name."""
+    topic_id: str | None = None
+    """None while nobody knows which topic of the name it is."""
+    stamp_ms: int = 0
+    failures: int = 0
+    """In a row, of the record at ``next_offset``."""
+    rests_until_ms: float | None = None
+    """When it is read again from there (monotonic); what is read meanwhile does not count."""
+
+    def place_of(self, record: LogRecord) -> str:
+        """Return what tells a record from every other, also of a topic that was here before."""
+        return place_of(record.partition, record.offset, self.topic_id or "")
+
+    def go_back(self, offset: int) -> None:
+        """Forget what was read from an offset on."""
+        self.begin(offset)
+        self.polled = offset
 
 
 class RelayIntake:
@@ -48,9 +86,9 @@ class RelayIntake:
         self._allows = allows
         self._claim_ids = claim_ordering_ids(ports.appender.partition_count)
         self._claims = ClaimGatherer(self._append_claims, ports.appender.partition_count)
-        self._partitions: dict[int, Progress] = {}
+        self._partitions: dict[int, _InTopicReading] = {}
         self._waiting: list[int] = []
-        self._committed_ms = 0.0
+        self._commits = PeriodicCommits(ports.log.commit, ports.clock, COMMIT_INTERVAL_MS)
         ports.log.subscribe(self)
 
     @property
@@ -74,10 +112,11 @@ class RelayIntake:
                 self._begin_anew(record.partition, read.pop(record.partition), record.offset)
             else:
                 held.polled = record.offset + 1
-                held.under_way.append(self._take(record, held, self._settings.inline_bytes_max))
+                read_here = self._take(record, held, self._settings.inline_bytes_max)
+                held.deliver(read_here, record.offset + 1)
         for partition, reached in polled.reached.items():
             if partition in read:
-                read[partition].reached = reached
+                read[partition].reached_offset = reached
         self._claims.flush(self._ports.clock.now_ms(), idle=not polled.records)
         self._settle()
         self._commit()
@@ -88,7 +127,7 @@ class RelayIntake:
         self._claims.flush_all()
         self._wait_for(self._partitions, timeout_s)
         self._settle()
-        self._ports.log.commit(self._offsets(tuple(self._partitions)))
+        self._commits.commit(durable_offsets(self._partitions.values()))
 
     # What the log tells, on the polling thread.
 
@@ -104,7 +143,8 @@ class RelayIntake:
         for partition in partitions:
             if partition in self._partitions:
                 self._settle_one(partition, self._partitions[partition], seek=False)
-        done.set_result(self._offsets(partitions))
+        gone = [self._partitions[each] for each in partitions if each in self._partitions]
+        done.set_result(durable_offsets(gone))
         self.lost(partitions)
         return done
 
@@ -117,7 +157,7 @@ class RelayIntake:
     def _wait_for(self, partitions: Iterable[int], timeout_s: float) -> None:
         """Wait once for all of these: a slow log must not be waited for by each."""
         held = [self._partitions[each] for each in partitions if each in self._partitions]
-        answers = [each for one in held for read in one.under_way for each in read.futures]
+        answers = [each for one in held for read in one.under_way for each in read.part.futures]
         self._ports.wait(answers, timeout_s)
 
     def _begin_assigned(self) -> None:
@@ -125,7 +165,8 @@ class RelayIntake:
             partition = self._waiting[0]
             start = self._ports.log.start(partition, None)
             self._waiting.remove(partition)
-            self._partitions[partition] = Progress(start.next_offset)
+            offset = start.next_offset
+            self._partitions[partition] = _InTopicReading(partition, offset, offset)
 
     def _learn_topic(self) -> None:
         unknown = [each for each in self._partitions.values() if each.topic_id is None]
@@ -134,7 +175,7 @@ class RelayIntake:
             for held in unknown:
                 held.topic_id = topic_id
 
-    def _begin_anew(self, partition: int, held: Progress, offset: int) -> None:
+    def _begin_anew(self, partition: int, held: _InTopicReading, offset: int) -> None:
         """Read again, once it is known which topic this is: the one before had the offset too."""
         where = f"{self._settings.in_topic}[{partition}]"
         logger.warning("%s is at offset %d again: the topic was made anew", where, offset)
@@ -146,28 +187,27 @@ class RelayIntake:
         for partition, held in self._partitions.items():
             self._settle_one(partition, held, seek=True)
 
-    def _settle_one(self, partition: int, held: Progress, *, seek: bool) -> None:
+    def _settle_one(self, partition: int, held: _InTopicReading, *, seek: bool) -> None:
         """Take note of what became durable; ``seek`` where the partition stays this member's."""
-        while held.under_way and all(each.done() for each in held.under_way[0].futures):
-            read = held.under_way[0]
+        while held.under_way and all(each.done() for each in held.under_way[0].part.futures):
+            read = held.under_way[0].part
             error = next((e for e in (each.exception() for each in read.futures) if e), None)
             if isinstance(error, CallerError | PoisonRecord) and not read.refusal:
-                held.under_way[0] = self._try_otherwise(read, held, str(error))
+                held.under_way[0].part = self._try_otherwise(read, held, str(error))
                 continue
             if error is not None:
                 self._read_again(partition, held, error, seek=seek)
                 break
-            held.under_way.popleft()
-            held.next_offset, held.failures = read.record.offset + 1, 0
+            held.under_way[0].durable, held.failures = True, 0
+            held.advance()
             if read.refusal:
                 self._tell_of(read)
-        if not held.under_way:
-            held.next_offset = max(held.next_offset, held.reached)
+        held.advance()
 
     def _read_again(
-        self, partition: int, held: Progress, error: BaseException, *, seek: bool
+        self, partition: int, held: _InTopicReading, error: BaseException, *, seek: bool
     ) -> None:
-        offset = held.under_way[0].record.offset
+        offset = held.under_way[0].part.record.offset
         held.failures += 1
         pause_ms = self._ports.patience.delay_ms(held.failures)
         logger.warning(
@@ -191,21 +231,14 @@ class RelayIntake:
                 held.rests_until_ms = None
 
     def _commit(self) -> None:
-        now_ms = self._ports.clock.monotonic_ms()
-        if now_ms - self._committed_ms >= COMMIT_INTERVAL_MS:
-            self._committed_ms = now_ms
-            self._ports.log.commit(self._offsets(tuple(self._partitions)))
-
-    def _offsets(self, partitions: Sequence[int]) -> dict[int, int]:
-        return {
-            each: self._partitions[each].next_offset
-            for each in partitions
-            if each in self._partitions
-        }
+        if self._commits.are_due():
+            self._commits.commit(durable_offsets(self._partitions.values()))
 
     # One record.
 
-    def _take(self, record: LogRecord, held: Progress, inline_bytes_max: int) -> Read:
+    def _take(
+        self, record: LogRecord, held: _InTopicReading, inline_bytes_max: int
+    ) -> _TakenRecord:
         now_ms = self._ports.clock.now_ms()
         believed = now_ms - STAMP_AGE_MS_MAX <= record.timestamp_ms <= now_ms
         # Never back, so that claims of one id are decided in the order of the in-topic.
@@ -217,7 +250,9 @@ class RelayIntake:
         except (Malformed, TaskTooLarge) as error:
             return self._refuse(record, str(error))
 
-    def _try_otherwise(self, read: Read, held: Progress, reason: str) -> Read:
+    def _try_otherwise(
+        self, read: _TakenRecord, held: _InTopicReading, reason: str
+    ) -> _TakenRecord:
         """Go on with a record that the log or the store refused: beside its task, or put aside.
 
         What became durable of it would keep its key and its id from going on.
@@ -229,13 +264,13 @@ class RelayIntake:
             refused.futures.append(self._ports.appender.cancel(read.delivery_key))
         return refused
 
-    def _refuse(self, record: LogRecord, reason: str) -> Read:
+    def _refuse(self, record: LogRecord, reason: str) -> _TakenRecord:
         letters = []
         if self._settings.malformed != "drop":
             letters = [self._ports.put_aside(record, reason)]
-        return Read(record, letters, refusal=reason)
+        return _TakenRecord(record, letters, refusal=reason)
 
-    def _tell_of(self, read: Read) -> None:
+    def _tell_of(self, read: _TakenRecord) -> None:
         """Tell of a record that is not relayed, once it is put aside."""
         partition, offset = read.record.partition, read.record.offset
         where = f"{self._settings.in_topic}[{partition}] offset {offset}"
@@ -246,10 +281,10 @@ class RelayIntake:
         self,
         record: LogRecord,
         request: Request,
-        held: Progress,
+        held: _InTopicReading,
         now_ms: int,
         inline_bytes_max: int,
-    ) -> Read:
+    ) -> _TakenRecord:
         """Append what a record asks for; TaskTooLarge before anything of it was appended."""
         place, stamp_ms = held.place_of(record), held.stamp_ms
         due_ms = 0
@@ -275,10 +310,10 @@ class RelayIntake:
         if row is not None:
             under_way.append(self._ports.definitions.save(row))
         if data is None:
-            return Read(record, under_way)
+            return _TakenRecord(record, under_way)
         key = TaskKey(due_ms, ordering_id, place)
         under_way.append(appender.append_json(key, data))
-        return Read(record, under_way, key, is_inline=row is None)
+        return _TakenRecord(record, under_way, key, is_inline=row is None)
 
     def _append_claims(self, partition: int, batch: ClaimBatch) -> "Future[Any]":
         """Append a batch of claims: due at once, behind those appended before it."""

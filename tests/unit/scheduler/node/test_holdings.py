@@ -6,7 +6,7 @@ import pytest
 
 from actors.model.errors import OwnershipLost
 from actors.model.ownership import Claim, Ownership, initial_watermark
-from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, commit_offsets, poll_ms
+from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, poll_ms
 from tests.builders import NOW_MS
 
 CLAIM = Claim(4, initial_watermark(NOW_MS))
@@ -16,34 +16,11 @@ def _holding() -> Holding:
     return Holding(2, next_offset=10)
 
 
-@pytest.mark.parametrize(
-    ("answered", "next_offset"),
-    [((), 10), ((1,), 15), ((2, 3), 10), ((3, 1), 15), ((3, 2, 1), 30), ((1, 1), 15), ((9,), 10)],
-)
-def test_p9_the_offset_moves_over_what_is_durable_in_a_row(
-    answered: tuple[int, ...], next_offset: int
-) -> None:
-    """Whatever the order of the answers, and whichever come twice or from elsewhere."""
-    holding = _holding()
-    for batch, reached in ((1, 15), (2, 20), (3, 30)):
-        holding.deliver(batch, reached)
-
-    for batch in answered:
-        holding.settle(batch)
-
-    assert holding.next_offset == next_offset and holding.delivered_offset == 30
-
-
-def test_only_partitions_that_are_read_have_an_offset_to_commit() -> None:
-    """One that was never started must not move the group's offset."""
-    assert commit_offsets({2: _holding(), 3: Holding(3)}) == {2: 10}
-
-
 def test_a_rebuilt_tree_keeps_the_ownership_and_forgets_what_was_in_flight() -> None:
     """The counter of write times outlives the tree."""
     holding = _holding()
     first = holding.take(CLAIM)
-    holding.deliver(1, 15)
+    holding.deliver_batch(1, 15)
 
     second = holding.take(CLAIM)
     holding.settle(1)
