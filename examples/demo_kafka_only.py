@@ -30,7 +30,7 @@ from rich.table import Table
 from actors.model.instant import format_instant
 from scheduler import HourhandError, SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics
+from scheduler.wiring import create_bucket_topics
 from tests.servers.__main__ import STATE_FILE
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import FetchFailed, ToolMissing

@@ -1,7 +1,7 @@
 """The front door: a node and a client in one object.
 
-Opens everything a node needs, runs it on one polling thread, and stops it gracefully.  Decides
-nothing about tasks: the tree does.
+Runs a node on one polling thread, and stops it gracefully.  Decides nothing about tasks, which
+the tree does, and nothing about how a node is put together, which the wiring does.
 """
 
 import contextlib
@@ -9,32 +9,20 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import FrameType, TracebackType
 from typing import Self
 
-from actors.kernel.supervision import FailureListener
-from actors.kernel.system import ThreadedSystem
 from actors.model.errors import AlreadyStarted, HourhandError, NodeStopped
-from actors.ports.clock import Clock
-from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 from actors.ports.telemetry import Telemetry
-from scheduler.client.client import ClientPorts, SchedulerClient
+from scheduler.client.client import SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
-from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
-from scheduler.installing import open_installation, system_tasks_of
-from scheduler.node.fast_path import NodeRunner
-from scheduler.node.lease import Lease
-from scheduler.node.node import Node
-from scheduler.observe.composite_telemetry import CompositeTelemetry
-from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
-from scheduler.observe.overseeing import Oversight
 from scheduler.process import forking
 from scheduler.process.collector import calm_collector
 from scheduler.services.system_tasks import SystemDependencies
+from scheduler.wiring import build_node
 
 logger = logging.getLogger("hourhand.node")
 
@@ -63,47 +51,16 @@ class Scheduler(SchedulerClient):
         executor: Callable[[], Executable],
         telemetry: Telemetry | None = None,
     ) -> None:
-        executor = tried_factory("executor", executor)
-        self._opened = opened = open_installation(settings, telemetry)
-        clock, stores, log = opened.clock, opened.stores, opened.log
-        self._oversight = Oversight(settings, stores, clock)
-        telemetry = CompositeTelemetry(opened.telemetry, self._oversight.telemetry)
-        ports = ClientPorts(opened.writer, lambda: stores, clock, telemetry)
-        super().__init__(settings, ports)
-        lease = Lease(clock, log.lease_ends_ms)
-        self._runner = NodeRunner(
-            clock=clock,
-            gate=lease.allows,
-            telemetry=telemetry,
-            settings=settings.tree.execution,
-        )
-        self._systems: list[ThreadedSystem] = []
-        self._system_tasks = system_tasks_of(settings, ports, opened)
-        effects = Effects(
-            settings=tree_within_memory(settings),
-            partition_count=opened.partition_count,
-            stores=stores,
-            writer=opened.writer,
-            runner=opened.observation.runner(self._runner),
-            telemetry=telemetry,
-            make_executor=self._system_tasks.factory_with(executor),
-        )
+        self._parts = build_node(settings, tried_factory("executor", executor), telemetry)
+        self._node = self._parts.node
         try:
-            self._node = Node(
-                log=log,
-                lease=lease,
-                clock=clock,
-                effects=effects,
-                make_system=partial(self._make_system, clock),
-                commit_interval_ms=settings.group.commit_interval_ms,
-                lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
-            )
+            super().__init__(settings, self._parts.client)
+            # The client closes what it has opened.
+            self._opened_stores()
         except BaseException:
-            # Joining the group may be refused, as where the embedded folder is locked.
-            log.close()
-            self._let_go()
+            self._node.close()
+            self._parts.close()
             raise
-        self._oversight.watch(self._node, self._runner, log.lease_ends_ms)
         self._stop_requested, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-node", daemon=True)
 
@@ -133,12 +90,12 @@ class Scheduler(SchedulerClient):
     @property
     def dependencies(self) -> SystemDependencies:
         """What relay and timers work with on this node: its connections."""
-        return self._system_tasks.dependencies
+        return self._parts.system_tasks.dependencies
 
     @property
     def observation(self) -> Observation:
         """What observes this node: its metrics and, once it was started, its health."""
-        return self._opened.observation
+        return self._parts.observation
 
     def serve_beside(self, stop: Callable[[], None]) -> None:
         """Have something that works with ``dependencies`` stopped before this node drains."""
@@ -158,12 +115,12 @@ class Scheduler(SchedulerClient):
         if self._calms_collector:
             calm_collector()
         try:
-            self.observation.begin(self._probes())
+            self.observation.begin(self._parts.probes)
         except BaseException:
             self.close()
             raise
         self._thread.start()
-        self._oversight.start()
+        self._parts.reporter.start()
 
     def after_fork(self) -> None:
         """Be a node that has stopped, in a child that has a copy of this one."""
@@ -250,34 +207,9 @@ class Scheduler(SchedulerClient):
             while beside.is_alive():
                 self._round(POLL_MS)
 
-    def _make_system(self, clock: Clock, on_failure: FailureListener) -> ThreadedSystem:
-        self._systems.append(ThreadedSystem(clock, on_failure))
-        return self._systems[-1]
-
-    def _probes(self) -> NodeProbes:
-        def dispatching() -> Dispatching:
-            system = self._systems[-1]
-            return Dispatching(system.rounds, system.waiting_messages)
-
-        ownership = self._opened.stores.ownership
-        return NodeProbes(
-            dispatching=dispatching,
-            partitions=lambda: self.partitions,
-            works=lambda: self._node.is_ready,
-            lease_ends_ms=self._opened.log.lease_ends_ms,
-            ask_store=lambda: ownership.read_watermark(min(self.partitions, default=0)),
-            measures=measures_of(self._node.memory),
-        )
-
     def _let_go(self) -> None:
-        self._oversight.close()
-        self.observation.close()
-        self._runner.close()
-        for system in self._systems:
-            system.close()
+        self._parts.close()
         super().close()
-        self._system_tasks.close()
-        self._opened.stores.close()
 
     def _round(self, timeout_ms: int) -> None:
         try:

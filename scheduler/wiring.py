@@ -1,31 +1,300 @@
-"""Which adapter fills which port: the one module that knows, from the settings alone.
+"""Which adapter fills which port, and in which order a node or a client is put together.
 
-Drivers are imported inside the functions, so an embedded installation never loads Kafka's or
-Cassandra's, and ``import scheduler`` loads none.  Nothing here keeps what it opened: whoever
-asks for a port closes it.
+The one module that knows, from the settings alone.  ``build_node`` and ``build_client`` open,
+observe and wrap; what they return needs nothing but to be run and closed.  Drivers are imported
+inside the functions, so an embedded installation never loads Kafka's or Cassandra's, and
+``import scheduler`` loads none.  Nothing here keeps what it opened: whoever asks for it closes it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 
-from actors.model.errors import SettingsInvalid
+from actors.kernel.supervision import FailureListener
+from actors.kernel.system import ThreadedSystem
+from actors.model.errors import PartitionCountChanged, SettingsInvalid
 from actors.ports.clock import Clock
+from actors.ports.effects import Effects
 from actors.ports.log import GroupOffsets, LogWriter, TaskLog
-from actors.ports.store import Stores
+from actors.ports.runner import Runner
+from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Feed, Telemetry
-from scheduler.configuration.optional_dependencies import opens_drivers
+from scheduler.configuration.memory_limit import measures_of, tree_within_memory
+from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
+from scheduler.kafka_only.ports import BucketStorage
+from scheduler.kafka_only.sending import BucketSender
+from scheduler.node.fast_path import NodeRunner
+from scheduler.node.lease import Lease
+from scheduler.node.node import Node
+from scheduler.observe.composite_telemetry import CompositeTelemetry
+from scheduler.observe.figures import Figures
+from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
+from scheduler.observe.reporting import Reported, Reporter, hourhand_version
+from scheduler.observe.tallying import Tallies
 from scheduler.ports.bulk import BulkStore
 from scheduler.ports.dead_letters import LogView
 from scheduler.ports.messages import MessageWriter, TopicReader
-from scheduler.ports.transfer import LogTail, TransferStore
+from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
+from scheduler.services.relay.sending import MessageSender
+from scheduler.services.system_registry import SystemTaskRegistry, open_caller
+from scheduler.services.system_tasks import ExecutorFactory
 
 logger = logging.getLogger("hourhand.wiring")
 
-_GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
-"""Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
-each costs the broker as much as the message does."""
+AGREE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPorts:
+    """What a client works with; it closes them all."""
+
+    writer: LogWriter | None
+    """None where the storage keeps messages and no tasks."""
+    open_stores: Callable[[], Stores]
+    """Called at most once, when an outcome is first asked for."""
+    clock: Clock
+    telemetry: Telemetry
+    sender: MessageSender | None = None
+    """How messages of ``send_later`` wait; None for in tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """A node that has joined its group and was not started, and what it works with."""
+
+    client: ClientPorts
+    """The node's own connections, which whoever uses them closes last."""
+    node: Node
+    observation: Observation
+    probes: NodeProbes
+    """What ``observation`` asks once it has begun."""
+    reporter: Reporter
+    system_tasks: SystemTaskRegistry
+    close: Callable[[], None]
+    """Lets go of everything but the node's connections, what was made last first."""
+
+
+def build_client(settings: Settings) -> ClientPorts:
+    """Open what a client works with; LogUnavailable, TopicMissing."""
+    clock = open_clock()
+    telemetry = build_telemetry(settings)
+    stores = partial(open_stores, settings)
+    if settings.store == "kafka":
+        sender = BucketSender(open_buckets(settings, clock), settings, clock)
+        return ClientPorts(None, stores, clock, telemetry, sender)
+    writer = observe(settings, clock, telemetry).writer(open_writer(settings))
+    return ClientPorts(writer, stores, clock, telemetry)
+
+
+def build_node(
+    settings: Settings, executor: ExecutorFactory, telemetry: Telemetry | None = None
+) -> NodeParts:
+    """Open, observe and wrap what a node works with; where one part cannot be, none stays open.
+
+    ``executor`` makes the user's executors, ``telemetry`` is told of events in place of the
+    program's log.  Raises OperatorError where the installation is not as it must be.
+    """
+    with ExitStack() as undo:
+        opened = _open_connections(settings, telemetry, undo)
+        clock, stores, observation = opened.clock, opened.stores, opened.observation
+        figures, tallies = Figures(clock), Tallies(stores.tallies)
+        told = CompositeTelemetry(opened.telemetry, figures, tallies)
+        closing = undo.enter_context(ExitStack())
+        system_tasks = _system_tasks(settings, opened, told)
+        closing.callback(system_tasks.close)
+        systems = _Systems(clock)
+        closing.callback(systems.close)
+        lease = Lease(clock, opened.log.lease_ends_ms)
+        runner = NodeRunner(
+            clock=clock, gate=lease.allows, telemetry=told, settings=settings.tree.execution
+        )
+        closing.callback(runner.close)
+        closing.callback(observation.close)
+        effects = Effects(
+            settings=tree_within_memory(settings),
+            partition_count=opened.partition_count,
+            stores=stores,
+            writer=opened.writer,
+            runner=observation.runner(runner),
+            telemetry=told,
+            make_executor=system_tasks.factory_with(executor),
+        )
+        node = _joined_node(settings, opened, lease, effects, systems)
+        reporter = _reporter(settings, opened, node, runner, (figures, tallies))
+        closing.callback(reporter.close)
+        undo.pop_all()
+    client = ClientPorts(opened.writer, lambda: stores, clock, told)
+    probes = _probes(node, opened, systems)
+    return NodeParts(client, node, observation, probes, reporter, system_tasks, closing.close)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """What a node has open, each part wrapped by whoever observes it."""
+
+    clock: Clock
+    observation: Observation
+    telemetry: Telemetry
+    writer: LogWriter
+    stores: Stores
+    log: TaskLog
+    partition_count: int
+
+
+def _open_connections(
+    settings: Settings, telemetry: Telemetry | None, undo: ExitStack
+) -> _Connections:
+    """Open log and stores, which must agree on the number of partitions."""
+    clock = open_clock()
+    observation = observe(settings, clock, telemetry or build_telemetry(settings))
+    told = observation.telemetry
+    feed = open_feed(settings, clock)
+    if feed is not None:
+        undo.callback(feed.close)
+    writer = open_writer(settings)
+    undo.callback(writer.close)
+    stores = observation.stores(open_stores(settings))
+    undo.callback(stores.close)
+    partition_count = agreed_partition_count(writer, stores.ownership, settings)
+    log = observation.log(open_log(settings, clock))
+    undo.callback(log.close)
+    if feed is not None:
+        stores, told = feed.around(stores), CompositeTelemetry(told, feed)
+    writer = observation.writer(writer)
+    return _Connections(clock, observation, told, writer, stores, log, partition_count)
+
+
+def _system_tasks(
+    settings: Settings, opened: _Connections, telemetry: Telemetry
+) -> SystemTaskRegistry:
+    observation = opened.observation
+    return SystemTaskRegistry(
+        settings=settings,
+        stores=opened.stores,
+        writer=opened.writer,
+        partition_count=opened.partition_count,
+        clock=opened.clock,
+        telemetry=telemetry,
+        open_messages=lambda: observation.messages(open_messages(settings)),
+        open_caller=partial(open_caller, settings.timers, opened.clock, observation.headers),
+    )
+
+
+def _joined_node(
+    settings: Settings, opened: _Connections, lease: Lease, effects: Effects, systems: "_Systems"
+) -> Node:
+    """Return a node that joins its group, which may be refused, as by an embedded folder's lock."""
+    return Node(
+        log=opened.log,
+        lease=lease,
+        clock=opened.clock,
+        effects=effects,
+        make_system=systems.make,
+        commit_interval_ms=settings.group.commit_interval_ms,
+        lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
+    )
+
+
+def _reporter(
+    settings: Settings,
+    opened: _Connections,
+    node: Node,
+    runner: Runner,
+    figures: tuple[Figures, Tallies],
+) -> Reporter:
+    lease_ends_ms, version = opened.log.lease_ends_ms, hourhand_version()
+    return Reporter(
+        Reported(node.describe, lease_ends_ms, lambda: node.pauses.sheet, version),
+        stores=opened.stores,
+        runner=runner,
+        figures=figures[0],
+        tallies=figures[1],
+        clock=opened.clock,
+        interval_ms=settings.admin.report_interval_ms,
+    )
+
+
+def _probes(node: Node, opened: _Connections, systems: "_Systems") -> NodeProbes:
+    ownership = opened.stores.ownership
+    return NodeProbes(
+        dispatching=systems.dispatching,
+        partitions=lambda: node.partitions,
+        works=lambda: node.is_ready,
+        lease_ends_ms=opened.log.lease_ends_ms,
+        ask_store=lambda: ownership.read_watermark(min(node.partitions, default=0)),
+        measures=measures_of(node.memory),
+    )
+
+
+class _Systems:
+    """The actor systems that a node has made, the one at work last."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._made: list[ThreadedSystem] = []
+
+    def make(self, on_failure: FailureListener) -> ThreadedSystem:
+        self._made.append(ThreadedSystem(self._clock, on_failure))
+        return self._made[-1]
+
+    def dispatching(self) -> Dispatching:
+        return Dispatching(self._made[-1].rounds, self._made[-1].waiting_messages)
+
+    def close(self) -> None:
+        for each in self._made:
+            each.close()
+
+
+def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, settings: Settings) -> int:
+    """Return the topic's number of partitions, which the store was begun with too.
+
+    Raises PartitionCountChanged where they differ: tasks would be looked for, and their
+    ordering ids run, in the wrong partitions.
+    """
+    count = writer.partition_count()
+    stored = ownership.agree_partition_count(count).result(timeout=AGREE_TIMEOUT_S)
+    if stored == UNFINISHED:
+        raise PartitionCountChanged(
+            "the store is still being filled by `hourhand pipeline repartition` or `import`: run"
+            " that job once more, to its end, before nodes start"
+        )
+    if stored != count:
+        raise PartitionCountChanged(
+            f"topic {settings.topic.name!r} has {count} partitions, but the store was begun"
+            f" with {stored}, and the number is fixed for the life of a topic: use a topic with"
+            f" {stored} partitions, or move to a new topic and keyspace with"
+            " `hourhand pipeline repartition`"
+        )
+    return stored
+
+
+def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
+    """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
+
+    Raises SettingsInvalid for what is not installed.
+    """
+    observation = Observation(telemetry)
+    if settings.observe.counts:
+        from scheduler.adapters.observing.counted import Counted
+
+        observation = Counted(settings.observe, clock, telemetry)
+    if settings.observe.traces:
+        with required_by("the setting observe.traces"):
+            from scheduler.adapters.observing.tracing import Traced
+        observation = Traced(observation)
+    return observation
+
+
+def build_telemetry(settings: Settings) -> Telemetry:
+    """Build what takes note of events where nobody asked for metrics: the program's log."""
+    del settings
+    from scheduler.adapters.telemetry import LoggingTelemetry
+
+    return LoggingTelemetry()
 
 
 def refuse_tasks(settings: Settings) -> None:
@@ -150,18 +419,6 @@ def open_topic_reader(settings: Settings, topic: str) -> TopicReader:
     return KafkaTopicReader(settings, topic)
 
 
-def relay_log_settings(settings: Settings) -> Settings:
-    """Return the settings under which the relay's in-topic is read as a log of its own."""
-    relay = settings.relay
-    topic = settings.topic.model_copy(update={"name": relay.in_topic})
-    group = settings.group.model_copy(update={"id": relay.group_id})
-    chosen = {**_GATHERED, **settings.kafka.consumer_properties}
-    kafka = settings.kafka.model_copy(update={"consumer_properties": chosen})
-    return settings.model_copy(
-        update={"log": "kafka", "topic": topic, "group": group, "kafka": kafka}
-    )
-
-
 @opens_drivers
 def topic_identity(settings: Settings, topic: str) -> str:
     """Return what tells a topic from one of its name that was deleted; raises TopicMissing."""
@@ -238,7 +495,8 @@ def migrate(settings: Settings) -> list[str]:
 
     Safe to run twice, and from two machines at once.
     """
-    refuse_tasks(settings)
+    if settings.store == "kafka":
+        return create_bucket_topics(settings)
     done: list[str] = []
     if settings.store == "cassandra":
         from scheduler.adapters.cassandra.migrate import migrate as migrate_cassandra
@@ -259,21 +517,29 @@ def migrate(settings: Settings) -> list[str]:
     return done
 
 
-def build_telemetry(settings: Settings) -> Telemetry:
-    """Build what takes note of events where nobody asked for metrics: the program's log."""
-    del settings
-    from scheduler.adapters.telemetry import LoggingTelemetry
+@opens_drivers
+def open_buckets(settings: Settings, clock: Clock) -> BucketStorage:
+    """Open storage with Kafka alone; nothing is asked of the broker yet."""
+    from scheduler.kafka_only.kafka.pending import KafkaBuckets
 
-    return LoggingTelemetry()
+    return KafkaBuckets(settings, clock)
 
 
-def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observation:
-    """Return what observes a node as ``settings.observe`` says, besides ``telemetry``.
+@opens_drivers
+def create_bucket_topics(settings: Settings) -> list[str]:
+    """Create the topics that are missing, and return their names; LogUnavailable."""
+    from scheduler.kafka_only.kafka.pending_topics import create_pending_topics
 
-    Raises SettingsInvalid for what is not installed.
-    """
-    if not (settings.observe.counts or settings.observe.traces):
-        return Observation(telemetry)
-    from scheduler.adapters.observing.opening import open_observation
+    return create_pending_topics(settings)
 
-    return open_observation(settings.observe, clock, telemetry)
+
+@contextmanager
+def open_marks(settings: Settings) -> Iterator[Callable[[int], bytes | None]]:
+    """Yield what reads the last marker of a partition; it raises LogUnavailable."""
+    from scheduler.kafka_only.kafka.tails import TailReader
+
+    reader = TailReader(settings, settings.buckets.marker_topic)
+    try:
+        yield reader.last
+    finally:
+        reader.close()

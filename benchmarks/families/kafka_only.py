@@ -23,7 +23,7 @@ from benchmarks.figures import Line
 from benchmarks.messages import lines_of, passed_on, summary_of, touch
 from benchmarks.servers import KAFKA_OF_SHORT_PAUSES
 from scheduler import Settings, wiring
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics
+from scheduler.wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 
 MEASURES = ("kafka_only", "kafka_relay")

@@ -12,7 +12,7 @@ def main() -> None:
     spec = told()
     keep_to_one_core()
     from scheduler import Settings
-    from scheduler.kafka_only.running import BucketRelay
+    from scheduler.cli.bucket_running import BucketRelay
 
     settings = Settings(**spec["settings"])
     with BucketRelay(settings) as node:

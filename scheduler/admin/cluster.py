@@ -36,7 +36,7 @@ from scheduler.admin.picture import (
     ShownTrouble,
 )
 from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
-from scheduler.observe.overseeing import hourhand_version
+from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
 
 logger = logging.getLogger("hourhand.admin")

@@ -44,7 +44,7 @@ from scheduler.admin.picture import (
 )
 from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
-from scheduler.observe.overseeing import hourhand_version
+from scheduler.observe.reporting import hourhand_version
 from scheduler.reading.inspector import TaskState, TaskView
 from scheduler.services.typed_routes import TypedRouter
 

@@ -113,12 +113,7 @@ def migrate(
       hourhand migrate --config production.toml
     """
     with command_session(common) as settings:
-        if settings.store == "kafka":
-            from scheduler.kafka_only.bucket_wiring import create_bucket_topics
-
-            done = create_bucket_topics(settings)
-        else:
-            done = wiring.migrate(settings)
+        done = wiring.migrate(settings)
         if output is OutputFormat.JSON:
             typer.echo(as_json({"done": done}))
             return

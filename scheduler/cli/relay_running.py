@@ -25,6 +25,9 @@ from scheduler.services.system_tasks import NoUserTasks
 
 logger = logging.getLogger("hourhand.relay")
 
+_GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
+"""Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
+each costs the broker as much as the message does."""
 _POLL_MS = 50
 _FAILED_PAUSE_S = 1.0
 
@@ -45,7 +48,7 @@ class RelayRunning(DoorRunning):
     ) -> None:
         refuse_small_records(settings)
         self._settings = settings
-        self._own_settings = wiring.relay_log_settings(settings)
+        self._own_settings = relay_log_settings(settings)
         self._letters: LogWriter | None = None
         super().__init__(settings, executor, telemetry)
         self._opened(self._open_intake)
@@ -102,3 +105,15 @@ class RelayRunning(DoorRunning):
             self.intake.drain(SETTLE_S)
         except Exception:
             logger.exception("the relay did not stop cleanly; what it read is read again")
+
+
+def relay_log_settings(settings: Settings) -> Settings:
+    """Return the settings under which the relay's in-topic is read as a log of its own."""
+    relay = settings.relay
+    topic = settings.topic.model_copy(update={"name": relay.in_topic})
+    group = settings.group.model_copy(update={"id": relay.group_id})
+    chosen = {**_GATHERED, **settings.kafka.consumer_properties}
+    kafka = settings.kafka.model_copy(update={"consumer_properties": chosen})
+    return settings.model_copy(
+        update={"log": "kafka", "topic": topic, "group": group, "kafka": kafka}
+    )

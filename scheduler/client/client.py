@@ -8,9 +8,7 @@ only to tell what a command achieved.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -27,16 +25,11 @@ from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
 from actors.model.task import Task
-from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler import wiring
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.later import LaterRequests
 from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.bucket_wiring import open_buckets
-from scheduler.kafka_only.sending import BucketSender
 from scheduler.process import forking
 from scheduler.process.collector import calm_collector
 from scheduler.records.admission import (
@@ -50,36 +43,12 @@ from scheduler.records.admission import (
 )
 from scheduler.records.receipt import Receipt, ReceiptFuture
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.sending import MessageSender, TaskSender
+from scheduler.services.relay.sending import TaskSender
+from scheduler.wiring import ClientPorts, build_client
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
 
 _OUTCOME_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class ClientPorts:
-    """What a client works with, where it is not opened from the settings; it closes them all."""
-
-    writer: LogWriter | None
-    """None where the storage keeps messages and no tasks."""
-    open_stores: Callable[[], Stores]
-    """Called at most once, when an outcome is first asked for."""
-    clock: Clock
-    telemetry: Telemetry
-    sender: MessageSender | None = None
-    """How messages of ``send_later`` wait; None for in tasks."""
-
-
-def _open_ports(settings: Settings) -> ClientPorts:
-    clock = wiring.open_clock()
-    telemetry = wiring.build_telemetry(settings)
-    open_stores = partial(wiring.open_stores, settings)
-    if settings.store == "kafka":
-        sender = BucketSender(open_buckets(settings, clock), settings, clock)
-        return ClientPorts(None, open_stores, clock, telemetry, sender)
-    writer = wiring.observe(settings, clock, telemetry).writer(wiring.open_writer(settings))
-    return ClientPorts(writer, open_stores, clock, telemetry)
 
 
 class SchedulerClient(LaterRequests):
@@ -95,7 +64,7 @@ class SchedulerClient(LaterRequests):
     _calms_collector = False
 
     def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
-        ports = ports or _open_ports(settings)
+        ports = ports or build_client(settings)
         self._settings = settings
         self._calms_collector = settings.calm_collector
         # Before anybody's first task waits for it, and threads would build it at the same time.

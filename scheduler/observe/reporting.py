@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from itertools import starmap
 
 import msgspec
@@ -175,3 +177,11 @@ def _trouble(key: TaskKey, partition: int, trouble: Troubled) -> TroubledTask:
     return TroubledTask(
         str(key), partition, trouble.since_ms, trouble.attempts, trouble.error[:200]
     )
+
+
+def hourhand_version() -> str:
+    """Return the version installed; a checkout that is not installed has none."""
+    try:
+        return installed_version("hourhand")
+    except PackageNotFoundError:
+        return "not installed"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler import Settings
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics
+from scheduler.wiring import create_bucket_topics
 from tests.documents.blocks import Block, blocks, python_pages
 from tests.documents.surroundings import Page
 from tests.servers.kafka import KafkaServer

@@ -17,7 +17,7 @@ from actors.model.codec import Headers
 from actors.model.instant import format_instant
 from scheduler import SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics
+from scheduler.wiring import create_bucket_topics
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
@@ -25,7 +25,7 @@ WAIT_S = 60.0
 
 _NODE = """
 import json, sys
-from scheduler.kafka_only.running import BucketRelay
+from scheduler.cli.bucket_running import BucketRelay
 from scheduler.cli.node_commands import log_to_stderr
 from scheduler.configuration.settings import Settings
 log_to_stderr("info")

@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 from actors.model.errors import InvalidTask, SettingsInvalid
 from scheduler import SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.clock import SystemClock
+from scheduler.cli.bucket_commands import list_waiting
+from scheduler.cli.bucket_running import BucketRelay
 from scheduler.cli.cli import app
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
-from scheduler.kafka_only.bucket_wiring import open_buckets
-from scheduler.kafka_only.listing import list_waiting
 from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
 from scheduler.kafka_only.ports import Fenced, Outgoing
-from scheduler.kafka_only.running import BucketRelay
 from scheduler.kafka_only.slip import Slip
+from scheduler.wiring import open_buckets
 from tests.integration.bucket_world import (
     WAIT_S,
     Arrival,

@@ -11,9 +11,9 @@ from actors.model.errors import LogUnavailable
 from scheduler import wiring
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics, open_buckets
 from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
 from scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
+from scheduler.wiring import create_bucket_topics, open_buckets
 from tests.integration.bucket_world import bucket_settings, read_committed
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import END_TXN, PRODUCE, HoldingProxy, Request

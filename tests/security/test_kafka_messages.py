@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from actors.model.instant import format_instant
 from scheduler import SchedulerClient, Settings, wiring
 from scheduler.adapters.clock import SystemClock
+from scheduler.cli.bucket_running import BucketRelay
 from scheduler.cli.relay_running import RelayRunning
-from scheduler.kafka_only.bucket_wiring import create_bucket_topics, open_buckets
-from scheduler.kafka_only.running import BucketRelay
+from scheduler.wiring import create_bucket_topics, open_buckets
 from tests.integration.bucket_world import read_committed
 from tests.security.authority import SECRET, Authority
 from tests.security.clients import login

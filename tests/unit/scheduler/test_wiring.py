@@ -11,6 +11,7 @@ from actors.model.events import BulkEnqueued
 from scheduler import wiring
 from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.cli.relay_running import relay_log_settings
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 
@@ -88,7 +89,7 @@ def test_the_in_topic_is_fetched_in_batches_unless_told_otherwise() -> None:
     chosen = {"fetch.wait.max.ms": "7"}
     settings = Settings(log="kafka", kafka={"consumer_properties": chosen})
 
-    read = wiring.relay_log_settings(settings).kafka.consumer_properties
+    read = relay_log_settings(settings).kafka.consumer_properties
 
     assert read == {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "7"}
     assert settings.kafka.consumer_properties == chosen

@@ -6,8 +6,7 @@ import sys
 _PROGRAM = """
 import sys
 import scheduler.kafka_only.kafka.pending
-import scheduler.kafka_only.running
-import scheduler.kafka_only.listing
+import scheduler.cli.bucket_running
 import scheduler.cli.bucket_commands
 import scheduler.client.client
 from scheduler import SchedulerClient, Settings

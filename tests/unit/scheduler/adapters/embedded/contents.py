@@ -19,7 +19,7 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.installing import agreed_partition_count
+from scheduler.wiring import agreed_partition_count
 from tests.builders import NOW_MS, a_completion, a_stored_task
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 

@@ -1,4 +1,4 @@
-"""Puts together what observes one node, as its settings ask: counting, pushing, serving, tracing.
+"""What observes a node that counts: metrics, health and self-check, and where they are served.
 
 Decides the order of the wrappers.  What is asked for and not installed is SettingsInvalid.
 """
@@ -106,13 +106,3 @@ class Counted(Observation):
             from scheduler.adapters.observing.otlp import MetricsPush
         push = MetricsPush(self._counting.meters, self._clock, self._settings.push_interval_ms)
         return push.close
-
-
-def open_observation(settings: ObserveSettings, clock: Clock, told: Telemetry) -> Observation:
-    """Return what observes a node that the settings ask to be observed."""
-    observation = Counted(settings, clock, told) if settings.counts else Observation(told)
-    if not settings.traces:
-        return observation
-    with required_by("the setting observe.traces"):
-        from scheduler.adapters.observing.tracing import Traced
-    return Traced(observation)

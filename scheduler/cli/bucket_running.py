@@ -20,7 +20,6 @@ from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from scheduler.kafka_only.asking import Asking
-from scheduler.kafka_only.bucket_wiring import open_buckets
 from scheduler.kafka_only.layouts import LayoutBook, Splitter
 from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
@@ -114,7 +113,7 @@ class BucketRelay(StartedOnEntry):
                 signal.signal(each, handler)
 
     def _open(self, *, intake: bool) -> None:
-        storage = self._storage = open_buckets(self._settings, self._clock)
+        storage = self._storage = wiring.open_buckets(self._settings, self._clock)
         self._admin = storage.admin()
         self._closing.callback(self._admin.close)
         self._asking = Asking(self._admin.partition_count)
