@@ -338,7 +338,7 @@ def open_writer(settings: Settings) -> LogWriter:
     if settings.log == "kafka":
         from scheduler.adapters.kafka.writer import KafkaWriter
 
-        return KafkaWriter(settings)
+        return KafkaWriter(settings, open_clock())
     from scheduler.adapters.embedded.writer import EmbeddedWriter
 
     return EmbeddedWriter(settings)
@@ -382,7 +382,7 @@ def open_messages(settings: Settings) -> MessageWriter:
     """Open a producer for topics of others; nothing is asked of the broker yet."""
     from scheduler.adapters.kafka.writer import KafkaMessages
 
-    return KafkaMessages(settings)
+    return KafkaMessages(settings, open_clock())
 
 
 @opens_drivers

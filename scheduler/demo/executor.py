@@ -5,7 +5,6 @@ fail before one succeeds.
 """
 
 import os
-import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.demo.records import FOLDER_VARIABLE, Recorder
+from scheduler.process.pause import pause
 
 
 class PlannedFailure(RuntimeError):
@@ -49,8 +49,8 @@ class DemoExecutor(TaskExecutor):
             fence=self.fence,
         )
         data: dict[str, Any] = task.data
-        # Nothing ever sets the event: it stands for a service that takes its time.
-        threading.Event().wait(data["work_ms"] / 1000)
+        # It stands for a service that takes its time.
+        pause(data["work_ms"] / 1000)
         fails = self.attempt <= data["failures"]
         self._records.end(number, succeeded=not fails)
         if fails:

@@ -20,6 +20,7 @@ from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.ports import Fenced, Outgoing
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.step_timing import SETTLE_MS, wait_ms
+from scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.buckets")
 
@@ -216,7 +217,7 @@ class Owner:
     def _settle(self) -> None:
         left_ms = self._stepped_ms + SETTLE_MS - self._clock.monotonic_ms()
         if left_ms > 0:
-            threading.Event().wait(left_ms / 1000)
+            pause(left_ms / 1000)
 
     def _announce(self, record: Outgoing, done: "Future[None]") -> None:
         self._settle()

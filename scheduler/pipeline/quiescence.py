@@ -6,7 +6,6 @@ was still all there was.
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from scheduler import wiring
 from scheduler.configuration.settings import Settings
 from scheduler.pipeline.options import Options
 from scheduler.ports.transfer import UNFINISHED, LogTail, Span
+from scheduler.process.pause import pause
 
 SETTLE_S = 1.0
 """Between two looks at the ends of the log: records that arrive at all arrive faster."""
@@ -114,7 +114,7 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]
         try:
             quiescence = Quiescence(settings, tail)
             _require_one_count(settings, quiescence.state)
-            threading.Event().wait(settle_s)
+            pause(settle_s)
             quiescence.require()
             yield quiescence
         finally:

@@ -5,7 +5,6 @@ task writes through a sink of its own, which makes tasks durable.  Rows of one b
 together become one batch, so a writer wants them sorted (``transform_load.by_bucket``).
 """
 
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +42,7 @@ from scheduler.pipeline.sink import (
 from scheduler.pipeline.transform_load import times_of
 from scheduler.pipeline.validation import Rules, plain_tasks, validate
 from scheduler.ports.bulk import BulkTable
+from scheduler.process.pause import pause
 
 FORMAT = "hourhand"
 _CHUNK_ROWS = 5_000
@@ -144,7 +144,7 @@ class HourhandWriter(DataSourceArrowWriter):
 
     def _pause(self, rows: int) -> None:
         if self._options.rows_per_second is not None:
-            threading.Event().wait(rows / self._options.rows_per_second)
+            pause(rows / self._options.rows_per_second)
 
 
 def _write_looked(sink: TaskSink, looked: Looked) -> SinkCounts:

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.model.codec import Headers, LogRecord
 from actors.ports.clock import Clock
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.log import KafkaLog
 from scheduler.adapters.kafka.topics import create_topics
 from scheduler.adapters.kafka.writer import KafkaWriter
@@ -51,7 +52,7 @@ class KafkaTopic:
 
     def open_writer(self) -> KafkaWriter:
         """Open a writer."""
-        return KafkaWriter(self.settings)
+        return KafkaWriter(self.settings, SystemClock())
 
     def dead_letters(self, count: int) -> Sequence[LogRecord]:
         """Read the dead-letter topic with a plain consumer, which is not ours."""

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer
 
 from actors.model.codec import Headers
 from actors.model.errors import TaskTooLarge
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.topics import create_topics
 from scheduler.adapters.kafka.writer import KafkaMessages
 from scheduler.configuration.settings import Settings
@@ -42,7 +43,7 @@ class _OwnTopic(KafkaMessages):
     """Writes what the suite means for its topic to the test's own."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+        super().__init__(settings, SystemClock())
         self.own = settings.topic.name
         self.servers = settings.kafka.bootstrap_servers
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.model.errors import LogUnavailable
 from scheduler import wiring
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.connection import LastError
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
@@ -149,7 +150,7 @@ def test_a_task_is_accepted_by_two_brokers_and_never_by_one(cluster: KafkaServer
     settings = settings_of(cluster, "outnumbered")
     create_topics(settings)
     cluster.wait_until_known("outnumbered")
-    writer = KafkaWriter(settings)
+    writer = KafkaWriter(settings, SystemClock())
     try:
         writer.append(0, b"key", b"0").result(WAIT_S)
         cluster.brokers[0].kill()

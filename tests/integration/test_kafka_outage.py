@@ -12,6 +12,7 @@ from actors.model.errors import LogUnavailable
 from actors.model.events import Event
 from actors.model.task import Task
 from actors.ports.store import Stores
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.client.client import ClientPorts, SchedulerClient
 from tests.builders import a_task
@@ -70,7 +71,7 @@ def test_a_bulk_call_stops_reading_when_the_broker_is_gone(broker: KafkaServer) 
     kafka = settings.kafka.model_copy(update={"delivery_timeout_ms": 1_500})
     limits = settings.client.model_copy(update={"bulk_in_flight_max": 500})
     settings = settings.model_copy(update={"kafka": kafka, "client": limits})
-    ports = ClientPorts(KafkaWriter(settings), _no_stores, world.clock, _Silent())
+    ports = ClientPorts(KafkaWriter(settings, SystemClock()), _no_stores, world.clock, _Silent())
     told: list[str] = []
     read = 0
 
@@ -112,7 +113,7 @@ def test_a_broker_that_freezes_blocks_neither_append_nor_close(broker: KafkaServ
     world = KafkaWorld(broker.bootstrap_servers)
     topic = world.create_topic(1)
     kafka = topic.settings.kafka.model_copy(update={"delivery_timeout_ms": 1_500})
-    writer = KafkaWriter(topic.settings.model_copy(update={"kafka": kafka}))
+    writer = KafkaWriter(topic.settings.model_copy(update={"kafka": kafka}), SystemClock())
     made = Bench(world, 1)
     member = made.join("a")
     poll_until(lambda: member.log.lease_ends_ms() > -math.inf, member, committing=True)

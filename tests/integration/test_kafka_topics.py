@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from pydantic import SecretStr
 
 from actors.model.errors import LogUnavailable, TopicMissing
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.log import KafkaLog
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from scheduler.adapters.kafka.writer import KafkaWriter
@@ -45,7 +46,7 @@ def test_topics_are_created_once(world: KafkaWorld) -> None:
     settings = world.settings("created-once", 3)
     assert sorted(create_topics(settings)) == ["created-once", "created-once-dead"]
     assert create_topics(settings) == []
-    writer = KafkaWriter(settings)
+    writer = KafkaWriter(settings, SystemClock())
     assert writer.partition_count() == 3
     writer.close()
 
@@ -90,7 +91,7 @@ def test_a_topic_that_breaks_promises_is_warned_about(
 def test_a_missing_topic_is_named_with_what_to_do(world: KafkaWorld) -> None:
     """By the reader and by the writer."""
     settings = world.settings("never-made")
-    log, writer = KafkaLog(settings, MachineClock()), KafkaWriter(settings)
+    log, writer = KafkaLog(settings, MachineClock()), KafkaWriter(settings, SystemClock())
     try:
         with pytest.raises(TopicMissing, match=r"'never-made'.*hourhand migrate"):
             log.subscribe(Member("a", log))
@@ -126,7 +127,7 @@ def test_a_missing_dead_letter_topic_is_noticed_at_the_start(
 def test_a_wrong_address_is_told_within_the_time_allowed() -> None:
     """The message names the servers tried, and no secret."""
     settings = unreachable(1_000)
-    log, writer = KafkaLog(settings, MachineClock()), KafkaWriter(settings)
+    log, writer = KafkaLog(settings, MachineClock()), KafkaWriter(settings, SystemClock())
     began = time.monotonic()
     try:
         for attempt in (

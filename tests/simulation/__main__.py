@@ -10,11 +10,11 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from scheduler.adapters.clock import SystemClock
 from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import Verdict, simulate
 
@@ -95,7 +95,8 @@ class _Summary:
         self._virtual_ms = 0.0
         self._faults: Counter[str] = Counter()
         self._complaints = 0
-        self._began_s = self._told_s = time.monotonic()
+        self._clock = SystemClock()
+        self._began_s = self._told_s = self._clock.monotonic_ms() / 1000
 
     def add(self, verdict: Verdict) -> None:
         """Count a verdict; a broken seed is written down before the next one runs."""
@@ -107,7 +108,7 @@ class _Summary:
         if verdict.complaints and self._failures is not None:
             with self._failures.open("a") as file:
                 file.write(f"{verdict.scenario} {verdict.seed}\n")
-        now_s = time.monotonic()
+        now_s = self._clock.monotonic_ms() / 1000
         if now_s - self._told_s >= PROGRESS_S:
             self._told_s = now_s
             per_s = self._runs / (now_s - self._began_s)

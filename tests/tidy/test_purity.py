@@ -4,9 +4,12 @@ The actors decide and never reach out; one file reads the wall clock; tests wait
 happens, not for time to pass.
 """
 
+import ast
+import re
 import sys
+from collections.abc import Iterator
 
-from tests.tidy.source import report, sources
+from tests.tidy.source import Source, report, sources
 
 WALL_CLOCKS = {
     "time.time": "take a Clock and call now_ms()",
@@ -16,10 +19,19 @@ WALL_CLOCKS = {
     "datetime.datetime.today": "take a Clock and call now_ms()",
     "datetime.date.today": "take a Clock and call now_ms()",
 }
+OTHER_CLOCKS = {
+    "time.monotonic": "take a Clock and call monotonic_ms()",
+    "time.monotonic_ns": "take a Clock and call monotonic_ms()",
+    "time.clock_gettime": "take a Clock and call monotonic_ms()",
+    "time.perf_counter": "take a Clock and call monotonic_ms()",
+}
 SLEEPS = {
     "time.sleep": "wait on an event or a future with a timeout, or advance a virtual clock",
     "asyncio.sleep": "wait on an asyncio.Event, or advance a virtual clock",
 }
+NEW_EVENT = "nobody can set it: wait on an event that somebody sets, or on a Condition"
+TOLD_THE_TIME = ("tests/unit/", "tests/property/", "tests/promises/", "tests/simulation/")
+"""Tests of these kinds bring their own time."""
 EFFECTS = {
     "asyncio": "the node runs coroutines; go through actors.ports.runner",
     "multiprocessing": "a tree lives in one process",
@@ -87,6 +99,41 @@ def test_one_file_reads_the_wall_clock() -> None:
         for line, name in source.calls()
         if name in WALL_CLOCKS
     )
+
+
+def test_one_file_reads_any_clock() -> None:
+    """A pause or a deadline that reads a clock of its own cannot be tested under another one."""
+    report(
+        f"{source.name}:{line} calls {name}: {OTHER_CLOCKS[name]}"
+        for source in _timed_sources()
+        if source.name != "scheduler/adapters/clock.py"
+        for line, name in source.calls()
+        if name in OTHER_CLOCKS
+    )
+
+
+def test_a_wait_can_end_before_its_time() -> None:
+    """``Event().wait(x)`` is a sleep by another name; one module of the product has such a wait."""
+    report(
+        f"{source.name}:{node.lineno} waits on a new Event: {NEW_EVENT}"
+        for source in _timed_sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and (node.args or node.keywords)
+        and re.fullmatch(r"(threading\.|asyncio\.)?Event\(\)\.wait", ast.unparse(node.func))
+    )
+    report(
+        f"{source.name}:{line} sleeps: {SLEEPS[name]}"
+        for source in sources("actors", "scheduler")
+        for line, name in source.calls()
+        if name == "time.sleep"
+    )
+
+
+def _timed_sources() -> Iterator[Source]:
+    """The product, and the tests that bring their own time."""
+    yield from sources("actors", "scheduler")
+    yield from (each for each in sources("tests") if each.name.startswith(TOLD_THE_TIME))
 
 
 def test_tests_do_not_sleep() -> None:

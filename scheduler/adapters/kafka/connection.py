@@ -6,7 +6,6 @@ no message or log line is built from them.
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -24,6 +23,7 @@ from actors.model.errors import (
 )
 from scheduler.adapters.kafka.security import security_advice, security_properties
 from scheduler.configuration.settings import Settings
+from scheduler.process.pause import pause
 
 _MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
@@ -186,7 +186,7 @@ def bounds_of(
                 raise translated(error.args[0], settings, last_error, what, topic) from error
         else:
             return int(first), int(end)
-        threading.Event().wait(_LEADER_PAUSE_S)
+        pause(_LEADER_PAUSE_S)
         # The driver remembers who led the partition until it is told to look.
         with contextlib.suppress(KafkaException):
             consumer.list_topics(topic, timeout=timeout_s)

@@ -8,7 +8,6 @@ somewhere else; such a batch is dropped for that partition, which is then read o
 
 import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.log import Polled
 from scheduler.adapters.kafka.security import UNAUTHORIZED
+from scheduler.process.pause import pause
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class Fetching:
                         f"partition {partition} cannot be read from {next_offset}:"
                         f" {error.args[0].str()}"
                     ) from error
-                threading.Event().wait(_SEEK_PAUSE_S)
+                pause(_SEEK_PAUSE_S)
             else:
                 return
 

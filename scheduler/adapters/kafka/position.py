@@ -1,7 +1,6 @@
 """Where reading of a partition begins, from what group, store and broker know of it."""
 
 import logging
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -14,6 +13,7 @@ from actors.ports.clock import Clock
 from actors.ports.log import StartPosition
 from scheduler.adapters.kafka.connection import LastError, bounds_of, opened, translated
 from scheduler.configuration.settings import Settings
+from scheduler.process.pause import pause
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class StartingPositions:
             for _ in range(_SECOND_LOOKS):
                 if max(found.committed or 0, stored or 0) <= found.end:
                     break
-                threading.Event().wait(_SECOND_LOOK_PAUSE_S)
+                pause(_SECOND_LOOK_PAUSE_S)
                 found = self._look(partition)
         except KafkaException as error:
             what = f"asking where partition {partition} begins"

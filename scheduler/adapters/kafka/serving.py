@@ -8,7 +8,6 @@ the driver gives a producer up for good: see ``ServedProducer``.
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from actors.model.codec import Headers
 from actors.model.errors import HourhandError, LogUnavailable, NodeStopped
+from actors.ports.clock import Clock
 
 Delivered = Callable[[KafkaError | None, Any], None]
 """Takes the driver's report of a record: its error or None, and the record."""
@@ -30,7 +30,7 @@ _FULL_QUEUE_WAIT_S = 0.01
 _PAUSE_S = 0.003
 """Between two looks of the polling thread: not longer than a record lingers anyway."""
 _APPENDS_PER_SERVE = 50
-_LASTED_S = 30.0
+_LASTED_MS = 30_000
 """A producer that worked for so long is replaced at once; others after a pause that grows."""
 _REOPEN_PAUSE_S_MIN = 0.1
 _REOPEN_PAUSE_S_MAX = 10.0
@@ -54,6 +54,7 @@ class ServedProducer:
         open_driver: Callable[[], Producer],
         failure: Callable[[KafkaError, str], HourhandError],
         room_timeout_s: float,
+        clock: Clock,
     ) -> None:
         """``failure`` translates an error about a topic; ``room_timeout_s`` bounds the wait
         for room in the driver's queue.
@@ -61,6 +62,7 @@ class ServedProducer:
         self._open_driver = open_driver
         self._failure = failure
         self._room_timeout_s = room_timeout_s
+        self._clock = clock
         self._appended = 0
         self._waiting = 0
         self._closed = False
@@ -73,7 +75,7 @@ class ServedProducer:
         self._given_up: Any = None
         """The driver that failed for good, while it is not replaced."""
         self._pause_s = 0.0
-        self._reopens_s = 0.0
+        self._reopens_ms = 0.0
         self._use(open_driver())
         self._poller = threading.Thread(target=self._poll, name="hourhand-producer", daemon=True)
         self._poller.start()
@@ -86,7 +88,7 @@ class ServedProducer:
     def _use(self, driver: Any) -> None:
         self._driver = driver
         self._produce = driver.produce
-        self._opened_s = time.monotonic()
+        self._opened_ms = self._clock.monotonic_ms()
 
     def produce(
         self,
@@ -167,7 +169,7 @@ class ServedProducer:
             return len(self._driver)
         driver = self._driver
         try:
-            return _report_all(driver, timeout_s)
+            return _report_all(driver, self._clock, timeout_s)
         except KafkaException as error:
             self._replace(driver, error.args[0])
             return len(self._driver)
@@ -215,18 +217,18 @@ class ServedProducer:
                 found = self._given_up is not failed
                 if found:
                     self._give_up(failed, why)
-                if not self._closed and time.monotonic() >= self._reopens_s:
+                if not self._closed and self._clock.monotonic_ms() >= self._reopens_ms:
                     self._reopen()
             # The new driver takes what the callbacks append now.
             if found:
-                _fail_outstanding(failed)
+                _fail_outstanding(failed, self._clock)
 
     def _give_up(self, failed: Any, why: KafkaError) -> None:
-        now_s = time.monotonic()
-        lasted = now_s - self._opened_s >= _LASTED_S or not self._reopens_s
+        now_ms = self._clock.monotonic_ms()
+        lasted = now_ms - self._opened_ms >= _LASTED_MS or not self._reopens_ms
         grown_s = max(2 * self._pause_s, _REOPEN_PAUSE_S_MIN)
         self._pause_s = 0.0 if lasted else min(grown_s, _REOPEN_PAUSE_S_MAX)
-        self._reopens_s = now_s + self._pause_s
+        self._reopens_ms = now_ms + 1000 * self._pause_s
         self._given_up = failed
         logger.warning(
             "the Kafka driver gave up a producer: %s; what it had not acknowledged fails, and"
@@ -240,7 +242,7 @@ class ServedProducer:
             self._use(self._open_driver())
         except Exception:
             # Of a machine without room for a thread, perhaps; the next record tries again.
-            self._reopens_s = time.monotonic() + _REOPEN_PAUSE_S_MAX
+            self._reopens_ms = self._clock.monotonic_ms() + 1000 * _REOPEN_PAUSE_S_MAX
             logger.exception("no new Kafka producer could be opened; tried again")
         else:
             self._given_up = None
@@ -250,24 +252,24 @@ def _is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL
 
 
-def _report_all(driver: Any, timeout_s: float) -> int:
+def _report_all(driver: Any, clock: Clock, timeout_s: float) -> int:
     """Serve until everything is reported, but not longer; return how many reports are to come.
 
     The driver's own ``flush`` loses reports: it goes on with them after its failure for good, which
     Python's driver keeps as an exception under way.
     """
-    ends_s = time.monotonic() + timeout_s
-    while (left := len(driver)) and (wait_s := ends_s - time.monotonic()) > 0:
-        driver.poll(min(wait_s, _POLL_S))
+    ends_ms = clock.monotonic_ms() + 1000 * timeout_s
+    while (left := len(driver)) and (wait_ms := ends_ms - clock.monotonic_ms()) > 0:
+        driver.poll(min(wait_ms / 1000, _POLL_S))
     return left
 
 
-def _fail_outstanding(driver: Any) -> None:
+def _fail_outstanding(driver: Any, clock: Clock) -> None:
     """Have the reports made of all that a driver was given."""
     driver.purge()
     for _ in range(2):
         try:
-            left = _report_all(driver, _PURGE_S)
+            left = _report_all(driver, clock, _PURGE_S)
         except KafkaException:
             # It tells its failure once, in place of what it was asked for.
             continue

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, Producer
 
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
+from actors.ports.clock import Clock
 from actors.ports.log import Position
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -101,13 +102,13 @@ class KafkaWriter:
     """How long a record waits for others of its partition; a batch costs the broker about what a
     record does."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._topic = settings.topic.name
         self._last_error = LastError()
         self._partition_count: int | None = None
         room_timeout_s = settings.kafka.delivery_timeout_ms / 1000
-        self._producer = ServedProducer(self._open_driver, self.failure, room_timeout_s)
+        self._producer = ServedProducer(self._open_driver, self.failure, room_timeout_s, clock)
 
     def partition_count(self) -> int:
         """Return the topic's number of partitions, asked for once."""

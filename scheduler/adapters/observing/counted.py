@@ -94,7 +94,7 @@ class Counted(Observation):
     def _serve(self, port: int, health: Health) -> ProbeServer:
         host = self._settings.host
         try:
-            return ProbeServer(host, port, self.registry, health)
+            return ProbeServer(host, port, self.registry, health, self._clock)
         except OSError as error:
             raise SettingsInvalid(
                 f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another"

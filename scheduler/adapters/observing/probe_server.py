@@ -7,7 +7,6 @@ are not logged, as probes come every few seconds for ever, and nothing can be ch
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from socketserver import ThreadingMixIn
@@ -17,6 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from actors.ports.clock import Clock
 from scheduler.observe.health import Check, Health, is_well
 
 REQUEST_TIMEOUT_S = 10.0
@@ -42,6 +42,7 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     health: Health
+    clock: Clock
     request_s = REQUEST_TIMEOUT_S
 
     def __init__(self, *arguments: Any) -> None:
@@ -52,9 +53,9 @@ class _Server(ThreadingMixIn, WSGIServer):
     def service_actions(self) -> None:
         """Between requests: a hang is seen by somebody who looks twice, and the slow are cut."""
         self.health.watch()
-        now_s = time.monotonic()
-        for connection, until_s in list(self._open.items()):
-            if now_s > until_s:
+        now_ms = self.clock.monotonic_ms()
+        for connection, until_ms in list(self._open.items()):
+            if now_ms > until_ms:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
@@ -63,7 +64,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         if len(self._open) >= REQUESTS_MAX:
             self.shutdown_request(request)
             return
-        self._open[request] = time.monotonic() + self.request_s
+        self._open[request] = self.clock.monotonic_ms() + self.request_s * 1000
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -75,11 +76,13 @@ class _Server(ThreadingMixIn, WSGIServer):
 class ProbeServer:
     """Serves until closed; raises OSError where the port cannot be had."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, health: Health, clock: Clock
+    ) -> None:
         self._registry = registry
         self._health = health
         self._server = make_server(host, port, self._serve, _Server, _Handler)
-        self._server.health = health
+        self._server.health, self._server.clock = health, clock
         self.port = self._server.server_port
         self._thread = threading.Thread(
             target=self._server.serve_forever,

@@ -194,7 +194,8 @@ class KafkaBuckets:
     def writer(self) -> PendingWriter:
         """Open what clients append by."""
         buckets = self._settings.buckets
-        return KafkaPendingWriter(_reading(self._settings, buckets.topic, buckets.group_id))
+        settings = _reading(self._settings, buckets.topic, buckets.group_id)
+        return KafkaPendingWriter(settings, self._clock)
 
 
 def _reading(settings: Settings, topic: str, group_id: str) -> Settings:

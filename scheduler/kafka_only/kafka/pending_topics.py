@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from actors.model.errors import HourhandError, LogUnavailable, SettingsInvalid
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
 from scheduler.adapters.kafka.topics import (
     configuration_of,
@@ -56,7 +57,7 @@ def create_pending_topics(settings: Settings) -> list[str]:
         layout = encode_layout(
             first_layout(buckets.first_ms, buckets.factor, count, buckets.first_partitions)
         )
-        messages = KafkaMessages(settings)
+        messages = KafkaMessages(settings, SystemClock())
         try:
             produced = messages.produce(buckets.layout_topic, b"layout", layout, ())
             produced.result(_LAYOUT_WAIT_S)

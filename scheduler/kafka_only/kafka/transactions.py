@@ -11,7 +11,6 @@ waited too long for an answer, begins no further transaction: the next one has a
 import contextlib
 import logging
 import math
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +25,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.kafka.tails import TailReader
 from scheduler.kafka_only.kafka.targets import TargetTopics
 from scheduler.kafka_only.ports import Fenced, Outgoing, Refused
+from scheduler.process.pause import pause
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class KafkaTransactions:
                     raise self._unknown("committing", failure) from error
                 logger.info("%s: tried again: %s", self._place, failure.str())
                 # A rebalance under way, as a rule: the polling thread learns what it came to.
-                threading.Event().wait(_AGAIN_S)
+                pause(_AGAIN_S)
             else:
                 self._check_losses("committing")
                 return

@@ -36,6 +36,8 @@ class QuietLog:
         self._log = log
         self._failing = failing
         self.listener: AssignmentListener | None = None
+        self._news = threading.Event()
+        """Of an empty poll; nobody tells it, so it ends as a real one does."""
         self._gives = [0, 1]
         self.takes: list[int] = []
         self.loses: list[int] = []
@@ -66,7 +68,7 @@ class QuietLog:
             self.given_up.append(self.listener.revoking(taken))
         if lost:
             self.listener.lost(lost)
-        threading.Event().wait(min(timeout_ms, 5) / 1000)
+        self._news.wait(min(timeout_ms, 5) / 1000)
         return Polled()
 
     def hold(self, partition: int) -> None:

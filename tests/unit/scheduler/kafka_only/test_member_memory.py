@@ -38,6 +38,8 @@ class ReadLog:
         self._log = log
         self._holding = holding
         self._given = False
+        self._news = threading.Event()
+        """Of an empty poll; nobody tells it, so it ends as a real one does."""
         self._next: dict[int, int] = {}
         self._held: set[int] = set()
         self.holds: list[int] = []
@@ -65,7 +67,7 @@ class ReadLog:
                 self._next[partition] = reached[partition] = few[-1].offset + 1
                 records += few
         if not records:
-            threading.Event().wait(min(timeout_ms, 2) / 1000)
+            self._news.wait(min(timeout_ms, 2) / 1000)
         return Polled(records, reached)
 
     def hold(self, partition: int) -> None:

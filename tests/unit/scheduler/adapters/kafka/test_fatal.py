@@ -8,6 +8,7 @@ import pytest
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.log import Position
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.writer import KafkaMessages, KafkaWriter
 from scheduler.configuration.settings import KafkaSettings, Settings
 from tests.servers.mock_broker import MockBroker
@@ -26,7 +27,7 @@ def broker() -> Iterator[MockBroker]:
 def writer(broker: MockBroker) -> Iterator[KafkaMessages]:
     """A writer of every kind: tasks, dead letters, messages, groups."""
     kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-    writer = KafkaMessages(Settings(log="kafka", kafka=kafka))
+    writer = KafkaMessages(Settings(log="kafka", kafka=kafka), SystemClock())
     yield writer
     writer.close()
 

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.serving import ServedProducer
 from scheduler.adapters.kafka.writer import KafkaGroup
 
@@ -88,7 +89,7 @@ class World:
     def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
         self.driver = driver
         made: Any = driver
-        self.producer = ServedProducer(lambda: made, failure, room_timeout_s)
+        self.producer = ServedProducer(lambda: made, failure, room_timeout_s, SystemClock())
 
     def group(self) -> KafkaGroup:
         return KafkaGroup(self.producer, "tasks", refuse_large, failure)

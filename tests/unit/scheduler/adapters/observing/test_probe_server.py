@@ -8,6 +8,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.observing import probe_server
 from scheduler.adapters.observing.probe_server import REQUESTS_MAX, ProbeServer
 
@@ -30,7 +31,7 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbeServer]:
     """One that gives a request a second."""
     monkeypatch.setattr(probe_server._Server, "request_s", 1.0)
     well: Any = Well()
-    server = ProbeServer("127.0.0.1", 0, CollectorRegistry(), well)
+    server = ProbeServer("127.0.0.1", 0, CollectorRegistry(), well, SystemClock())
     yield server
     server.close()
 
