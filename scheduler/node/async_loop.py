@@ -101,6 +101,7 @@ class LoopThread:
             while not self._ended:
                 self._run_on(loop)
         finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 

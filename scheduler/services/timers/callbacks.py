@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from ssl import SSLContext
@@ -37,7 +37,10 @@ Network = IPv4Network | IPv6Network
 
 
 class HttpCaller:
-    """Implements ``scheduler.services.timers.executor.Caller``; used from one event loop."""
+    """Implements ``scheduler.services.timers.executor.Caller``; used from one event loop.
+
+    Its connections are closed when that loop ends.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class HttpCaller:
         targets = settings.callback_targets
         self._networks: list[Network] = [ip_network(each) for each in targets if "/" in each]
         self._hosts = {each.lower() for each in targets if "/" not in each}
+        self._sessions: AsyncGenerator[ClientSession, None] | None = None
         self._session: ClientSession | None = None
 
     async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
@@ -72,11 +76,6 @@ class HttpCaller:
         if status != 200:
             raise CallbackFailed(f"answered with {status}, not 200")
 
-    async def close(self) -> None:
-        """Let go of connections."""
-        if self._session is not None:
-            await self._session.close()
-
     async def _post(self, uri: str, body: bytes, sequence_number: int, of: str) -> int:
         url, host = _parsed(uri)
         address = await self._address_of(url)
@@ -88,7 +87,8 @@ class HttpCaller:
             **self._trace(),
         }
         left_bytes = self._settings.callback_answer_bytes_max
-        async with self._opened().post(
+        session = await self._opened()
+        async with session.post(
             _at(url, address),
             data=body,
             headers=headers,
@@ -125,19 +125,24 @@ class HttpCaller:
         digest = hmac.new(key.get_secret_value().encode(), signed, hashlib.sha256).hexdigest()
         return {"X-Hourhand-Signature": f"{_SIGNED},t={now_s},of={name},sha256={digest}"}
 
-    def _opened(self) -> ClientSession:
+    async def _opened(self) -> ClientSession:
         if self._session is None:
-            self._session = ClientSession(
-                # A callback does not wait for another one's connection.
-                connector=TCPConnector(
-                    limit=0, keepalive_timeout=IDLE_S, ssl=self._encryption or True
-                ),
-                cookie_jar=DummyCookieJar(),
-                timeout=ClientTimeout(total=None),
-                auto_decompress=False,
-                skip_auto_headers=_UNSENT_HEADERS,
-            )
+            self._sessions = _kept_open(self._encryption)
+            self._session = await anext(self._sessions)
         return self._session
+
+
+async def _kept_open(encryption: SSLContext | None) -> AsyncGenerator[ClientSession, None]:
+    """Yield one session: the event loop closes its generators, and with this one the session."""
+    async with ClientSession(
+        # A callback does not wait for another one's connection.
+        connector=TCPConnector(limit=0, keepalive_timeout=IDLE_S, ssl=encryption or True),
+        cookie_jar=DummyCookieJar(),
+        timeout=ClientTimeout(total=None),
+        auto_decompress=False,
+        skip_auto_headers=_UNSENT_HEADERS,
+    ) as session:
+        yield session
 
 
 @lru_cache(maxsize=10_000)

@@ -59,7 +59,6 @@ def run(
         try:
             await ask(caller, endpoint)
         finally:
-            await caller.close()
             server.close()
         return endpoint
 
@@ -111,6 +110,21 @@ def test_an_answer_may_end_as_http_allows(answer: bytes) -> None:
         await call(caller, endpoint)
 
     assert len(run(answer, twice).requests) == 2
+
+
+def test_connections_are_closed_with_the_loop() -> None:
+    """Whoever makes callbacks has nothing to close, and a node that stopped holds no socket."""
+    callers: list[HttpCaller] = []
+
+    async def ask(caller: HttpCaller, endpoint: Endpoint) -> None:
+        callers.append(caller)
+        await call(caller, endpoint)
+
+    run(OK, ask)
+
+    session = callers[0]._session
+    assert session is not None
+    assert session.closed
 
 
 def test_a_request_has_what_is_documented_and_nothing_else() -> None:

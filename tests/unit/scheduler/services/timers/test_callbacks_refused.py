@@ -47,7 +47,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
         caller = HttpCaller(TimerSettings(), VirtualClock(NOW_MS))
         with pytest.raises(CallbackFailed, match=r"(?i)certificate verify failed"):
             await caller.call(uri, b"secret", 1, OF)
-        await caller.close()
         server.close()
         return endpoint
 
@@ -85,7 +84,6 @@ def test_a_name_that_means_something_else_a_moment_later_leads_nowhere_else() ->
         await caller.call(uri, b"first", 1, OF)
         with pytest.raises(CallbackFailed, match="not among"):
             await caller.call(uri, b"second", 2, OF)
-        await caller.close()
         server.close()
 
     with asyncio.Runner(loop_factory=ForgetfulNames) as runner:
@@ -113,7 +111,6 @@ def test_a_connection_that_one_name_vouched_for_serves_no_other_name() -> None:
         await caller.call(f"https://localhost:{port}/pop", b"first", 1, OF)
         with pytest.raises(CallbackFailed, match=r"(?i)certificate"):
             await caller.call(f"https://127.0.0.1:{port}/pop", b"second", 2, OF)
-        await caller.close()
         server.close()
         return endpoint
 
