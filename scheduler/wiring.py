@@ -29,12 +29,10 @@ from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
-from scheduler.observe.composite_telemetry import CompositeTelemetry
-from scheduler.observe.figures import Figures
 from scheduler.observe.health import Dispatching, NodeProbes
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
 from scheduler.observe.reporting import Reported, Reporter, hourhand_version
-from scheduler.observe.tallying import Tallies
 from scheduler.ports.bulk import BulkStore
 from scheduler.ports.dead_letters import LogView
 from scheduler.ports.messages import MessageWriter, TopicReader
@@ -101,16 +99,15 @@ def build_node(
     with ExitStack() as undo:
         opened = _open_connections(settings, telemetry, undo)
         clock, stores, observation = opened.clock, opened.stores, opened.observation
-        figures, tallies = Figures(clock), Tallies(stores.tallies)
-        told = CompositeTelemetry(opened.telemetry, figures, tallies)
+        counting = observation.telemetry
         closing = undo.enter_context(ExitStack())
-        system_tasks = _system_tasks(settings, opened, told)
+        system_tasks = _system_tasks(settings, opened)
         closing.callback(system_tasks.close)
         systems = _Systems(clock)
         closing.callback(systems.close)
         lease = Lease(clock, opened.log.lease_ends_ms)
         runner = NodeRunner(
-            clock=clock, gate=lease.allows, telemetry=told, settings=settings.tree.execution
+            clock=clock, gate=lease.allows, telemetry=counting, settings=settings.tree.execution
         )
         closing.callback(runner.close)
         closing.callback(observation.close)
@@ -120,14 +117,14 @@ def build_node(
             stores=stores,
             writer=opened.writer,
             runner=observation.runner(runner),
-            telemetry=told,
+            telemetry=counting,
             make_executor=system_tasks.factory_with(executor),
         )
         node = _joined_node(settings, opened, lease, effects, systems)
-        reporter = _reporter(settings, opened, node, runner, (figures, tallies))
+        reporter = _reporter(settings, opened, node, runner)
         closing.callback(reporter.close)
         undo.pop_all()
-    client = ClientPorts(opened.writer, lambda: stores, clock, told)
+    client = ClientPorts(opened.writer, lambda: stores, clock, counting)
     probes = _probes(node, opened, systems)
     return NodeParts(client, node, observation, probes, reporter, system_tasks, closing.close)
 
@@ -138,7 +135,6 @@ class _Connections:
 
     clock: Clock
     observation: Observation
-    telemetry: Telemetry
     writer: LogWriter
     stores: Stores
     log: TaskLog
@@ -151,7 +147,6 @@ def _open_connections(
     """Open log and stores, which must agree on the number of partitions."""
     clock = open_clock()
     observation = observe(settings, clock, telemetry or build_telemetry(settings))
-    told = observation.telemetry
     feed = open_feed(settings, clock)
     if feed is not None:
         undo.callback(feed.close)
@@ -163,14 +158,13 @@ def _open_connections(
     log = observation.log(open_log(settings, clock))
     undo.callback(log.close)
     if feed is not None:
-        stores, told = feed.around(stores), CompositeTelemetry(told, feed)
+        stores = feed.around(stores)
+        observation.telemetry.also_tell(feed)
     writer = observation.writer(writer)
-    return _Connections(clock, observation, told, writer, stores, log, partition_count)
+    return _Connections(clock, observation, writer, stores, log, partition_count)
 
 
-def _system_tasks(
-    settings: Settings, opened: _Connections, telemetry: Telemetry
-) -> SystemTaskRegistry:
+def _system_tasks(settings: Settings, opened: _Connections) -> SystemTaskRegistry:
     observation = opened.observation
     return SystemTaskRegistry(
         settings=settings,
@@ -178,7 +172,7 @@ def _system_tasks(
         writer=opened.writer,
         partition_count=opened.partition_count,
         clock=opened.clock,
-        telemetry=telemetry,
+        telemetry=observation.telemetry,
         open_messages=lambda: observation.messages(open_messages(settings)),
         open_caller=partial(open_caller, settings.timers, opened.clock, observation.headers),
     )
@@ -204,15 +198,13 @@ def _reporter(
     opened: _Connections,
     node: Node,
     runner: Runner,
-    figures: tuple[Figures, Tallies],
 ) -> Reporter:
     lease_ends_ms, version = opened.log.lease_ends_ms, hourhand_version()
     return Reporter(
         Reported(node.describe, lease_ends_ms, lambda: node.pauses.sheet, version),
         stores=opened.stores,
         runner=runner,
-        figures=figures[0],
-        tallies=figures[1],
+        telemetry=opened.observation.telemetry,
         clock=opened.clock,
         interval_ms=settings.admin.report_interval_ms,
     )
@@ -277,11 +269,12 @@ def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observati
 
     Raises SettingsInvalid for what is not installed.
     """
-    observation = Observation(telemetry)
+    counting = NodeTelemetry(clock, telemetry)
+    observation = Observation(counting)
     if settings.observe.counts:
         from scheduler.adapters.observing.counted import Counted
 
-        observation = Counted(settings.observe, clock, telemetry)
+        observation = Counted(settings.observe, clock, counting)
     if settings.observe.traces:
         with required_by("the setting observe.traces"):
             from scheduler.adapters.observing.tracing import Traced

@@ -5,7 +5,7 @@ The names of a report's fields in JSON are fixed: nodes of two versions stand si
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -30,10 +30,7 @@ class PartitionReport(
     paused: bool = False
     paused_ids: int = 0
     started: int = 0
-    succeeded: int = 0
     failed: int = 0
-    closed: Mapping[str, int] = {}
-    """Result to keys closed so."""
     lateness: tuple[int, ...] = (0,) * (len(LATENESS_MS) + 1)
     waiting: int | None = None
     executing: int | None = None

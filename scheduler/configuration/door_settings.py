@@ -34,10 +34,6 @@ class ObserveSettings(Group):
     """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
     metrics: bool = False
     """Counts although no port is served."""
-    otlp: bool = False
-    """Pushes metrics to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names; needs
-    `hourhand[otel]`."""
-    push_interval_ms: int = Field(15_000, ge=100, le=3_600_000)
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
     hang_ms: int = Field(30_000, ge=100, le=3_600_000)
@@ -49,10 +45,22 @@ class ObserveSettings(Group):
     self_check_share: float = Field(0.01, ge=0, le=1)
     """Share of the ordering ids that the self-check watches; 0 watches none."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_pushed(cls, given: Any) -> Any:
+        """Raise ValueError for what earlier versions pushed by."""
+        gone = [name for name in ("otlp", "push_interval_ms") if name in given]
+        if gone:
+            raise ValueError(
+                f"there is no {' and no '.join(gone)} any more, as metrics are not pushed: remove"
+                " it, set observe.port, and have the collector scrape that (docs/observing.md)"
+            )
+        return given
+
     @property
     def counts(self) -> bool:
         """Whether anybody may ask for metrics."""
-        return self.metrics or self.otlp or self.port is not None
+        return self.metrics or self.port is not None
 
 
 def with_events_apart(settings: Any) -> Any:

@@ -11,8 +11,8 @@ from actors.model.codec import Headers
 from actors.ports.log import LogWriter, TaskLog
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
 from scheduler.observe.health import Health, NodeProbes
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.ports.messages import MessageWriter
 
 
@@ -26,7 +26,7 @@ class Observation:
     port: int | None = None
     """Where metrics and health are served."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: NodeTelemetry) -> None:
         self.telemetry = telemetry
 
     def stores(self, stores: Stores) -> Stores:

@@ -14,19 +14,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from itertools import starmap
 
-import msgspec
-
-from actors.model.key import TaskKey
-from actors.model.oversight import NodeReport, PartitionReport, RunningTask, TroubledTask
+from actors.model.oversight import NodeReport, PartitionReport, RunningTask
 from actors.model.pauses import PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.node.holdings import Held
-from scheduler.observe.figures import Figures, Troubled
-from scheduler.observe.tallying import Tallies
+from scheduler.observe.node_telemetry import NodeTelemetry
 
 logger = logging.getLogger("hourhand.report")
 
@@ -55,8 +50,7 @@ class Reporter:
         *,
         stores: Stores,
         runner: Runner,
-        figures: Figures,
-        tallies: Tallies,
+        telemetry: NodeTelemetry,
         clock: Clock,
         interval_ms: int,
     ) -> None:
@@ -66,8 +60,7 @@ class Reporter:
         self._reported = reported
         self._stores = stores
         self._runner = runner
-        self._figures = figures
-        self._tallies = tallies
+        self._telemetry = telemetry
         self._clock = clock
         self._interval_ms = interval_ms
         self._started_ms = clock.now_ms()
@@ -116,9 +109,9 @@ class Reporter:
         for partition, epoch in epochs.items():
             if self._epochs.get(partition) != epoch:
                 found = self._stores.tallies.load(partition, 0, 0).result(timeout=_ANSWER_S)
-                self._tallies.begin(partition, found.counted_offset)
+                self._telemetry.hours.begin(partition, found.counted_offset)
         self._epochs = epochs
-        self._tallies.flush(epochs, self._clock.now_ms())
+        self._telemetry.hours.flush(self._stores.tallies, epochs, self._clock.now_ms())
 
     def _report(self) -> None:
         if self._saving is not None and not self._saving.done():
@@ -129,9 +122,9 @@ class Reporter:
     def report(self, now_ms: int) -> NodeReport:
         """Return what this node knows of itself."""
         lease_ms = self._reported.lease_ends_ms() - self._clock.monotonic_ms()
-        troubled = self._figures.troubled()
-        blocked = [each for each in troubled if each[2].blocked]
-        failing = [each for each in troubled if not each[2].blocked]
+        troubles = self._telemetry.troubles
+        blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
+        failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
         states = self._reported.describe()
         running = [
             RunningTask(str(attempt.task.key), attempt.partition, attempt.number)
@@ -148,35 +141,43 @@ class Reporter:
             lease_left_ms=round(lease_ms) if abs(lease_ms) < 1e12 else None,
             lease_by_lock=lease_ms > 1e12,
             pauses_version=self._reported.pauses().version,
-            tree_failures=self._figures.tree_failures,
+            tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=tuple(map(self._partition, states)),
             running_count=len(running),
             running=tuple(running[:LISTED_MAX]),
-            blocked_count=len(blocked),
-            blocked=tuple(starmap(_trouble, blocked[:LISTED_MAX])),
-            failing_count=len(failing),
-            failing=tuple(starmap(_trouble, failing[:LISTED_MAX])),
-            moments=tuple(self._figures.moments),
+            blocked_count=blocked_count,
+            blocked=blocked,
+            failing_count=failing_count,
+            failing=failing,
+            moments=tuple(troubles.moments),
         )
 
     def _partition(self, state: Held) -> PartitionReport:
-        figures = msgspec.structs.asdict(self._figures.partition(state.partition))
-        pause = self._reported.pauses().of_partition(state.partition)
+        number = state.partition
+        pause = self._reported.pauses().of_partition(number)
+        gauges, noted = self._telemetry.gauges_of(number), self._telemetry.troubles.noted(number)
+        lateness = self._telemetry.lateness_of(number)
+        passed, held_for = gauges.get("straggler_ids", 0), gauges.get("watermark_held_ids", 0)
         return PartitionReport(
-            partition=state.partition,
+            partition=number,
             stage=state.stage,
             epoch=state.epoch,
             next_offset=state.next_offset,
             paused=pause.whole,
             paused_ids=len(pause.ordering_ids),
-            **{**figures, "lateness": tuple(figures["lateness"])},
+            started=sum(lateness),
+            failed=noted.failed,
+            lateness=lateness,
+            waiting=gauges.get("waiting_tasks"),
+            executing=gauges.get("executing_tasks"),
+            loaded_until_ms=noted.loaded_until_ms,
+            watermark_ms=gauges.get("watermark_timestamp_seconds"),
+            stragglers=held_for or passed,
+            held=gauges.get("held_ids", 0),
+            overdue_ms=gauges.get("oldest_overdue_seconds", 0),
+            assigned_ms=noted.assigned_ms,
+            catch_up_ms=noted.catch_up_ms,
         )
-
-
-def _trouble(key: TaskKey, partition: int, trouble: Troubled) -> TroubledTask:
-    return TroubledTask(
-        str(key), partition, trouble.since_ms, trouble.attempts, trouble.error[:200]
-    )
 
 
 def hourhand_version() -> str:

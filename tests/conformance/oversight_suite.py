@@ -39,7 +39,7 @@ def reported(stores: Stores, node: str) -> NodeReport | None:
 
 def a_report(node: str, beat: int, reported_ms: int) -> NodeReport:
     """Return a report of a node that has something to say."""
-    ran = PartitionReport(3, "running", epoch=2, next_offset=9, closed={"success": 7})
+    ran = PartitionReport(3, "running", epoch=2, next_offset=9, lateness=tuple(range(18)))
     ordering_ids = [TaskKey(NOW_MS, each, "u") for each in AWKWARD_IDS]
     return NodeReport(
         node,

@@ -9,9 +9,8 @@ from actors.ports.telemetry import Telemetry
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.lifecycle import LifecycleFeed
 from scheduler.adapters.memory.writer import MemoryMessages
-from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.observe.composite_telemetry import CompositeTelemetry
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
 from tests.conformance.telemetry import TelemetryContract
@@ -24,10 +23,10 @@ def _a_feed() -> Telemetry:
 
 MAKERS: dict[str, Callable[[], Telemetry]] = {
     "logging": LoggingTelemetry,
-    "counting": lambda: CountingTelemetry(SystemClock()),
+    "counting": lambda: NodeTelemetry(SystemClock()),
     "recording": RecordingTelemetry,
     "lifecycle": _a_feed,
-    "composite": lambda: CompositeTelemetry(LoggingTelemetry(), RecordingTelemetry()),
+    "telling": lambda: NodeTelemetry(SystemClock(), LoggingTelemetry(), RecordingTelemetry()),
 }
 
 

@@ -18,9 +18,9 @@ from actors.model.observed import PromiseDoubted, SelfChecked
 from actors.model.status import Completion
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.observing.checked_ports import checked_stores
-from scheduler.adapters.observing.self_check import SelfCheck
+from scheduler.adapters.observing.measured import checked_stores
 from scheduler.node.attempts import RunningAttempt
+from scheduler.observe.self_check import SelfCheck
 from tests.simulation.history import Sampled
 from tests.simulation.member import Member, MemberObserver
 from tests.simulation.scenario import load_scenarios

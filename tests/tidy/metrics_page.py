@@ -6,9 +6,9 @@ _HEAD = f"""\
 # Metrics and health
 
 A node serves both where `observe.port` says so (`hourhand run --metrics-port 9464`), on loopback
-unless `observe.host` says otherwise, and pushes the same numbers to an OpenTelemetry collector
-where `observe.otlp` is set. Nothing of it is served by default. This page is written by
-`make docs` from `scheduler/observe/metric_catalogue.py`.
+unless `observe.host` says otherwise. Nothing of it is served by default. Whatever reads Prometheus'
+format scrapes it, [an OpenTelemetry collector](observing.md#an-opentelemetry-collector) too. This
+page is written by `make docs` from `scheduler/observe/metric_catalogue.py`.
 
 | path | answer |
 |---|---|

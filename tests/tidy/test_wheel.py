@@ -139,10 +139,6 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
         ("admin", "`hourhand admin` needs "),
         ("pipeline report page", "`hourhand pipeline` needs "),
         (
-            "run --executor scheduler.services.system_tasks:NoUserTasks --set observe.otlp=true",
-            "the setting observe.otlp needs opentelemetry",
-        ),
-        (
             "run --executor scheduler.services.system_tasks:NoUserTasks --set observe.traces=true",
             "the setting observe.traces needs opentelemetry",
         ),

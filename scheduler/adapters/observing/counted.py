@@ -4,25 +4,25 @@ Decides the order of the wrappers.  What is asked for and not installed is Setti
 """
 
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 
 from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, TaskLog
 from actors.ports.store import Stores
-from actors.ports.telemetry import Telemetry
-from scheduler.adapters.observing.checked_ports import CheckedLog, checked_stores
-from scheduler.adapters.observing.counting import CountingTelemetry
-from scheduler.adapters.observing.measured import MeasuredLog, measured_stores
+from scheduler.adapters.observing.measured import (
+    CheckedLog,
+    MeasuredLog,
+    checked_stores,
+    measured_stores,
+)
 from scheduler.adapters.observing.probe_server import ProbeServer
 from scheduler.adapters.observing.prometheus import registry_of
-from scheduler.adapters.observing.self_check import SelfCheck
 from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.optional_dependencies import required_by
-from scheduler.observe.composite_telemetry import CompositeTelemetry
 from scheduler.observe.health import Health, NodeProbes
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
+from scheduler.observe.self_check import SelfCheck
 
 logger = logging.getLogger("hourhand.observing")
 
@@ -30,12 +30,11 @@ logger = logging.getLogger("hourhand.observing")
 class Counted(Observation):
     """Counts what happens, and shows it."""
 
-    def __init__(self, settings: ObserveSettings, clock: Clock, told: Telemetry) -> None:
+    def __init__(self, settings: ObserveSettings, clock: Clock, telemetry: NodeTelemetry) -> None:
         self._settings = settings
         self._clock = clock
-        self._counting = CountingTelemetry(clock)
-        super().__init__(CompositeTelemetry(self._counting, told))
-        self.registry = registry_of(self._counting.meters)
+        super().__init__(telemetry)
+        self.registry = registry_of(telemetry.meters)
         self._log: MeasuredLog | None = None
         self._check: SelfCheck | None = None
         self._closing = ExitStack()
@@ -47,7 +46,7 @@ class Counted(Observation):
         if not share:
             return measured
         self._check = check = SelfCheck(self._clock, self.telemetry.emit, measured, share)
-        self._counting.check_with(check)
+        self.telemetry.check_with(check)
         return checked_stores(measured, check)
 
     def log(self, log: TaskLog) -> TaskLog:
@@ -62,7 +61,7 @@ class Counted(Observation):
         return writer
 
     def begin(self, probes: NodeProbes) -> None:
-        """Serve and push, where the settings say so."""
+        """Serve, where the settings say so."""
         if self._log is not None:
             log = self._log
             probes = probes.watching(lambda: log.polled_ms, lambda: log.failure)
@@ -73,15 +72,13 @@ class Counted(Observation):
             self.port = server.port
             self._closing.callback(server.close)
             logger.info("metrics and health on %s:%d", self._settings.host, server.port)
-        if self._settings.otlp:
-            self._closing.callback(self._push())
 
     def close(self) -> None:
-        """Serve and push no more."""
+        """Serve no more."""
         self._closing.close()
 
     def _derive(self, probes: NodeProbes, health: Health) -> None:
-        meters, now_ms = self._counting.meters, self._clock.monotonic_ms
+        meters, now_ms = self.telemetry.meters, self._clock.monotonic_ms
         meters.derive(
             "lease_margin_seconds", lambda: {"": (probes.lease_ends_ms() - now_ms()) / 1000}
         )
@@ -100,9 +97,3 @@ class Counted(Observation):
                 f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another"
                 " observe.port"
             ) from None
-
-    def _push(self) -> Callable[[], None]:
-        with required_by("the setting observe.otlp"):
-            from scheduler.adapters.observing.otlp import MetricsPush
-        push = MetricsPush(self._counting.meters, self._clock, self._settings.push_interval_ms)
-        return push.close

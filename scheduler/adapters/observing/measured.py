@@ -1,7 +1,8 @@
-"""Wrappers around ports that tell how long each request took and whether it failed.
+"""Wrappers around ports: how long each request took, whether it failed, what became durable.
 
 The stores are wrapped method by method, whatever methods they have, so that a new one is
-measured too.  Decides nothing: arguments, answers and failures pass unchanged.
+measured too.  The self-check is told which rows are durable and which offsets committed.
+Decides nothing: arguments, answers and failures pass unchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +15,12 @@ import msgspec
 
 from actors.model.errors import HourhandError
 from actors.model.observed import AssignmentReceived, LogCalled, StoreCalled
+from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition, TaskLog
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
+from scheduler.observe.self_check import SHARE_MASK, SelfCheck
 
 _GROUPED = frozenset({"insert_tasks", "insert_completions", "insert_attempts"})
 """Writes that take many rows at a time: (partition, rows, write time)."""
@@ -148,3 +151,61 @@ class _TellingListener:
         for partition in partitions:
             self._emit(AssignmentReceived(partition))
         self._listener.assigned(partitions)
+
+
+class _CheckedSchedule:
+    """``ScheduleStore``, whose rows are told once they are durable."""
+
+    def __init__(self, schedule: object, check: SelfCheck) -> None:
+        self._schedule: Any = schedule
+        self._check = check
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schedule, name)
+
+    def insert_tasks(
+        self, partition: int, tasks: Sequence[StoredTask], write_time: int
+    ) -> "Future[None]":
+        """Write rows."""
+        written: Future[None] = self._schedule.insert_tasks(partition, tasks, write_time)
+        shares = self._check.watched_shares
+        keys = [t.key for t in tasks if hash(t.key.ordering_id) & SHARE_MASK < shares]
+        if keys:
+
+            def told(answer: "Future[None]") -> None:
+                if not answer.cancelled() and answer.exception() is None:
+                    self._check.note_stored(partition, keys)
+
+            written.add_done_callback(told)
+        return written
+
+
+def checked_stores(stores: Stores, check: SelfCheck) -> Stores:
+    """Return the stores, with the schedule's writes told."""
+    schedule: Any = _CheckedSchedule(stores.schedule, check)
+    return msgspec.structs.replace(stores, schedule=schedule)
+
+
+class CheckedLog:
+    """``TaskLog``, one record of each poll being remembered until it is committed."""
+
+    def __init__(self, log: TaskLog, check: SelfCheck) -> None:
+        self._log = log
+        self._check = check
+        self.subscribe = log.subscribe
+        self.start = log.start
+        self.seek = log.seek
+        self.lease_ends_ms = log.lease_ends_ms
+        self.close = log.close
+
+    def poll(self, records_max: int, timeout_ms: int) -> Polled:
+        """Poll."""
+        polled = self._log.poll(records_max, timeout_ms)
+        if polled.records:
+            self._check.note_polled(polled.records[-1])
+        return polled
+
+    def commit(self, next_offsets: Mapping[int, int]) -> None:
+        """Ask to store offsets."""
+        self._log.commit(next_offsets)
+        self._check.note_committed(next_offsets)

@@ -14,7 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from scheduler.adapters.observing.cells import Family, Meters
+from scheduler.observe.meters import Family, Meters
 from scheduler.observe.metric_catalogue import Kind
 
 

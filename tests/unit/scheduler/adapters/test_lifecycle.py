@@ -61,7 +61,7 @@ def feed(topic: HeldMessages) -> LifecycleFeed:
 
 @pytest.fixture
 def stores(feed: LifecycleFeed) -> Stores:
-    """Stores whose writes are told."""
+    """Stores whose writes are published."""
     return feed.around(open_memory_stores(MemoryStores()))
 
 

@@ -8,7 +8,7 @@ from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.model.oversight import LATENESS_MS
 from actors.model.tally import MINUTE_MS, HourTally
-from scheduler.observe.tallying import Tallies
+from scheduler.observe.hourly_counts import HourlyCounts
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, WINDOW, World, due
 
@@ -177,13 +177,12 @@ def test_the_future_is_counted_by_minute_hour_and_day() -> None:
     world = World()
     counted = {90: 2, 7_200: 3, 100_000: 1}
     tallies = world.service.stores.tallies
-
-    keeper = Tallies(tallies)
+    counts = HourlyCounts()
 
     for seconds, count in counted.items():
         times = tuple([NOW_MS + seconds * 1_000] * count)
-        keeper.emit(TasksStored(0, times, 5))
-    keeper.flush({0: 1}, NOW_MS)
+        counts.count_stored(TasksStored(0, times, 5))
+    counts.flush(tallies, {0: 1}, NOW_MS)
 
     for unit, bars, total in (("minute", 60, 2), ("hour", 24, 5), ("day", 3, 6)):
         status, told = world.get("/ahead", unit=unit, bars=bars)
@@ -283,8 +282,8 @@ def test_hours_far_apart_cost_no_read_of_what_lies_between() -> None:
     """A task in ten years and one now."""
     world = World()
 
-    keeper = Tallies(world.service.stores.tallies)
-    keeper.emit(TasksStored(0, (NOW_MS, NOW_MS + 87_600 * HOUR_MS), 1))
-    keeper.flush({0: 1}, NOW_MS)
+    counts = HourlyCounts()
+    counts.count_stored(TasksStored(0, (NOW_MS, NOW_MS + 87_600 * HOUR_MS), 1))
+    counts.flush(world.service.stores.tallies, {0: 1}, NOW_MS)
 
     assert world.get("/ahead", unit="hour", bars=2)[1]["total"] == 1

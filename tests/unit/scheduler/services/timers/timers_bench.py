@@ -10,10 +10,10 @@ from starlette.types import ASGIApp
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.adapters.observing.cells import Count
-from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.configuration.door_settings import TimerSettings
+from scheduler.observe.meters import Count
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.system_tasks import NoUserTasks
@@ -85,7 +85,7 @@ class TimersBench:
         appender = TaskAppender(writer, writer.partition_count())
         stores = self.scheduler.stores
         book = DefinitionBook(stores.definitions, appender.partition_count, self.clock)
-        self.counting = CountingTelemetry(self.clock)
+        self.counting = NodeTelemetry(self.clock)
         self.service = TimerService(appender, book, self.clock, telemetry=self.counting)
         recurring = RecurringService(appender, book, self.clock)
         registry = registry_of(self.counting.meters)
@@ -94,7 +94,7 @@ class TimersBench:
 
     def tags(self) -> dict[str, tuple[float, float]]:
         """Return how often each tag was set and taken away, by service and node."""
-        counting = CountingTelemetry(self.clock)
+        counting = NodeTelemetry(self.clock)
         for event in self.scheduler.events:
             counting.emit(event)
         found: dict[str, tuple[float, float]] = {}

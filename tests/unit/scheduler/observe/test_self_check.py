@@ -12,8 +12,8 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, Completion, CompletionResult
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.observing.checked_ports import checked_stores
-from scheduler.adapters.observing.self_check import SETTLED_MS, SelfCheck
+from scheduler.adapters.observing.measured import checked_stores
+from scheduler.observe.self_check import SETTLED_MS, SelfCheck
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key, a_record, a_task
 

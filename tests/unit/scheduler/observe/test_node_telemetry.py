@@ -1,4 +1,4 @@
-"""Events become the numbers that the catalogue promises, and no others."""
+"""Events become the numbers that the catalogue promises, and no others; each is counted once."""
 
 import threading
 
@@ -7,21 +7,24 @@ from prometheus_client import CollectorRegistry
 
 from actors.kernel.simulated import VirtualClock
 from actors.model import events, observed
+from actors.model.events import Event
+from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
-from scheduler.adapters.observing.cells import Meters
-from scheduler.adapters.observing.counting import CountingTelemetry
 from scheduler.adapters.observing.prometheus import registry_of
+from scheduler.observe.meters import Meters
 from scheduler.observe.metric_catalogue import CATALOGUE, PREFIX, Kind, Metric
+from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 
 _COUNTED_ELSEWHERE = {observed.AssignmentReceived, events.TasksStored}
-"""Begins what another event ends; is told to the tallies alone."""
+"""Begins what another event ends; is of the hourly counts alone."""
 
 
-def counting() -> tuple[CountingTelemetry, CollectorRegistry]:
+def counting() -> tuple[NodeTelemetry, CollectorRegistry]:
     """Return a telemetry, and the registry that shows what it counted."""
-    telemetry = CountingTelemetry(VirtualClock(NOW_MS))
+    telemetry = NodeTelemetry(VirtualClock(NOW_MS))
     return telemetry, registry_of(telemetry.meters)
 
 
@@ -48,7 +51,7 @@ def test_every_event_changes_a_metric(kind: type) -> None:
 def test_the_gap_of_a_rebalance_ends_when_tasks_may_start() -> None:
     """From the group's word to the end of catching up, whatever lies between."""
     clock = VirtualClock(NOW_MS)
-    telemetry = CountingTelemetry(clock)
+    telemetry = NodeTelemetry(clock)
 
     telemetry.emit(observed.AssignmentReceived(3))
     clock.advance(1_500)
@@ -97,7 +100,7 @@ def test_a_partition_that_left_has_no_gauges() -> None:
 def test_the_age_of_the_watermark_is_of_the_oldest_one() -> None:
     """And grows by itself between two scrapes."""
     clock = VirtualClock(NOW_MS)
-    telemetry = CountingTelemetry(clock)
+    telemetry = NodeTelemetry(clock)
     registry = registry_of(telemetry.meters)
     assert ("hourhand_watermark_age_seconds", ()) not in samples(registry)
 
@@ -121,6 +124,56 @@ def test_started_attempts_are_counted_once_with_their_lateness() -> None:
     assert found["hourhand_attempt_delay_seconds_bucket", ("5", "0.01")] == 1
     assert found["hourhand_attempt_delay_seconds_bucket", ("5", "0.05")] == 2
     assert found["hourhand_attempt_delay_seconds_sum", ("5",)] == 0.021
+
+
+def test_a_report_and_the_metric_read_one_count_of_lateness() -> None:
+    """Whose bounds are those of both: 0.25 s is a bucket of the metric, 0.2 s one of the report."""
+    telemetry, registry = counting()
+
+    for delay_ms in (-3, 0, 1, 2, 5, 200, 201, 250, 251, 3_600_000, 3_600_001):
+        telemetry.emit(events.AttemptStarted(5, a_key(), 1, delay_ms))
+
+    lateness = dict(zip((*LATENESS_MS, "later"), telemetry.lateness_of(5), strict=True))
+    assert {bound: count for bound, count in lateness.items() if count} == {
+        1: 3,
+        2: 1,
+        5: 1,
+        200: 1,
+        500: 3,
+        3_600_000: 1,
+        "later": 1,
+    }
+    found = samples(registry)
+    buckets = {
+        labels[1]: count
+        for (name, labels), count in found.items()
+        if name == "hourhand_attempt_delay_seconds_bucket"
+    }
+    assert [buckets[bound] for bound in ("0.001", "0.005", "0.1", "0.25", "0.5")] == [3, 5, 5, 8, 9]
+    assert (buckets["3600.0"], buckets["+Inf"]) == (10, 11)
+    assert found["hourhand_attempts_started_total", ("5",)] == 11
+    assert telemetry.lateness_of(6) == (0,) * (len(LATENESS_MS) + 1)
+
+
+class _Failing:
+    def emit(self, event: Event) -> None:
+        raise RuntimeError("telemetry down")
+
+
+def test_one_failing_telemetry_does_not_silence_the_others() -> None:
+    """And whoever emits hears nothing of it; each other is handed every event once, in order."""
+    first, second = RecordingTelemetry(), RecordingTelemetry()
+    telemetry = NodeTelemetry(VirtualClock(NOW_MS), first, _Failing())
+    telemetry.also_tell(second)
+    happened: list[Event] = [
+        events.BulkEnqueued(7, 1.0),
+        events.PartitionLost(3, "a newer owner exists"),
+    ]
+
+    for event in happened:
+        telemetry.emit(event)
+
+    assert first.events == second.events == happened
 
 
 def test_no_add_is_lost_between_threads() -> None:

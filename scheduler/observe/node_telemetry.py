@@ -1,7 +1,8 @@
-"""Events as numbers: which event moves which metric of the catalogue.
+"""Every event of a node, counted once: what is shown of it reads what is kept here.
 
-What happens once per task takes an add or two to cells looked up before.  Never raises, never
-blocks, and keeps no event.
+Metrics, a node's report, the hourly counts and the self-check are views of the same numbers.
+What happens once per task takes an add or two to cells looked up before.  Then the event is
+handed to whoever is told of all events.  Never raises, never blocks, and keeps no event.
 """
 
 import logging
@@ -11,22 +12,35 @@ from functools import partial
 from typing import Any
 
 from actors.model import events, observed
+from actors.model.display import log_raised
 from actors.model.events import Event
+from actors.model.oversight import LATENESS_MS
+from actors.model.status import AttemptResult
 from actors.ports.clock import Clock
-from scheduler.adapters.observing.bucket_counting import bucket_handlers
-from scheduler.adapters.observing.cells import OF_A_PARTITION, BoundedLabels, Meters
-from scheduler.adapters.observing.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
+from actors.ports.telemetry import Telemetry
+from scheduler.observe.hourly_counts import HourlyCounts
+from scheduler.observe.meters import OF_A_PARTITION, BoundedLabels, Meters
 from scheduler.observe.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX, TIMER_TAGS_MAX
+from scheduler.observe.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
+from scheduler.observe.troubles import NodeTroubles
+from scheduler.process.user_code import is_interrupt
 
 _DEAD_LETTER = "dead_letter"
+_WELL = (AttemptResult.SUCCESS, AttemptResult.DROPPED)
 
 
-class CountingTelemetry:
-    """Counts events in the cells of ``meters``."""
+class NodeTelemetry:
+    """Implements ``Telemetry``; may be read from any thread.
 
-    def __init__(self, clock: Clock) -> None:
+    ``told`` are handed every event, each shielded from the others.
+    """
+
+    def __init__(self, clock: Clock, *told: Telemetry) -> None:
         self.meters = Meters()
+        self.hours = HourlyCounts()
+        self.troubles = NodeTroubles(clock)
         self._clock = clock
+        self._told = tuple(each.emit for each in told)
         self._check: Callable[[Event], None] = _tell_nobody
         self._watched_shares = 0
         self._running: Mapping[Any, Any] = {}
@@ -49,28 +63,39 @@ class CountingTelemetry:
             **self._handlers_of_tasks(),
             **self._handlers_of_a_node(),
             **self._plain_counters(),
-            **bucket_handlers(self.meters),
+            **self._handlers_of_buckets(),
         }
 
     def emit(self, event: Event) -> None:
-        """Count the event, where it has a metric."""
-        handler = self._handlers.get(event.__class__)
-        if handler is not None:
+        """Count the event, and hand it on."""
+        try:
+            count = self._handlers.get(event.__class__)
+            if count is not None:
+                count(event)
+        except BaseException as error:  # noqa: BLE001 - a count is never worth a task
+            _note(error)
+        for tell in self._told:
             try:
-                handler(event)
-            except Exception:
-                # The contract of the port: a metric is never worth a task.
-                logging.getLogger("hourhand").debug("an event was not counted", exc_info=True)
+                tell(event)
+            except BaseException as error:  # noqa: BLE001 - a telemetry may be anybody's
+                _note(error)
 
-    def taker(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        """Return what counts the events of a class."""
-        return self._handlers.get(kind)
+    def also_tell(self, telemetry: Telemetry) -> None:
+        """Hand every event to one more; before the first of them."""
+        self._told = (*self._told, telemetry.emit)
+
+    def gauges_of(self, partition: int) -> dict[str, int]:
+        """Return what the gauges of a partition say, in milliseconds where they are times."""
+        cells = {name: self.meters[name].get(partition) for name in OF_A_PARTITION}
+        return {name: int(cell.value) for name, cell in cells.items() if cell is not None}
+
+    def lateness_of(self, partition: int) -> tuple[int, ...]:
+        """Return how many attempts of a partition were how late, by ``LATENESS_MS``."""
+        cell = self._delays.get(partition)
+        return (0,) * (len(LATENESS_MS) + 1) if cell is None else cell.within(LATENESS_MS)
 
     def check_with(self, check: SelfCheck) -> None:
-        """Tell the self-check of the tasks it watches, and of what happens to partitions.
-
-        Before the first of those events: who takes them is asked once.
-        """
+        """Tell the self-check of the tasks it watches, and of what happens to partitions."""
         self._check, self._watched_shares = check.take, check.watched_shares
         self._running = check.running
         for kind in PARTITION_EVENTS:
@@ -84,6 +109,7 @@ class CountingTelemetry:
             events.TaskClosed: self._on_closed,
             events.TaskEnqueued: self._on_enqueued,
             events.BulkEnqueued: self._on_bulk,
+            events.TasksStored: self.hours.count_stored,
             events.BatchPersisted: self._on_persisted,
             events.WindowLoaded: self._on_loaded,
             events.PartitionLoadReported: self._on_load,
@@ -112,13 +138,13 @@ class CountingTelemetry:
             events.PartitionRevoked: self._on_revoked,
             events.PartitionLost: self._on_lost,
             events.CatchUpEnded: self._on_catch_up,
+            events.TreeRebuilt: self._on_rebuilt,
             observed.StoreCalled: self._on_store,
             observed.LogCalled: self._on_log,
         }
 
     def _plain_counters(self) -> dict[type, Callable[[Any], None]]:
         names = {
-            events.TreeRebuilt: "tree_rebuilds_total",
             events.RecordMisplaced: "misplaced_records_total",
             events.AttemptRefused: "attempts_refused_total",
             events.AttemptStuck: "attempts_stuck_total",
@@ -130,6 +156,13 @@ class CountingTelemetry:
         dropped = self.meters.only("window_dropped_tasks_total")
         found[events.WindowShrunk] = lambda event: _add(dropped, event.dropped)
         return found
+
+    def _handlers_of_buckets(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            observed.OwnerBegan: self._on_owner_began,
+            observed.TransactionCommitted: self._on_transaction,
+            observed.BucketSplit: partial(_count_one, self.meters.only("bucket_splits_total")),
+        }
 
     # Once per task: what ``Distribution.observe`` does, without its frame.
 
@@ -151,11 +184,15 @@ class CountingTelemetry:
             self._good[result].value += 1
         else:
             self._attempts[result, self._error_classes.of(event.error_class)].value += 1
+        if event.result not in _WELL:
+            self.troubles.fail(event)
         if self._running and hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
             self._check(event)
 
     def _on_closed(self, event: events.TaskClosed) -> None:
         self._closed[event.result._value_].value += 1
+        self.hours.count_closed(event)
+        self.troubles.end(event.key)
         if hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
             self._check(event)
 
@@ -176,6 +213,7 @@ class CountingTelemetry:
     def _on_loaded(self, event: events.WindowLoaded) -> None:
         self.meters.only("window_load_seconds").observe(event.duration_ms)
         self.meters["tasks_loaded_total"][event.partition].value += event.tasks
+        self.troubles.load(event)
 
     def _on_load(self, event: events.PartitionLoadReported) -> None:
         self.meters["waiting_tasks"][event.partition].value = event.waiting
@@ -190,9 +228,12 @@ class CountingTelemetry:
         self.meters["retries_exhausted_total"][event.on_exhausted].value += 1
         if event.on_exhausted == _DEAD_LETTER:
             self.meters["dead_letters_total"]["exhausted"].value += 1
+        self.troubles.exhaust(event)
 
     def _on_command(self, event: events.CommandDecided) -> None:
         self.meters["commands_total"][event.kind.value, event.outcome.value].value += 1
+        self.hours.count_command(event)
+        self.troubles.decide(event)
 
     def _on_hold(
         self, held: int, event: observed.PartitionHeld | observed.PartitionReleased
@@ -240,22 +281,25 @@ class CountingTelemetry:
     def _on_assigned(self, event: events.PartitionAssigned) -> None:
         self.meters.only("owned_partitions").value += 1
         self.meters["partition_changes_total"]["assigned"].value += 1
+        self.troubles.assign(event)
 
     def _on_revoked(self, event: events.PartitionRevoked) -> None:
         self.meters["partition_changes_total"]["revoked"].value += 1
         if not event.drained:
             self.meters.only("drains_unfinished_total").value += 1
-        self._forget(event.partition)
+        self._forget(event)
 
     def _on_lost(self, event: events.PartitionLost) -> None:
         self.meters["partition_changes_total"]["lost"].value += 1
-        self._forget(event.partition)
+        self._forget(event)
 
-    def _forget(self, partition: int) -> None:
+    def _forget(self, event: events.PartitionRevoked | events.PartitionLost) -> None:
         self.meters.only("owned_partitions").value -= 1
-        self._given_ms.pop(partition, None)
+        self._given_ms.pop(event.partition, None)
         for name in OF_A_PARTITION:
-            self.meters[name].forget(partition)
+            self.meters[name].forget(event.partition)
+        self.hours.forget(event.partition)
+        self.troubles.let_go(event)
 
     def _on_catch_up(self, event: events.CatchUpEnded) -> None:
         self.meters.only("catch_up_seconds").observe(event.waited_ms)
@@ -265,6 +309,22 @@ class CountingTelemetry:
             self.meters.only("rebalance_gap_seconds").observe(gap_ms)
         if not event.complete:
             self.meters.only("catch_ups_incomplete_total").value += 1
+        self.troubles.catch_up(event)
+
+    def _on_rebuilt(self, event: events.TreeRebuilt) -> None:
+        self.meters.only("tree_rebuilds_total").value += 1
+        self.troubles.rebuild(event)
+
+    # With Kafka alone.
+
+    def _on_owner_began(self, event: observed.OwnerBegan) -> None:
+        self.meters["partition_changes_total"]["assigned"].value += 1
+        self.meters.only("rebalance_gap_seconds").observe(event.waited_ms)
+
+    def _on_transaction(self, event: observed.TransactionCommitted) -> None:
+        self.meters.only("transaction_records").observe(event.records)
+        self.meters.only("messages_moved_total").value += event.moved
+        self.meters["dead_letters_total"]["relay"].value += event.put_aside
 
     # Worked out when they are read.
 
@@ -280,6 +340,12 @@ class CountingTelemetry:
 def _both(count: Callable[[Any], None], check: Callable[[Event], None], event: Event) -> None:
     count(event)
     check(event)
+
+
+def _note(error: BaseException) -> None:
+    if is_interrupt(error):
+        raise error
+    log_raised(logging.getLogger("hourhand"), "a telemetry raised", level=logging.DEBUG)
 
 
 def _tell_nobody(event: Event) -> None:

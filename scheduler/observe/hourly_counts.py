@@ -1,27 +1,20 @@
 """Counts of tasks by the hour they are due in, kept while they are stored and closed.
 
-Takes note of events and adds what changed to the store's counts now and then; nothing is ever
-counted by looking for it.  The counts are for people: a crash may lose the last moments of
-them, and nothing is decided by them.
+Keeps what changed and adds it to the store's counts now and then; nothing is ever counted by
+looking for it.  The counts are for people: a crash may lose the last moments of them, and
+nothing is decided by them.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import CommandKind
 from actors.model.errors import HourhandError
-from actors.model.events import (
-    CommandDecided,
-    Event,
-    PartitionLost,
-    PartitionRevoked,
-    TaskClosed,
-    TasksStored,
-)
+from actors.model.events import CommandDecided, TaskClosed, TasksStored
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.tally import HourTally, TallyChange
@@ -44,36 +37,19 @@ _CLOSED_BY = {
 }
 
 
-class Tallies:
-    """Implements ``Telemetry``; ``flush`` is called by one thread."""
+class HourlyCounts:
+    """What changed since it was last written; ``flush`` is called by one thread."""
 
-    def __init__(self, store: TallyStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changes: dict[int, TallyChange] = {}
         self._known_offsets: dict[int, int] = {}
         """Of partitions whose stored offset was read: records below it are counted."""
         self._saves: dict[int, int] = {}
         self._forgotten_ms: dict[int, int] = {}
-        self._takers: dict[type, Callable[[Any], None]] = {
-            TasksStored: self._count_stored,
-            TaskClosed: self._count_closed,
-            CommandDecided: self._decide,
-            PartitionRevoked: self._forget_changes,
-            PartitionLost: self._forget_changes,
-        }
 
-    def emit(self, event: Event) -> None:
-        """Count what an event says."""
-        take = self._takers.get(event.__class__)
-        if take is not None:
-            take(event)
-
-    def taker(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        """Return what counts the events of a class."""
-        return self._takers.get(kind)
-
-    def _count_stored(self, event: TasksStored) -> None:
+    def count_stored(self, event: TasksStored) -> None:
+        """Count rows that were written, unless an earlier owner did."""
         partition, last_offset = event.partition, event.last_offset
         with self._lock:
             if last_offset >= self._known_offsets.get(partition, 0):
@@ -81,27 +57,30 @@ class Tallies:
                 change.store(event.scheduled_ms)
                 change.counted_offset = max(change.counted_offset, last_offset + 1)
 
-    def _count_closed(self, event: TaskClosed) -> None:
+    def count_closed(self, event: TaskClosed) -> None:
+        """Count a key that is closed."""
         with self._lock:
             self._change(event.partition).close(event.key.scheduled_ms, event.result)
 
-    def _decide(self, event: CommandDecided) -> None:
+    def count_command(self, event: CommandDecided) -> None:
+        """Count what a command did to its key."""
         if event.outcome is CommandOutcome.APPLIED:
             with self._lock:
                 result = _CLOSED_BY[event.kind]
                 self._change(event.partition).close(event.key.scheduled_ms, result)
 
-    def _forget_changes(self, event: PartitionRevoked | PartitionLost) -> None:
+    def forget(self, partition: int) -> None:
+        """Leave a partition that was given up to its next owner."""
         with self._lock:
-            self._known_offsets.pop(event.partition, None)
-            self._changes.pop(event.partition, None)
+            self._known_offsets.pop(partition, None)
+            self._changes.pop(partition, None)
 
     def begin(self, partition: int, counted_offset: int) -> None:
         """Count no record below this again: what the store said when the partition was taken."""
         with self._lock:
             self._known_offsets[partition] = counted_offset
 
-    def flush(self, epochs: Mapping[int, int], now_ms: int) -> None:
+    def flush(self, store: TallyStore, epochs: Mapping[int, int], now_ms: int) -> None:
         """Add what changed of the partitions owned, each under its epoch; waits for the store."""
         for partition, epoch in epochs.items():
             with self._lock:
@@ -109,8 +88,8 @@ class Tallies:
             if change is None:
                 continue
             try:
-                self._add(partition, epoch, change)
-                self._forget(partition, epoch, now_ms)
+                self._add(store, partition, epoch, change)
+                self._forget_past(store, partition, epoch, now_ms)
             except (HourhandError, TimeoutError) as error:
                 logger.debug("counts of partition %d are kept for later: %s", partition, error)
                 self._take_back(partition, change)
@@ -121,7 +100,7 @@ class Tallies:
             found = self._changes[partition] = TallyChange()
         return found
 
-    def _add(self, partition: int, epoch: int, change: TallyChange) -> None:
+    def _add(self, store: TallyStore, partition: int, epoch: int, change: TallyChange) -> None:
         hours = sorted(change.hours)
         offset = change.counted_offset
         while hours:
@@ -129,20 +108,20 @@ class Tallies:
             first_ms = hours[0]
             together = [h for h in hours if h < first_ms + HOURS_PER_SAVE_MAX * HOUR_MS]
             hours = hours[len(together) :]
-            stored = _wait(self._store.load(partition, first_ms, together[-1] + HOUR_MS))
+            stored = _wait(store.load(partition, first_ms, together[-1] + HOUR_MS))
             merged: dict[int, HourTally] = {}
             for hour_ms in together:
                 tally = stored.hours.get(hour_ms, HourTally())
                 tally.add(change.hours[hour_ms])
                 merged[hour_ms] = tally
             offset = max(offset, stored.counted_offset)
-            _wait(self._store.save(partition, merged, offset, self._write_time(partition, epoch)))
+            _wait(store.save(partition, merged, offset, self._write_time(partition, epoch)))
 
-    def _forget(self, partition: int, epoch: int, now_ms: int) -> None:
+    def _forget_past(self, store: TallyStore, partition: int, epoch: int, now_ms: int) -> None:
         before_ms = hour_of(now_ms - KEPT_MS)
         if self._forgotten_ms.get(partition) != before_ms:
             self._forgotten_ms[partition] = before_ms
-            _wait(self._store.forget(partition, before_ms, self._write_time(partition, epoch)))
+            _wait(store.forget(partition, before_ms, self._write_time(partition, epoch)))
 
     def _write_time(self, partition: int, epoch: int) -> int:
         """Return one above all of this node's: a process has an epoch once."""

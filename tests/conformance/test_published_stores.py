@@ -1,4 +1,4 @@
-"""Binds the store suite to stores whose writes are told to a topic first."""
+"""Binds the store suite to stores whose writes are published to a topic first."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from tests.builders import NOW_MS
 from tests.conformance.stores import Beside, PagingSuite, ScheduleSuite, StatusSuite, WritersSuite
 
 
-def _told(data: MemoryStores) -> Stores:
+def _published(data: MemoryStores) -> Stores:
     clock = VirtualClock(NOW_MS)
     return LifecycleFeed(MemoryMessages(clock), "events", clock).around(open_memory_stores(data))
 
@@ -27,7 +27,7 @@ def data() -> MemoryStores:
 @pytest.fixture
 def stores(data: MemoryStores) -> Stores:
     """A view of it."""
-    return _told(data)
+    return _published(data)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def reopen(data: MemoryStores, stores: Stores) -> Callable[[], Stores]:
 
     def open_again() -> Stores:
         stores.close()
-        return _told(data)
+        return _published(data)
 
     return open_again
 
@@ -44,22 +44,22 @@ def reopen(data: MemoryStores, stores: Stores) -> Callable[[], Stores]:
 @pytest.fixture
 def beside(data: MemoryStores) -> Beside:
     """Open another view; no clock is asked here."""
-    return lambda _skew_minutes: _told(data)
+    return lambda _skew_minutes: _published(data)
 
 
-class TestToldSchedule(ScheduleSuite):
+class TestPublishedSchedule(ScheduleSuite):
     """``task_schedule``."""
 
 
-class TestToldPaging(PagingSuite):
+class TestPublishedPaging(PagingSuite):
     """``task_schedule``, page by page."""
 
     bounds_bytes = False
 
 
-class TestToldWriters(WritersSuite):
+class TestPublishedWriters(WritersSuite):
     """All tables, several writers."""
 
 
-class TestToldStatus(StatusSuite):
+class TestPublishedStatus(StatusSuite):
     """``task_status`` and ``attempt_history``."""

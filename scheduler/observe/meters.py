@@ -1,18 +1,22 @@
 """The numbers behind the metrics: plain integers that are added to where things happen.
 
 No lock: CPython changes threads between a call and the next, never inside ``cell.value += 1``,
-so an add by any thread counts (tests/unit/.../test_cells.py tries it).  Children are looked up
-once and kept.  Reading is somebody else's: ``Prometheus`` and ``OTLP`` both walk the families.
+so an add by any thread counts (test_node_telemetry.py tries it).  Children are looked up once
+and kept.  Decides nothing about when something is counted, and nothing about how it is shown.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from actors.model.oversight import LATENESS_MS
 from scheduler.observe.metric_catalogue import CATALOGUE, Kind, Metric
 
 Labels = tuple[str, ...]
 OTHER = "other"
+
+_FINER_BOUNDS_MS = {"attempt_delay_seconds": LATENESS_MS}
+"""Bounds that a report counts by besides those of the metric, so that one count serves both."""
 
 OF_A_PARTITION = (
     "waiting_tasks",
@@ -52,6 +56,15 @@ class Distribution:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def within(self, bounds: Sequence[float]) -> tuple[int, ...]:
+        """Return the counts by wider buckets; each of their bounds is one of those counted by."""
+        counts, begin, folded = list(self.counts), 0, []
+        for bound in bounds:
+            end = self.bounds.index(bound) + 1
+            folded.append(sum(counts[begin:end]))
+            begin = end
+        return (*folded, sum(counts[begin:]))
+
 
 class Family(dict[Any, Any]):
     """One metric: its cells by label value, or by a tuple of them where there are several."""
@@ -61,7 +74,9 @@ class Family(dict[Any, Any]):
         self.metric = metric
         self.scale = 1000.0 if metric.name.endswith("_seconds") else 1.0
         """Times are counted in milliseconds and shown in seconds."""
-        self._bounds = tuple(round(bound * self.scale, 6) for bound in metric.buckets)
+        self._shown = tuple(round(bound * self.scale, 6) for bound in metric.buckets)
+        finer = _FINER_BOUNDS_MS.get(metric.name, ())
+        self._bounds = tuple(sorted({*self._shown, *finer}))
         self.derive: Callable[[], Mapping[Any, float]] | None = None
         """Where it is set, the values are worked out when somebody asks."""
         for word in metric.words or (() if metric.labels else ("",)):
@@ -84,10 +99,10 @@ class Family(dict[Any, Any]):
         for label, cell in list(self.items()):
             yield self._labels(label), cell.value / self.scale
 
-    def distributions(self) -> Iterator[tuple[Labels, list[int], float]]:
+    def distributions(self) -> Iterator[tuple[Labels, tuple[int, ...], float]]:
         """Yield the cells of a histogram: counts by bucket, and the sum in the unit shown."""
         for label, cell in list(self.items()):
-            yield self._labels(label), list(cell.counts), cell.total / self.scale
+            yield self._labels(label), cell.within(self._shown), cell.total / self.scale
 
     def _labels(self, label: object) -> Labels:
         if not self.metric.labels:

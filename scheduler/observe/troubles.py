@@ -1,0 +1,156 @@
+"""Which tasks of a node fail or block, and what happened to its partitions.
+
+Bounded, and decides nothing.  What happens to each task never comes here unless it fails.
+"""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from actors.model.events import (
+    AttemptFinished,
+    CatchUpEnded,
+    CommandDecided,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionRevoked,
+    RetriesExhausted,
+    TreeRebuilt,
+    WindowLoaded,
+)
+from actors.model.key import TaskKey
+from actors.model.oversight import Moment, TroubledTask
+from actors.model.status import CommandOutcome
+from actors.ports.clock import Clock
+
+TROUBLED_MAX = 5_000
+"""Failing and blocked tasks that a node remembers; what comes later is left out."""
+MOMENTS_MAX = 100
+_ERROR_CHARS_MAX = 200
+
+
+@dataclass(slots=True)
+class _Trouble:
+    partition: int
+    since_ms: int
+    attempts: int
+    error: str
+    blocked: bool = False
+
+
+@dataclass(slots=True)
+class PartitionNotes:
+    """What is noted of one partition, besides its metrics."""
+
+    failed: int = 0
+    loaded_until_ms: int | None = None
+    assigned_ms: int | None = None
+    catch_up_ms: int | None = None
+
+
+class NodeTroubles:
+    """Told and read from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._partitions: dict[int, PartitionNotes] = {}
+        self._troubled: dict[TaskKey, _Trouble] = {}
+        self.moments: deque[Moment] = deque(maxlen=MOMENTS_MAX)
+
+    def noted(self, number: int) -> PartitionNotes:
+        """Return what is noted of a partition."""
+        with self._lock:
+            return self._of(number)
+
+    def listed(self, most: int, *, blocked: bool) -> tuple[int, tuple[TroubledTask, ...]]:
+        """Return how many tasks are blocked, or fail, and the first so many: oldest first."""
+        with self._lock:
+            found = [(key, each) for key, each in self._troubled.items() if each.blocked is blocked]
+        found.sort(key=lambda pair: pair[1].since_ms)
+        return len(found), tuple(
+            TroubledTask(str(key), each.partition, each.since_ms, each.attempts, each.error)
+            for key, each in found[:most]
+        )
+
+    def fail(self, event: AttemptFinished) -> None:
+        """An attempt ended otherwise than well."""
+        error = (event.error_class or event.result.value)[:_ERROR_CHARS_MAX]
+        with self._lock:
+            self._of(event.partition).failed += 1
+            known = self._troubled.get(event.key)
+            if known is not None:
+                known.attempts, known.error = event.attempt, error
+            else:
+                self._remember(
+                    event.key, _Trouble(event.partition, event.finished_ms, event.attempt, error)
+                )
+
+    def exhaust(self, event: RetriesExhausted) -> None:
+        """A task used up its attempts; its ordering id may wait for an operator."""
+        if event.on_exhausted != "block":
+            return
+        with self._lock:
+            known = self._troubled.get(event.key)
+            if known is not None:
+                known.blocked = True
+            else:
+                now_ms = self._clock.now_ms()
+                self._remember(event.key, _Trouble(event.partition, now_ms, 0, "", blocked=True))
+
+    def end(self, key: TaskKey) -> None:
+        """A key is closed."""
+        if self._troubled:
+            with self._lock:
+                self._troubled.pop(key, None)
+
+    def decide(self, event: CommandDecided) -> None:
+        """A command had its effect."""
+        if event.outcome is CommandOutcome.APPLIED:
+            self.end(event.key)
+
+    def load(self, event: WindowLoaded) -> None:
+        """The window of a partition reaches so far."""
+        with self._lock:
+            self._of(event.partition).loaded_until_ms = event.reached_ms
+
+    def assign(self, event: PartitionAssigned) -> None:
+        """A partition came."""
+        with self._lock:
+            noted = self._of(event.partition)
+            noted.assigned_ms, noted.catch_up_ms = self._clock.now_ms(), None
+            self._mark("assigned", event.partition, f"epoch {event.epoch}")
+
+    def catch_up(self, event: CatchUpEnded) -> None:
+        """A partition may start tasks."""
+        with self._lock:
+            self._of(event.partition).catch_up_ms = event.waited_ms
+            if not event.complete:
+                self._mark("started before the log was read", event.partition, "")
+
+    def let_go(self, event: PartitionRevoked | PartitionLost) -> None:
+        """A partition went, and its troubles are its next owner's."""
+        lost = event if isinstance(event, PartitionLost) else None
+        with self._lock:
+            self._of(event.partition).loaded_until_ms = None
+            for key in [k for k, v in self._troubled.items() if v.partition == event.partition]:
+                del self._troubled[key]
+            what, detail = ("lost", lost.reason) if lost else ("revoked", "")
+            self._mark(what, event.partition, detail)
+
+    def rebuild(self, event: TreeRebuilt) -> None:
+        """The tree failed."""
+        with self._lock:
+            self._mark("rebuilt", -1, event.cause[:200])
+
+    # Under the lock.
+
+    def _of(self, partition: int) -> PartitionNotes:
+        return self._partitions.setdefault(partition, PartitionNotes())
+
+    def _remember(self, key: TaskKey, trouble: _Trouble) -> None:
+        if len(self._troubled) < TROUBLED_MAX:
+            self._troubled[key] = trouble
+
+    def _mark(self, what: str, partition: int, detail: str) -> None:
+        self.moments.append(Moment(self._clock.now_ms(), what, partition, detail))

@@ -1,0 +1,101 @@
+"""A node's report: read from what was counted, and from nothing else."""
+
+from actors.kernel.simulated import VirtualClock
+from actors.model import events, observed
+from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
+from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.status import AttemptResult, CompletionResult
+from actors.ports.telemetry import Telemetry
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.node.holdings import Held
+from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.observe.reporting import Reported, Reporter
+from tests.builders import NOW_MS, a_key
+from tests.promises.held_runner import HeldRunner
+
+PARTITION = 3
+FAILED, BLOCKED, DONE = (a_key(uniqueness_key=name) for name in ("failed", "blocked", "done"))
+
+
+def report_of(telemetry: NodeTelemetry, clock: VirtualClock) -> NodeReport:
+    """Return what a node that holds one partition reports."""
+    sheet = PauseSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
+    reporter = Reporter(
+        Reported(lambda: [Held(PARTITION, "running", 2, 40)], lambda: 9_000.0, lambda: sheet, "1"),
+        stores=open_memory_stores(MemoryStores()),
+        runner=HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
+        telemetry=telemetry,
+        clock=clock,
+        interval_ms=1_000,
+    )
+    return reporter.report(clock.now_ms())
+
+
+def fail(telemetry: Telemetry, attempt: int = 1) -> None:
+    """Let an attempt fail."""
+    result = AttemptResult.FAILURE
+    event = events.AttemptFinished(PARTITION, FAILED, attempt, result, 5, NOW_MS, "ValueError")
+    telemetry.emit(event)
+
+
+def test_a_partition_of_which_nothing_is_known() -> None:
+    """Null, never zero, where zero would be a statement."""
+    clock = VirtualClock(NOW_MS)
+    report = report_of(NodeTelemetry(clock), clock)
+
+    assert report.partitions == (
+        PartitionReport(PARTITION, "running", epoch=2, next_offset=40, paused_ids=1),
+    )
+
+
+def test_gauges_counts_and_moments_of_a_partition() -> None:
+    """As the events said."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    for event in (
+        events.PartitionAssigned(PARTITION, 2, 40, 40),
+        events.CatchUpEnded(PARTITION, 7, complete=True),
+        events.WindowLoaded(PARTITION, 1, NOW_MS + 60_000, 2.0),
+        events.PartitionLoadReported(PARTITION, 10, 4),
+        observed.OrderingsMeasured(PARTITION, 5, 1, 2_500),
+        events.WatermarkAdvanced(PARTITION, NOW_MS - 5, 2),
+        events.AttemptStarted(PARTITION, DONE, 1, 3),
+        events.TreeRebuilt("a bug", 1, 100),
+    ):
+        telemetry.emit(event)
+
+    report = report_of(telemetry, clock)
+
+    (partition,) = report.partitions
+    assert (partition.waiting, partition.executing, partition.held) == (10, 4, 1)
+    assert (partition.overdue_ms, partition.stragglers) == (2_500, 2)
+    assert (partition.watermark_ms, partition.loaded_until_ms) == (NOW_MS - 5, NOW_MS + 60_000)
+    assert (partition.assigned_ms, partition.catch_up_ms) == (NOW_MS, 7)
+    assert (partition.started, partition.failed) == (1, 0)
+    assert partition.lateness[LATENESS_MS.index(5)] == 1
+    assert report.tree_failures == 1
+    assert [each.what for each in report.moments] == ["assigned", "rebuilt"]
+
+    telemetry.emit(events.WatermarkHeld(PARTITION, NOW_MS - 5, 9))
+    assert report_of(telemetry, clock).partitions[0].stragglers == 9
+
+
+def test_failing_and_blocked_tasks_until_their_keys_are_closed() -> None:
+    """A partition that was given up takes them along."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    fail(telemetry)
+    fail(telemetry, attempt=2)
+    telemetry.emit(events.RetriesExhausted(PARTITION, BLOCKED, "block"))
+
+    report = report_of(telemetry, clock)
+    assert (report.failing_count, report.blocked_count) == (1, 1)
+    (failing,), (blocked,) = report.failing, report.blocked
+    assert (failing.key, failing.attempts, failing.error) == (str(FAILED), 2, "ValueError")
+    assert blocked.key == str(BLOCKED)
+    assert report.partitions[0].failed == 2
+
+    telemetry.emit(events.TaskClosed(PARTITION, FAILED, CompletionResult.SUCCESS))
+    assert report_of(telemetry, clock).failing == ()
+    telemetry.emit(events.PartitionRevoked(PARTITION, drained=True))
+    assert report_of(telemetry, clock).blocked == ()
