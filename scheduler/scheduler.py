@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Self
 
-from actors.model.errors import AlreadyStarted, HourhandError, NodeStopped
+from actors.model.errors import AlreadyStarted, NodeStopped
 from actors.ports.runner import Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.client.client import SchedulerClient
@@ -21,6 +21,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.observe.observation import Observation
 from scheduler.process import forking
 from scheduler.process.collector import calm_collector
+from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
 from scheduler.services.system_tasks import SystemDependencies
 from scheduler.wiring import build_node
 
@@ -28,7 +29,6 @@ logger = logging.getLogger("hourhand.node")
 
 POLL_MS = 50
 """Longest wait for a record; also how soon a stop is noticed."""
-FAILED_ROUND_PAUSE_S = 1.0
 
 
 class Scheduler(SchedulerClient):
@@ -212,13 +212,5 @@ class Scheduler(SchedulerClient):
         super().close()
 
     def _round(self, timeout_ms: int) -> None:
-        try:
-            self._node.step(timeout_ms)
-        except HourhandError as error:
-            logger.warning("a round failed and is tried again: %s", error)
-            self._stop_requested.wait(FAILED_ROUND_PAUSE_S)
-        except BaseException:
-            # A polling thread that dies in silence is the worst failure such a system has:
-            # the group would go on believing in this member until its poll interval ends.
-            logger.exception("a round failed and is tried again; please report this")
-            self._stop_requested.wait(FAILED_ROUND_PAUSE_S)
+        if not guarded(partial(self._node.step, timeout_ms), "a round", logger):
+            self._stop_requested.wait(FAILED_PAUSE_S)

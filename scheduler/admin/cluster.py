@@ -38,6 +38,7 @@ from scheduler.admin.picture import (
 from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
+from scheduler.process.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.admin")
 
@@ -214,11 +215,7 @@ class Cluster:
     # Reading.
 
     def _run(self) -> None:
-        while not self._closed.wait(READ_MS / 1000):
-            try:
-                self.read()
-            except Exception:
-                logger.exception("the cluster could not be read; please report this")
+        run_guarded(self.read, "reading the cluster", logger, self._closed, READ_MS / 1000)
 
     def _read_ends(self) -> None:
         try:

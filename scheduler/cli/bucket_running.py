@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from actors.model.errors import HourhandError, SettingsInvalid
+from actors.model.errors import SettingsInvalid
 from actors.model.memory import NodeMemory, WindowMemory
 from actors.model.observed import BucketSplit
 from actors.ports.telemetry import Telemetry
@@ -30,6 +30,7 @@ from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.process.collector import calm_collector
 from scheduler.process.entering import StartedOnEntry
+from scheduler.process.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 
@@ -127,7 +128,11 @@ class BucketRelay(StartedOnEntry):
         if intake:
             self._members.append(self._member("hourhand-in", storage.in_log, self._own_arrivals))
         self._split_thread = threading.Thread(
-            target=self._split, name="hourhand-split", daemon=True
+            target=run_guarded,
+            args=(self._split, "splitting a bucket", logger, self._stop_requested),
+            kwargs={"every_s": buckets.split_check_ms / 1000},
+            name="hourhand-split",
+            daemon=True,
         )
         self._splitter = Splitter(self._admin, self._book, buckets, self._clock, self._announce)
 
@@ -219,14 +224,5 @@ class BucketRelay(StartedOnEntry):
         return owner is not None and owner.announce(record)
 
     def _split(self) -> None:
-        while not self._stop_requested.wait(self._settings.buckets.split_check_ms / 1000):
-            if 0 not in self._pending.owners:
-                continue
-            try:
-                split = self._splitter.look()
-                if split is not None:
-                    self._telemetry.emit(BucketSplit(split.version))
-            except HourhandError as error:
-                logger.warning("no bucket was split: %s", error)
-            except Exception:
-                logger.exception("no bucket was split; please report")
+        if 0 in self._pending.owners and (split := self._splitter.look()) is not None:
+            self._telemetry.emit(BucketSplit(split.version))

@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from functools import partial
 
 from actors.model.codec import LogRecord
-from actors.model.errors import HourhandError
 from actors.ports.log import LogWriter, Position
 from actors.ports.telemetry import Telemetry
 from actors.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
+from scheduler.process.guarded_loop import run_guarded
 from scheduler.services.relay.intake import SETTLE_S, RelayIntake
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.relay.sizes import refuse_small_records
@@ -29,7 +29,6 @@ _GATHERED = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "50"}
 """Messages of the in-topic are fetched together: they wait for seconds, as a rule, and a fetch for
 each costs the broker as much as the message does."""
 _POLL_MS = 50
-_FAILED_PAUSE_S = 1.0
 
 
 class RelayRunning(DoorRunning):
@@ -92,15 +91,8 @@ class RelayRunning(DoorRunning):
         return self._letters.dead_letter(record, reason)
 
     def _run(self) -> None:
-        while not self._stop_requested.is_set():
-            try:
-                self.intake.step(_POLL_MS)
-            except HourhandError as error:
-                logger.warning("a round of the relay failed and is tried again: %s", error)
-                self._stop_requested.wait(_FAILED_PAUSE_S)
-            except Exception:
-                logger.exception("a round of the relay failed and is tried again; please report")
-                self._stop_requested.wait(_FAILED_PAUSE_S)
+        step = partial(self.intake.step, _POLL_MS)
+        run_guarded(step, "a round of the relay", logger, self._stop_requested)
         try:
             self.intake.drain(SETTLE_S)
         except Exception:

@@ -9,11 +9,12 @@ import logging
 import threading
 from collections.abc import Callable
 
-from actors.model.errors import HourhandError, TopicMissing
+from actors.model.errors import TopicMissing
 from actors.ports.clock import Clock
 from scheduler.configuration.door_settings import BucketSettings
 from scheduler.kafka_only.bucket_layout import Layout, bucket_to_split, decode_layout, encode_layout
 from scheduler.kafka_only.ports import BucketAdmin, Outgoing
+from scheduler.process.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 
@@ -70,13 +71,7 @@ class LayoutBook:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(_LOOK_S):
-            try:
-                self.look()
-            except HourhandError as error:
-                logger.info("the layout was not read: %s", error)
-            except Exception:
-                logger.exception("the layout was not read; please report")
+        run_guarded(self.look, "reading the layout", logger, self._stopped, _LOOK_S, logging.INFO)
 
 
 class Splitter:

@@ -20,12 +20,12 @@ from actors.ports.telemetry import Telemetry
 from scheduler.futures.light_future import then
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog
+from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
 
 _POLL_MS = 20
 _RECORDS_MAX = 5_000
-_FAILED_PAUSE_S = 1.0
 _ROOM = 0.8
 """A partition that was held is read on when its owner's memory is filled less than this."""
 
@@ -128,22 +128,19 @@ class Member:
         return gone
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._round()
-                self.failure = None
-            except HourhandError as error:
-                self.failure = str(error)
-                logger.warning("%s is opened anew: %s", self._name, error)
-                self._open_anew()
-            except Exception:
-                logger.exception(
-                    "a round of %s failed and is tried again; please report", self._name
-                )
-                self._stopped.wait(_FAILED_PAUSE_S)
+        run_guarded(self._round, f"a round of {self._name}", logger, self._stopped)
         self._close()
 
     def _round(self) -> None:
+        try:
+            self._read()
+            self.failure = None
+        except HourhandError as error:
+            self.failure = str(error)
+            logger.warning("%s is opened anew: %s", self._name, error)
+            self._open_anew()
+
+    def _read(self) -> None:
         self._serve_starts()
         self._hold_what_is_full()
         self.polled_ms = self._clock.monotonic_ms()
@@ -185,16 +182,13 @@ class Member:
 
     def _open_anew(self) -> None:
         self._close()
-        self._stopped.wait(_FAILED_PAUSE_S)
-        while not self._stopped.is_set():
-            try:
-                self._log = self._open_log()
-                self._log.subscribe(self)
-            except HourhandError as error:
-                logger.warning("%s cannot be opened: %s", self._name, error)
-                self._stopped.wait(_FAILED_PAUSE_S)
-            else:
+        while not self._stopped.wait(FAILED_PAUSE_S):
+            if guarded(self._open, f"opening {self._name}", logger):
                 return
+
+    def _open(self) -> None:
+        self._log = self._open_log()
+        self._log.subscribe(self)
 
     def _close(self) -> None:
         for owner in self._owners.values():

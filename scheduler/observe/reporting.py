@@ -22,6 +22,7 @@ from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.process.guarded_loop import guarded
 
 logger = logging.getLogger("hourhand.report")
 
@@ -91,14 +92,8 @@ class Reporter:
                 now_ms = self._clock.monotonic_ms()
                 if now_ms >= due_ms:
                     due[work] = now_ms + every[work]
-                    self._guarded(work)
-        self._guarded(self._flush)
-
-    def _guarded(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Exception:
-            logger.exception("a report could not be made; please report this")
+                    guarded(work, "a report", logger)
+        guarded(self._flush, "a report", logger)
 
     def _flush(self) -> None:
         epochs = {

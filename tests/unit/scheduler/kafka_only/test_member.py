@@ -123,7 +123,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A member that works."""
-    monkeypatch.setattr("scheduler.kafka_only.member._FAILED_PAUSE_S", 0.01)
+    monkeypatch.setattr("scheduler.kafka_only.member.FAILED_PAUSE_S", 0.01)
     world = World()
     world.member.start()
     yield world

@@ -1,0 +1,52 @@
+"""Rounds go on whatever one raises, until somebody stops them."""
+
+import logging
+import threading
+
+import pytest
+
+from actors.model.errors import LogUnavailable
+from scheduler.process import guarded_loop
+from scheduler.process.guarded_loop import guarded, run_guarded
+
+LOGGER = logging.getLogger("hourhand.test")
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (LogUnavailable("nobody answers"), "a round failed and is tried again: nobody answers"),
+        (LookupError("x"), "a round failed and is tried again; please report this"),
+        (SystemExit(3), "a round failed and is tried again; please report this"),
+    ],
+)
+def test_a_failure_is_told_of_and_ends_nothing(
+    caplog: pytest.LogCaptureFixture, failure: BaseException, text: str
+) -> None:
+    """Whoever can mend it is named: the operator, or us."""
+
+    def work() -> None:
+        raise failure
+
+    assert not guarded(work, "a round", LOGGER)
+    assert text in caplog.text
+    assert guarded(lambda: None, "a round", LOGGER)
+
+
+@pytest.mark.parametrize("every_s", [0.0, 0.001])
+def test_rounds_go_on_after_a_failure_until_they_are_stopped(
+    monkeypatch: pytest.MonkeyPatch, every_s: float
+) -> None:
+    """The round under way is the last one."""
+    monkeypatch.setattr(guarded_loop, "FAILED_PAUSE_S", 0.001)
+    stopped, rounds = threading.Event(), list[int]()
+
+    def work() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            stopped.set()
+        raise LookupError("not yet")
+
+    run_guarded(work, "a round", LOGGER, stopped, every_s)
+
+    assert len(rounds) == 3
