@@ -9,6 +9,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Self
 

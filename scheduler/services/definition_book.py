@@ -1,16 +1,15 @@
-"""The definitions as executors use them: one at a time, asked for and written in groups.
+"""The definitions as executors use them: one at a time, asked for and written in batches.
 
 While one request of a partition is under way, those that come meanwhile wait and go together,
 so that thousands of tasks a second cost the store a few hundred requests.  Decides nothing
 about what a definition says.
 """
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from actors.kernel.futures import gather
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
@@ -18,7 +17,8 @@ from actors.model.display import shown, storable_text
 from actors.model.partition import partition_of
 from actors.ports.clock import Clock
 from actors.ports.definitions import DefinitionPage, DefinitionStore
-from scheduler.futures.light_future import LightFuture, then
+from scheduler.futures.batcher import Batcher
+from scheduler.futures.light_future import then
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 PAGE_ROWS = 1_000
 SAVES_PER_SWEEP = 1_000
 """So often what has expired is looked for, where the store does not forget by itself."""
-GROUP_MAX = 200
+BATCH_MAX = 200
 """Requests that go together; further ones wait for the next."""
 _PARTITION_DIGITS_MAX = 6
 
@@ -38,19 +38,19 @@ class DefinitionBook:
         self.store = store
         self.partition_count = partition_count
         self._clock = clock
-        self._finding: dict[int, _Group[DefinitionName, Definition | None]] = {}
-        self._saving: dict[int, _Group[Definition, None]] = {}
+        self._finding: dict[int, Batcher[DefinitionName, Definition | None]] = {}
+        self._saving: dict[int, Batcher[Definition, None]] = {}
         self._saved: Counter[int] = Counter()
 
     def find(self, name: DefinitionName) -> "Future[Definition | None]":
         """Read a definition, an ended one too; None where there is no row."""
         partition = partition_of(name.ordering_id, self.partition_count)
-        return _group_of(self._finding, partition, self._find).ask(name)
+        return _batcher_of(self._finding, partition, self._find).ask(name)
 
     def save(self, definition: Definition) -> "Future[None]":
         """Write a definition; of two of one name the one with the higher offset stands."""
         partition = partition_of(definition.name.ordering_id, self.partition_count)
-        return _group_of(self._saving, partition, self._save).ask(definition)
+        return _batcher_of(self._saving, partition, self._save).ask(definition)
 
     def find_all(self, names: Iterable[DefinitionName]) -> "Future[list[Definition]]":
         """Read many definitions, ended ones too, one request for each partition."""
@@ -122,60 +122,17 @@ class DefinitionBook:
         return then(saved, lambda _saved: [None] * len(definitions))
 
 
-class _Group(Generic[Asked, Answer]):
-    """Requests of one kind and partition: one under way, the others wait for it."""
-
-    def __init__(self, send: "Callable[[Sequence[Asked]], Future[Sequence[Answer]]]") -> None:
-        self._send = send
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[Asked, Future[Answer]]] = []
-        self._under_way = False
-
-    def ask(self, asked: Asked) -> "Future[Answer]":
-        """Ask now, or with the next group."""
-        # Running from the start: nobody can take back what others wait for too.
-        future = LightFuture[Answer]()
-        with self._lock:
-            self._waiting.append((asked, future))
-            if self._under_way:
-                return future
-            self._under_way = True
-        self._send_next()
-        return future
-
-    def _send_next(self) -> None:
-        with self._lock:
-            group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
-            self._under_way = bool(group)
-        if group:
-            sent = self._send([asked for asked, _ in group])
-            sent.add_done_callback(lambda done: self._settle(group, done))
-
-    def _settle(
-        self, group: "list[tuple[Asked, Future[Answer]]]", done: "Future[Sequence[Answer]]"
-    ) -> None:
-        # The next group first: what follows from these answers may take a while.
-        self._send_next()
-        error = done.exception()
-        if error is not None:
-            for _, future in group:
-                future.set_exception(error)
-            return
-        for (_, future), answer in zip(group, done.result(), strict=True):
-            future.set_result(answer)
-
-
-def _group_of(
-    groups: dict[int, _Group[Asked, Answer]],
+def _batcher_of(
+    batchers: dict[int, Batcher[Asked, Answer]],
     partition: int,
     send: "Callable[[int, Sequence[Asked]], Future[Sequence[Answer]]]",
-) -> _Group[Asked, Answer]:
-    """Return the group of a partition, made when it is first asked for."""
-    group = groups.get(partition)
-    if group is None:
+) -> Batcher[Asked, Answer]:
+    """Return the batcher of a partition, made when it is first asked for."""
+    batcher = batchers.get(partition)
+    if batcher is None:
         # Where two threads make one, both are given the one that came first.
-        group = groups.setdefault(partition, _Group(partial(send, partition)))
-    return group
+        batcher = batchers.setdefault(partition, Batcher(partial(send, partition), BATCH_MAX))
+    return batcher
 
 
 def _split_cursor(after: str | None) -> tuple[int, str | None]:

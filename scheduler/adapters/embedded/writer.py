@@ -1,11 +1,10 @@
 """``LogWriter`` on the folder's log file; beside a running node, from any process.
 
-It decides which appends share a transaction: all that arrive while the one before is on its
-way to the disk.  It never asks who the node is; it rings the bell and goes on.
+Appends that arrive while a transaction is on its way to the disk share the next one.  It never
+asks who the node is; it rings the bell and goes on.
 """
 
 import sqlite3
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -26,21 +25,13 @@ from scheduler.adapters.embedded.records import (
     packed_headers,
 )
 from scheduler.configuration.settings import Settings
+from scheduler.futures.batcher import Batcher
 from scheduler.futures.future_group import FutureGroup
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import failed, then
 from scheduler.ports.dead_letters import letter_headers
 
+_CLOSE_TIMEOUT_S = 30.0
 _Appended = tuple[int, bytes, bytes, bytes | None]
-
-
-class _Batch:
-    """Appends that share a transaction."""
-
-    __slots__ = ("futures", "rows")
-
-    def __init__(self) -> None:
-        self.rows: list[_Appended] = []
-        self.futures: list[LightFuture[Position]] = []
 
 
 class EmbeddedWriter:
@@ -57,9 +48,7 @@ class EmbeddedWriter:
         self._record_bytes_max = settings.client.record_bytes_max
         check_pair(settings)
         self._database = Database(log_file(self._folder))
-        self._lock = threading.Lock()
-        self._open: _Batch | None = None
-        self._unacknowledged = 0
+        self._appends = Batcher(self._write, GROUP_ROWS_MAX)
         agreeing = self._database.write(
             partial(agree_partition_count, wanted=settings.topic.partitions)
         )
@@ -79,34 +68,16 @@ class EmbeddedWriter:
         """Append a record; the future fails with TaskTooLarge above ``record_bytes_max``."""
         if not 0 <= partition < self._partition_count:
             raise ValueError(f"partition {partition} is none of {self._partition_count}")
-        future = LightFuture[Position]()
         size_bytes = len(key) + len(value)
         if size_bytes > self._record_bytes_max:
-            future.set_exception(
+            return failed(
                 TaskTooLarge(
                     f"the record has {size_bytes} bytes, client.record_bytes_max allows"
                     f" {self._record_bytes_max}; keep large data elsewhere and schedule a"
                     " reference to it"
                 )
             )
-            return future
-        row = (partition, key, value, packed_headers(headers))
-        with self._lock:
-            batch = self._open
-            if batch is None or len(batch.rows) >= GROUP_ROWS_MAX:
-                batch = self._open = _Batch()
-            batch.rows.append(row)
-            batch.futures.append(future)
-            self._unacknowledged += 1
-            # Asked for under the lock, so that batches are written in the order they began.
-            written = (
-                self._database.write(partial(self._insert, batch), rows=GROUP_ROWS_MAX)
-                if len(batch.rows) == 1
-                else None
-            )
-        if written is not None:
-            written.add_done_callback(partial(self._acknowledge, batch))
-        return future
+        return self._appends.ask((partition, key, value, packed_headers(headers)))
 
     def begin_group(self) -> FutureGroup:
         """Return a group; its records share transactions as all do."""
@@ -121,35 +92,23 @@ class EmbeddedWriter:
     def flush(self, timeout_ms: int) -> int:
         """Wait for what was appended; return how many records are still unacknowledged."""
         self._database.flush(timeout_ms / 1000)
-        with self._lock:
-            return self._unacknowledged
+        return self._appends.unanswered
 
     def close(self) -> None:
         """Write what was appended, within a bounded time, and let go of the file."""
+        # What waits for the transaction under way is asked for only when that has ended.
+        self._database.flush(_CLOSE_TIMEOUT_S)
         self._database.close()
 
-    def _insert(self, batch: _Batch, connection: sqlite3.Connection) -> list[int]:
-        with self._lock:
-            if self._open is batch:
-                self._open = None
-        return insert_records(connection, batch.rows)
+    def _write(self, rows: Sequence[_Appended]) -> "Future[Sequence[Position]]":
+        """Write rows in one transaction."""
+        written = self._database.write(partial(insert_records, appended=rows), rows=GROUP_ROWS_MAX)
 
-    def _acknowledge(self, batch: _Batch, written: "Future[list[int]]") -> None:
-        with self._lock:
-            if self._open is batch:
-                # Refused unwritten, as the database was closed: the batch takes no more.
-                self._open = None
-        ring(self._folder)
-        failure = written.exception()
-        offsets: Sequence[int] = () if failure else written.result()
-        with self._lock:
-            self._unacknowledged -= len(batch.rows)
-        if failure is not None:
-            for future in batch.futures:
-                future.set_exception(failure)
-            return
-        for row, offset, future in zip(batch.rows, offsets, batch.futures, strict=True):
-            future.set_result(Position(row[0], offset))
+        def positions(offsets: Sequence[int]) -> list[Position]:
+            ring(self._folder)
+            return [Position(row[0], offset) for row, offset in zip(rows, offsets, strict=True)]
+
+        return then(written, positions)
 
 
 def _insert_dead_letter(
