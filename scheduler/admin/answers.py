@@ -47,13 +47,13 @@ class ShownReceipt(Answer, frozen=True):
         return cls(key=str(receipt.key), partition=receipt.partition, offset=receipt.offset)
 
 
-class ShownOutcome(Answer, frozen=True):
+class ShownOutcome(Answer, frozen=True, kw_only=True):
     """What a command achieved; ``undecided`` while no node has read it."""
 
     outcome: str
-    key: KeyText | UnsetType
-    new_key: KeyText | UnsetType
-    receipt: ShownReceipt | UnsetType
+    key: KeyText | UnsetType = UNSET
+    new_key: KeyText | UnsetType = UNSET
+    receipt: ShownReceipt | UnsetType = UNSET
 
     @classmethod
     def of(cls, outcome: RecordedOutcome | None, receipt: Receipt | None) -> Self:
@@ -67,16 +67,16 @@ class ShownOutcome(Answer, frozen=True):
         )
 
 
-class ShownCompletion(Answer, frozen=True):
+class ShownCompletion(Answer, frozen=True, kw_only=True):
     """How a key was closed."""
 
     result: CompletionResult
     offset: int
     attempts: int
-    started: Instant | UnsetType
-    finished: Instant | UnsetType
-    moved_to: Instant | UnsetType
-    reason: str | UnsetType
+    started: Instant | UnsetType = UNSET
+    finished: Instant | UnsetType = UNSET
+    moved_to: Instant | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, completion: Completion) -> Self:
@@ -92,17 +92,17 @@ class ShownCompletion(Answer, frozen=True):
         )
 
 
-class ShownAttempt(Answer, frozen=True):
+class ShownAttempt(Answer, frozen=True, kw_only=True):
     """One attempt of a task."""
 
     attempt: int
     result: AttemptResult
-    started: Instant | UnsetType
-    finished: Instant | UnsetType
-    next_attempt: Instant | UnsetType
-    error_class: str | UnsetType
-    error_message: str | UnsetType
-    error_stack: str | UnsetType
+    started: Instant | UnsetType = UNSET
+    finished: Instant | UnsetType = UNSET
+    next_attempt: Instant | UnsetType = UNSET
+    error_class: str | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+    error_stack: str | UnsetType = UNSET
     fence: int
 
     @classmethod

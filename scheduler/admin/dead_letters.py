@@ -26,14 +26,14 @@ class Origin(Answer, frozen=True):
     offset: str | None
 
 
-class ShownLetter(Answer, frozen=True):
+class ShownLetter(Answer, frozen=True, kw_only=True):
     """A dead letter."""
 
     place: str
     time: Instant | None
     reason: str | None
     origin: Origin
-    key: KeyText | UnsetType
+    key: KeyText | UnsetType = UNSET
     readable: bool
     """Whether it could be appended to the log again."""
     record_key: ShownBytes | None | UnsetType = UNSET

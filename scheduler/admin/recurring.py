@@ -78,7 +78,7 @@ class ShownRule(Answer, frozen=True):
     starts: Instant | None
     ends: Instant | None
     count_max: int | None
-    data: Annotated[Any, Meta(description="The JSON object that each task has.")]
+    data: Annotated[Any, Meta(description="The JSON object that each task has.")] = UNSET
 
     @classmethod
     def of(cls, rule: RecurringRule, *, data: bool) -> Self:
@@ -164,13 +164,13 @@ class ScheduleAnswer(Answer, frozen=True):
     recurring: ShownSchedule
 
 
-class ScheduleResult(Answer, frozen=True):
+class ScheduleResult(Answer, frozen=True, kw_only=True):
     """What became of the change of a schedule."""
 
     name: str
     outcome: str
-    detail: str | UnsetType
-    receipt: ShownReceipt | UnsetType
+    detail: str | UnsetType = UNSET
+    receipt: ShownReceipt | UnsetType = UNSET
 
     @classmethod
     def of(cls, asked: _AskedChange) -> Self:

@@ -44,7 +44,7 @@ class NextPop(Answer, frozen=True):
     time: Instant | None
 
 
-class ShownTimer(Answer, frozen=True):
+class ShownTimer(Answer, frozen=True, kw_only=True):
     """A timer, its next pop and, where it is shown alone, the tasks it waits for."""
 
     id: str
@@ -56,7 +56,7 @@ class ShownTimer(Answer, frozen=True):
     replication_factor: int
     tags: list[ShownTag]
     next_pop: NextPop
-    opaque: str | UnsetType
+    opaque: str | UnsetType = UNSET
     open: list[ShownTask] | UnsetType = UNSET
 
 

@@ -1,8 +1,12 @@
 """What the HTTP doors answer is typed: OpenAPI has a schema for it, and the code says it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import fields
+
+from scheduler.admin.answers import Answer
 from tests.tidy.openapi_page import described_admin
 from tests.tidy.source import report, sources
 
@@ -35,6 +39,18 @@ def test_an_answer_without_a_schema_is_found() -> None:
     untyped = {"200": {"content": {"application/json": {"schema": {"type": "object"}}}}}
 
     assert list(_untyped({"paths": {"/a": {"get": {"responses": untyped}}}}))
+
+
+def test_a_field_that_may_be_left_out_is_not_required() -> None:
+    """Without a default the schema would require it."""
+    described_admin()
+    left = Answer.__subclasses__()
+    while left:
+        struct = left.pop()
+        left += struct.__subclasses__()
+        for field in fields(struct):
+            if UnsetType in get_args(field.type):
+                assert field.default is UNSET, f"{struct.__name__}.{field.name} needs = UNSET"
 
 
 def test_the_admin_hands_round_no_dicts_of_anything() -> None:

@@ -24,6 +24,7 @@ from scheduler.configuration.door_settings import AdminSettings
 from scheduler.configuration.settings import Settings
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
+from tests.unit.scheduler.admin.described import as_described
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 
 HOUR_MS = 3_600_000
@@ -100,11 +101,13 @@ class Api:
     def get(self, path: str, **parameters: Any) -> tuple[int, Any]:
         """Ask, and return status and answer."""
         answer = self.http.get(path, params=parameters, headers=self.tokens)
+        as_described(answer)
         return answer.status_code, answer.json()
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
         """Act, and return status and answer."""
         answer = self.http.post(path, json=body, headers=self.tokens)
+        as_described(answer)
         return answer.status_code, answer.json()
 
 
