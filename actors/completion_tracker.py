@@ -111,10 +111,12 @@ class CompletionTracker(Actor):
             case RecordCompletion():
                 self._record_completion(message)
             case RecordAttempt(record=record, reply_to=reply_to):
+                assert record.finished_ms is not None, "it would be taken for a suspect"
                 self._group.attempts.append(record)
                 self._group.replies.append((reply_to, AttemptRecorded(record.key)))
                 self._write_group()
             case RecordStart(record=record, recorded=recorded):
+                assert record.finished_ms is None, "a start has not ended"
                 self._group.attempts.append(record)
                 self._group.starts.append(recorded)
                 self._write_group()
@@ -156,6 +158,7 @@ class CompletionTracker(Actor):
         """Read the completions of old keys, all that gathered during the last read at once."""
         if self._checking or not self._checks:
             return
+        assert self._checks, "a read has keys"
         self._checking = True
         checks, self._checks = tuple(self._checks), []
         keys = [check.task.key for check in checks]
@@ -165,6 +168,7 @@ class CompletionTracker(Actor):
     def _answer_checks(
         self, checks: tuple[CheckTask, ...], completions: Mapping[TaskKey, Completion]
     ) -> None:
+        assert self._checking, "nobody asked"
         self._checking = False
         for check in checks:
             key = check.task.key
@@ -177,7 +181,8 @@ class CompletionTracker(Actor):
     # Make outcomes durable.
 
     def _record_completion(self, message: RecordCompletion) -> None:
-        completion = self._unless_done(message.completion)
+        record, completion = message.record, self._unless_done(message.completion)
+        assert record is None or record.key == completion.key, "the last attempt of another key"
         self._remember(completion)
         self._group.completions[completion.key] = completion
         if message.record is not None:
@@ -202,9 +207,12 @@ class CompletionTracker(Actor):
             return
         self._group = _WriteGroup()
         self._in_flight[id(group)] = group
+        assert len(self._in_flight) <= WRITES_IN_FLIGHT_MAX, "more would make groups smaller"
+        assert group.replies or group.starts, "nobody waits for this write"
         # Both times are taken now: of two groups under way, the later one must win.
         attempts_write_time = self._ownership.next_write_time()
         completions_write_time = self._ownership.next_write_time()
+        assert attempts_write_time < completions_write_time, "attempts come before what they end in"
         if not group.attempts:
             self._write_completions(group, completions_write_time)
             return
@@ -215,6 +223,7 @@ class CompletionTracker(Actor):
         self._context.pipe(written, lambda _none: _AttemptsWritten(group, completions_write_time))
 
     def _write_completions(self, group: _WriteGroup, write_time: int) -> None:
+        assert id(group) in self._in_flight, "a group is written once"
         if not group.completions:
             self._finish_group(group)
             return
@@ -242,6 +251,7 @@ class CompletionTracker(Actor):
             self._known.forget_older_half(undurable)
 
     def _load(self, after: TaskKey, up_to: TaskKey) -> None:
+        assert after <= up_to, "a range of keys ends before it begins"
         partition = self._ownership.partition
         read = gather(
             (
@@ -252,6 +262,7 @@ class CompletionTracker(Actor):
         self._context.pipe(read, lambda rows: _StatusesRead(StatusesLoaded(_joined(*rows)), ()))
 
     def _find(self, keys: tuple[TaskKey, ...]) -> None:
+        assert keys, "nothing is asked for"
         partition = self._ownership.partition
         read = gather(
             (

@@ -321,6 +321,7 @@ class OrderingExecutor(Actor):
     def _adopt(self, attempt: Attempt) -> None:
         """Wait for an old attempt; where another owner came in between, its key runs again."""
         assert not self._received, "an old attempt is adopted before any task"
+        assert attempt.task.key.ordering_id == self._ordering_id, "another id's attempt"
         self._received = 1
         key = attempt.task.key
         self._turn(OrderingMode.CATCHING_UP)
@@ -332,6 +333,7 @@ class OrderingExecutor(Actor):
         self._report(released=-1)
 
     def _withdraw(self, message: WithdrawTask) -> None:
+        assert message.key.ordering_id == self._ordering_id, "another id's task"
         self._received += 1
         key = message.key
         if key == self._current:

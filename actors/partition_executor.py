@@ -147,11 +147,15 @@ class PartitionExecutor(Actor):
         self._siblings = siblings
         for attempt in self._effects.runner.unsettled(self._ownership.partition):
             key = attempt.task.key
+            assert attempt.partition == self._ownership.partition, "another partition's attempt"
             self._reached_ms = max(self._reached_ms, key.scheduled_ms)
             self._send(key.ordering_id, key.scheduled_ms, AdoptAttempt(attempt))
         self._context.after(self._effects.settings.window.slow_attempt_ms, _SlowCheckDue())
 
     def _execute(self, tasks: Sequence[StoredTask]) -> None:
+        assert tasks, "nothing is due"
+        assert not self._draining, "a partition that is given up is handed nothing"
+        assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
         self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
         any_held_back = self._parked or self._pause is not NOT_PAUSED
         parked = 0
@@ -166,6 +170,7 @@ class PartitionExecutor(Actor):
         self._give_back(parked)
 
     def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
+        assert ordering_id not in self._parked, "a parked id is handed nothing"
         ordering = self._orderings.get(ordering_id)
         if ordering is None:
             self._orderings[ordering_id] = _Ordering(self._spawn(ordering_id, message), first_ms)
@@ -210,6 +215,7 @@ class PartitionExecutor(Actor):
             self._context.tell_self(_ReleaseSlots())
 
     def _note_progress(self, ordering: _Ordering, message: TasksReleased) -> None:
+        assert message.received <= ordering.sent, "more is received than was sent"
         ordering.held = message.held
         if message.received == ordering.sent:
             ordering.first_ms = message.first_ms
@@ -272,6 +278,7 @@ class PartitionExecutor(Actor):
             self._resume(ordering_id)
 
     def _park(self, ordering_id: str, first_ms: int) -> None:
+        assert first_ms <= self._reached_ms, "a pause that ends would not read it (P8)"
         known_ms = self._parked.get(ordering_id, first_ms)
         self._parked[ordering_id] = min(known_ms, first_ms)
 
@@ -280,6 +287,7 @@ class PartitionExecutor(Actor):
         pause = self._pause
         if pause.whole or ordering_id in pause.ordering_ids or ordering_id in self._orderings:
             return
+        assert not self._draining, "a partition that is given up begins nothing"
         first_ms = self._parked.pop(ordering_id)
         hold = HoldOrdering(first_key_at(first_ms), first_key_at(self._reached_ms + 1))
         self._send(ordering_id, first_ms, hold)
@@ -293,6 +301,7 @@ class PartitionExecutor(Actor):
     def _end_ordering(self, ordering_id: str) -> None:
         """Stop a child; it may have said twice that it is done, once by being idle."""
         if ordering := self._orderings.pop(ordering_id, None):
+            assert ordering_id not in self._drained, "an id that drained begins nothing again"
             self.stop_child(ordering.ref)
             if self._draining:
                 self._drained[ordering_id] = ordering

@@ -96,6 +96,7 @@ class PartitionScheduler(Actor):
                 self._schedule(tasks)
             case SlotsReleased(slots=slots):
                 self._executing -= slots
+                assert self._executing >= 0, "slots are given back that nobody took"
                 self._execute_due()
             case _DueTimerFired():
                 self._timer = None
@@ -124,6 +125,7 @@ class PartitionScheduler(Actor):
                 assert_never(message)
 
     def _schedule(self, tasks: tuple[StoredTask, ...]) -> None:
+        assert tasks, "nothing is scheduled"
         for task in tasks:
             self._tasks.add(task)
         self._execute_due()
@@ -149,6 +151,7 @@ class PartitionScheduler(Actor):
     def _note_waiting(self) -> WindowMemory:
         memory = self._siblings.memory
         memory.waiting_bytes = self._tasks.size_bytes
+        assert memory.waiting_bytes >= 0, "more is let go of than was taken"
         return memory
 
     def _execute_due(self) -> None:
@@ -169,7 +172,9 @@ class PartitionScheduler(Actor):
             memory.executing_bytes += task.held_bytes
             due.append(task)
         if due:
+            assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
             self._executing += len(due)
+            assert self._executing <= self._slots, "more is handed on than has a slot (P13)"
             memory.waiting_bytes = tasks.size_bytes
             for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
                 some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
@@ -195,6 +200,7 @@ class PartitionScheduler(Actor):
 
     def _shrink(self, tasks_max: int) -> None:
         """Leave the latest tasks to the store, where they all are."""
+        assert tasks_max >= 0, "a number of tasks"
         memory = self._note_waiting()
         if len(self._tasks) <= tasks_max and memory.room_bytes >= 0:
             return
@@ -208,10 +214,13 @@ class PartitionScheduler(Actor):
         # where none is kept the millisecond before is.
         first_ms = dropped[0].scheduled_ms
         last_kept = max(self._tasks, default=TaskKey(first_ms - 1, "", ""))
+        assert last_kept < dropped[0] <= dropped[-1], "the latest leave, and are read again (P8)"
         self._siblings.task_persistence.tell(LowerCheckpoint(last_kept))
         self._telemetry.emit(WindowShrunk(self._partition, len(dropped)))
 
     def _measure_progress(self, message: MeasureProgress) -> None:
+        assert message.earliest_ms is None, "the way begins here"
+        assert not message.held, "the way begins here"
         # What others hold may have changed the share.
         self._report_excess()
         first = self._tasks.first()
@@ -238,6 +247,7 @@ class PartitionScheduler(Actor):
         self._siblings.partition_executor.tell(message)
 
     def _hold(self, message: HoldOrderings) -> None:
+        assert message.stragglers, "nobody is left behind"
         if self._running:
             self._siblings.partition_executor.tell(message)
         else:
@@ -247,6 +257,7 @@ class PartitionScheduler(Actor):
         if self._draining:
             # The log was read to its end too late: nothing may begin any more.
             return
+        assert not self._running, "a partition starts once"
         self._running = True
         for hold in self._held:
             self._siblings.partition_executor.tell(hold)

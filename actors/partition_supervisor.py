@@ -181,6 +181,7 @@ class PartitionSupervisor(Actor):
     # A share becomes durable.
 
     def _persist(self, share: PersistRecords) -> None:
+        self._check_share(share)
         decoded = [self._decode(record, share.batch) for record in share.records]
         entries = tuple(entry for entry in decoded if entry is not None)
         departing = len(self._departures.of_batch(share.batch))
@@ -190,6 +191,15 @@ class PartitionSupervisor(Actor):
         reached, pending = share.reached[self._partition], self._departures.first_offset
         tasks = PersistTasks(share.batch, entries, reached, pending)
         self._siblings.task_persistence.tell(tasks)
+
+    def _check_share(self, share: PersistRecords) -> None:
+        """What the log delivers, once more where it is read: the node and the root split it."""
+        assert share.batch not in self._shares, "a batch is told once"
+        assert set(share.reached) == {self._partition}, "another partition's share"
+        if records := share.records:
+            first, last = records[0], records[-1]
+            assert first.partition == last.partition == self._partition, "another's record"
+            assert first.offset <= last.offset < share.reached[self._partition], "not in log order"
 
     def _decode(self, record: LogRecord, batch: int) -> StoredTask | Command | None:
         """Return the entry, or send the record where it belongs and return None."""
@@ -212,6 +222,7 @@ class PartitionSupervisor(Actor):
     def _send_home(self, departure: Departure) -> None:
         """Produce a record again where its ordering id lives; it is never stored here (P3)."""
         record, key = departure.record, departure.ordering_id.encode()
+        assert departure.own not in (-1, self._partition), "it is at home already"
         append = partial(self._effects.writer.append, departure.own, key)
         self._depart(departure, lambda: append(record.value or b"", record.headers), endless=False)
 
@@ -248,6 +259,7 @@ class PartitionSupervisor(Actor):
         self._finish_one(departure.batch)
 
     def _finish_one(self, batch: int) -> None:
+        assert self._shares[batch] > 0, "a share is answered once"
         self._shares[batch] -= 1
         if not self._shares[batch]:
             del self._shares[batch]

@@ -247,6 +247,7 @@ class TaskExecutor(Actor):
             self.__start(task)
 
     def __wait(self, delay_ms: float) -> None:
+        assert delay_ms > 0, "what may begin does not wait"
         self.__phase = _Phase.WAITING
         self.__timer = self.__context.after(delay_ms, _WaitOver())
 
@@ -257,6 +258,7 @@ class TaskExecutor(Actor):
             timeout_ms = timeout_ms_of(self, timeout_ms)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             executable = Unreadable(error)
+        assert self.__attempt is None, "the attempt before is settled"
         suspect = task.attempts.suspect
         self.__attempt = attempt = Attempt(
             task=task,
@@ -280,6 +282,7 @@ class TaskExecutor(Actor):
     def __take_end(self, ended: AttemptEnded) -> None:
         if ended.attempt is not self.__attempt:
             return
+        assert self.__phase is _Phase.RUNNING, "an attempt ends while it runs"
         partition, key = ended.attempt.partition, ended.attempt.task.key
         runner, telemetry = self.__effects.runner, self.__effects.telemetry
         if ended.ending is Ending.NOT_STARTED:
@@ -379,6 +382,7 @@ class TaskExecutor(Actor):
         self.__finish()
 
     def __take_attempt(self) -> None:
+        assert self.__phase is _Phase.RECORDING, "no attempt was being recorded"
         self.__settle()
         if self.__final:
             self.__finish()
@@ -411,6 +415,8 @@ class TaskExecutor(Actor):
     # What may interrupt the steps.
 
     def __adopt(self, attempt: Attempt) -> None:
+        assert self.__phase is _Phase.IDLE, "an old attempt is adopted before any task"
+        assert attempt.partition == self.__ownership.partition, "another partition's attempt"
         self.__task = attempt.task
         self.__attempt = attempt
         # An earlier tree may have been told of a later record, or of a command (P6).
@@ -424,6 +430,7 @@ class TaskExecutor(Actor):
         if known is None:
             # It ended just now; the parent sees that this record came too late for it.
             return
+        assert task.key == known.key, "a record of another key"
         self.__task = known.merged_with(task)
         if task.offset > known.offset:
             # Opened again, unless what closed the key was a drop: that stays (P5).

@@ -181,6 +181,7 @@ class TaskPersistence(Actor):
             self._operations.begin(self._persist(self._gathering))
 
     def _persist(self, shares: list[PersistTasks]) -> Operation:
+        assert shares, "nothing is persisted"
         if shares is self._gathering:
             self._gathering = None
         started_ms = self._context.clock.monotonic_ms()
@@ -194,6 +195,7 @@ class TaskPersistence(Actor):
                 yield from self._insert(run)
         self._next_offset = max(self._next_offset, shares[-1].next_offset)
         pending = shares[-1].pending_offset
+        assert pending is None or pending < self._next_offset, "it departs after it was read"
         self._durable_offset = self._next_offset if pending is None else pending
         for share in shares:
             self._siblings.supervisor.tell(TasksPersisted(share.batch, self._partition))
@@ -207,6 +209,7 @@ class TaskPersistence(Actor):
         self._pass_on(tasks)
 
     def _write(self, tasks: Sequence[StoredTask]) -> Operation:
+        assert tasks, "nothing is written"
         # In this order, so that nothing comes between a durable row and memory (P6).
         yield from self._lower_watermark(tasks)
         write_time = self._ownership.next_write_time()
@@ -218,6 +221,7 @@ class TaskPersistence(Actor):
         earliest_ms = min(task.key.scheduled_ms for task in tasks)
         if earliest_ms < self._watermark.watermark_ms:
             yield from self._save(self._watermark.lowered_to(earliest_ms))
+        assert self._watermark.watermark_ms <= earliest_ms, "a restart would not load it (P8)"
 
     def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
@@ -231,6 +235,8 @@ class TaskPersistence(Actor):
 
     def _save(self, watermark: Watermark) -> Operation:
         watermark = replace(watermark, write_time=self._ownership.next_write_time())
+        assert watermark.write_time > self._watermark.write_time, "saves of an owner are ordered"
+        assert watermark.loaded_until_ms >= self._watermark.loaded_until_ms, "only ever raised"
         self._watermark = self._saved = watermark
         yield self._stores.ownership.save_watermark(
             self._partition, self._ownership.epoch, watermark
@@ -254,6 +260,7 @@ class TaskPersistence(Actor):
         rows = yield self._stores.schedule.find_tasks(self._partition, command.keys)
         found = yield Ask(self._siblings.completion_tracker, FindStatuses(command.keys))
         status = found.statuses.get(command.key, NO_STATUS)
+        assert withdrawn.key == command.key, "another key was withdrawn"
         known = known_task(rows.get(command.key), status, withdrawn.result)
         target = found.statuses.get(command.new_key, NO_STATUS) if command.new_key else NO_STATUS
         decision = decide(command, known, target.completion, self._context.clock.now_ms())
@@ -316,8 +323,10 @@ class TaskPersistence(Actor):
             up_to = (yield reading).reached(end)
         statuses = yield Ask(self._siblings.completion_tracker, LoadStatuses(after, up_to))
         page = yield reading
-        reached = page.reached(end)
-        tasks = open_tasks(page.tasks, statuses.statuses, self._context.clock.now_ms())
+        reached, rows = page.reached(end), page.tasks
+        assert after <= reached <= end, "a page ends within what was asked for"
+        assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
+        tasks = open_tasks(rows, statuses.statuses, self._context.clock.now_ms())
         self._checkpoint.end_load(reached)
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
@@ -333,6 +342,7 @@ class TaskPersistence(Actor):
     def _load_orderings(self) -> Operation:
         """Read for all that have asked by now: one by one they would keep new batches waiting."""
         requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
+        assert requests, "nobody asks for anything"
         read = partial(self._stores.schedule.load_ordering, self._partition)
         size = self._siblings.memory.page_bytes(len(requests))
         pages = yield gather(
@@ -343,6 +353,9 @@ class TaskPersistence(Actor):
             found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
             statuses = found.statuses
         for request, page in zip(requests, pages, strict=True):
+            if rows := page.tasks:
+                assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"
+                assert rows[-1].key <= request.up_to, "not what was asked for"
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
             tasks = open_tasks(page.tasks, statuses, self._context.clock.now_ms())
             request.reply_to.tell(OrderingLoaded(tasks, next_after))
@@ -375,8 +388,10 @@ class TaskPersistence(Actor):
         loaded_ms, open_ms = self._checkpoint.key.scheduled_ms, progress.earliest_ms
         floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
         advanced = mark.advanced_to(floor_ms, progress.held, self._settings.stragglers_max)
+        assert advanced.watermark_ms <= floor_ms, "something behind it is open (P8)"
         if advanced.watermark_ms < floor_ms:
             self._emit(WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held)))
+        assert self._durable_offset <= self._next_offset, "what was not read is not durable (P9)"
         return replace(advanced, next_offset=self._durable_offset)
 
     def _sweep(self) -> Operation:
@@ -389,6 +404,7 @@ class TaskPersistence(Actor):
             hours = (mark.tasks_swept_until_ms, tasks_end_ms)
             write_time = self._ownership.next_write_time()
             done_ms = yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
+            assert hours[0] <= done_ms <= hours[1], "other hours were deleted"
             mark = self._watermark = replace(mark, tasks_swept_until_ms=done_ms)
         now_ms = self._context.clock.now_ms()
         retention_ms = self._settings.completion_retention_ms
@@ -398,4 +414,5 @@ class TaskPersistence(Actor):
             hours = (mark.statuses_swept_until_ms, statuses_end_ms)
             write_time = self._ownership.next_write_time()
             done_ms = yield self._stores.status.delete_statuses(self._partition, *hours, write_time)
+            assert hours[0] <= done_ms <= hours[1], "other hours were deleted"
             self._watermark = replace(mark, statuses_swept_until_ms=done_ms)

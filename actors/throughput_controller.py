@@ -61,11 +61,14 @@ class ThroughputController(Actor):
                 assert_never(message)
 
     def _measure(self) -> None:
+        assert not self._measuring, "one question at a time"
         self._tick = None
         self._measuring = True
         self._siblings.partition_scheduler.tell(MeasureLoad())
 
     def _decide(self, waiting: int, executing: int) -> None:
+        assert waiting >= 0, "a number of tasks"
+        assert executing >= 0, "a number of tasks"
         room = self._window.tasks_max - waiting - executing
         if room < 0 or self._siblings.memory.room_bytes < 0:
             keep = max(0, self._window.tasks_max - executing)
@@ -89,9 +92,11 @@ class ThroughputController(Actor):
         ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
         before_ms = self._context.clock.now_ms() + ahead_ms
         limit = min(self._window.page_tasks, room)
+        assert limit > 0, "a page of nothing is asked for, again and again"
         self._siblings.task_persistence.tell(LoadTasks(before_ms, limit))
 
     def _plan_next(self, reached_ms: int, *, complete: bool) -> None:
+        assert self._tick is None, "nobody looks while a load is under way"
         if not complete:
             self._measure()
             return
@@ -101,6 +106,7 @@ class ThroughputController(Actor):
         self._wait(max(self._window.tick_ms, min(ahead_ms, self._window.look_ahead_ms)))
 
     def _wait(self, delay_ms: float) -> None:
+        assert delay_ms >= 0, "a wait does not go back in time"
         if self._tick is not None:
             self._tick.cancel()
         self._tick = self._context.after(delay_ms, _MeasureDue())

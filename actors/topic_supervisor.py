@@ -109,6 +109,7 @@ class TopicSupervisor(Actor):
 
     def _persist(self, message: PersistRecords) -> None:
         """Split a batch; a partition that is no longer ours is left to its new owner."""
+        assert message.batch not in self._batches, "a batch has a number of its own"
         batch = self._batches[message.batch] = _AwaitedBatch()
         shares: dict[int, list[LogRecord]] = {p: [] for p in message.reached}
         for record in message.records:
@@ -149,6 +150,7 @@ class TopicSupervisor(Actor):
             self._hold(held | {message.partition} if message.held else held)
 
     def _hold(self, held: frozenset[int]) -> None:
+        assert held <= self._supervisors.keys(), "what is not ours is not held"
         if held != self._held:
             self._held = held
             self._node.tell(PartitionsHeld(held, self.actor_ref))
@@ -184,6 +186,7 @@ class TopicSupervisor(Actor):
 
     def _end_drain_late(self, revocation: _AwaitedRevocation) -> None:
         late = sorted(revocation.draining)
+        assert late, "what has ended has no deadline"
         self._effects.runner.drain(late, give_up=True)
         for partition in late:
             self._end_subtree(partition, drained=False)

@@ -48,6 +48,7 @@ class Actor(pykka.Actor):
 
     def stop_child(self, child: Ref) -> None:
         """Stop a child and everything below it at once; its messages are dropped."""
+        assert context_of(child).parent is self._context, "only a parent stops a child"
         stop_tree(context_of(child))
 
     @property
@@ -77,6 +78,7 @@ class Actor(pykka.Actor):
 
 def bind_actor(actor: Actor, context: ActorContext) -> None:
     """Give an actor its place in its tree."""
+    assert context.actor is actor, "a place belongs to one actor"
     # Of the class: user code may give its executor any instance attribute.
     type(actor)._bind_context(actor, context)  # noqa: SLF001 - context and actor are one kernel
 

@@ -208,11 +208,13 @@ class ActorContext(Ref):
 
     def retire(self) -> None:
         """Let go of the actor, so that both are freed at once and not by the collector."""
+        assert not self.alive, f"{self.path} still receives messages"
         self.actor = _RETIRED
         self.receive = _Retired.on_receive
 
     def adopt_child(self, actor: Receiver) -> ActorContext:
         """Return the context of a new child actor."""
+        assert self.alive, f"{self.path} has ended and has no children"
         child = ActorContext(self._services, actor, self)
         if self.children is None:
             self.children = {}

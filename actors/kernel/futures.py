@@ -19,6 +19,7 @@ def gather(futures: Sequence[Future[Any]]) -> Future[tuple[Any, ...]]:
     def finish_one(_done: Future[Any]) -> None:
         nonlocal waiting
         with lock:
+            assert waiting > 0, "a future ends once"
             waiting -= 1
             if waiting:
                 return

@@ -71,6 +71,7 @@ class _InsistentRequest:
 
     def _consider(self, error: BaseException) -> None:
         pause_ms = self._pause(error, self._failures + 1)
+        assert pause_ms is None or pause_ms >= 0, "a pause does not go back in time"
         if pause_ms is None:
             if self._ends():
                 self.answer.set_exception(error)

@@ -93,6 +93,7 @@ class SimulatedSystem:
         if self._picks_at_random:
             self._ready.rotate(-self.rng.randrange(len(self._ready)))
         context = self._ready.popleft()
+        assert context.mailbox, "what is ready has a message"
         message = context.mailbox.popleft()
         if self._picks_at_random and context.mailbox:
             self._ready.append(context)

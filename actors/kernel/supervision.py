@@ -40,6 +40,7 @@ def deliver(context: ActorContext, message: object, on_failure: FailureListener)
 
 def fail_tree(root: ActorContext, error: BaseException, on_failure: FailureListener) -> None:
     """Stop a tree, and tell its owner, unless that asked for its end or was told before."""
+    assert root.parent is None, "a tree fails as a whole"
     if root.alive:
         stop_tree(root)
         if not root.condemned:

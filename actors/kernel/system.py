@@ -67,6 +67,7 @@ class ThreadedSystem:
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay; called by actors only."""
+        assert threading.current_thread() is self._thread, "the timers have no lock"
         return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
 
     def close(self, timeout_ms: float = 5_000) -> None:

@@ -16,6 +16,7 @@ class TimerQueue:
     def add(self, due_ms: float, context: ActorContext, message: object) -> Timer:
         """Keep a message until ``due_ms``."""
         timer = Timer(context, message)
+        assert context.alive, "what has ended waits for nothing"
         heapq.heappush(self._heap, (due_ms, next(self._sequence), timer))
         return timer
 

@@ -69,6 +69,7 @@ _RESULTS = {
 
 def finished_event(ended: AttemptEnded) -> AttemptFinished:
     """Return what operators are told of an attempt's end."""
+    assert ended.ending is not Ending.NOT_STARTED, "what did not start has no end to tell"
     return AttemptFinished(
         ended.attempt.partition,
         ended.attempt.task.key,
@@ -98,6 +99,7 @@ def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
 
 def failed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRecord:
     """Return what is made durable of a failed attempt before anything follows from it."""
+    assert ended.ending not in (Ending.DONE, Ending.NOT_STARTED), "it did not fail"
     return AttemptRecord(
         key=ended.attempt.task.key,
         attempt=ended.attempt.number,
@@ -127,6 +129,7 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
     if not rows:
         return FRESH
     row = rows[-1]
+    assert rows[0].attempt <= row.attempt, "attempts are read in order"
     return AttemptState(
         used=row.used,
         last=row.attempt,
@@ -150,6 +153,7 @@ def closing_completion(
     task: StoredTask, result: CompletionResult, reason: str | None, ended: AttemptEnded | None
 ) -> Completion:
     """Return the completion of a task whose last attempt, if known, ended as given."""
+    assert ended is None or ended.attempt.task.key == task.key, "another task's attempt"
     return Completion(
         key=task.key,
         result=result,

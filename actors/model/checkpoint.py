@@ -29,9 +29,11 @@ class Checkpoint:
 
     def end_load(self, reached: TaskKey) -> None:
         """A load reached this key, unless memory was lowered below it meanwhile."""
+        assert reached >= self.key, "a load begins where memory ends"
         self.key = reached if self._lowered is None else min(reached, self._lowered)
 
     def lower(self, key: TaskKey) -> None:
         """Tasks after ``key`` left memory; a load under way may have read past it."""
         self.key = min(self.key, key)
         self._lowered = key if self._lowered is None else min(self._lowered, key)
+        assert self.key <= self._lowered, "memory does not reach past what left it"

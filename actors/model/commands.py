@@ -148,6 +148,7 @@ def _close(command: Command, known: KnownTask, result: CompletionResult, now_ms:
 def _reopen(command: Command, known: KnownTask, row: StoredTask, now_ms: int) -> Decision:
     """Let the key run again with all its attempts; their numbers go on."""
     last = known.attempts.last
+    assert row.key == command.key, "a command opens its own key"
     if known.completion is not None:
         last = max(last, known.completion.attempts)
     completion = Completion(
@@ -217,6 +218,7 @@ def recorded_outcome(
 ) -> RecordedOutcome:
     """Return what is kept of a decision made while ``rows`` were stored."""
     moved = decision.row
+    assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
     data = moved.data if moved is not None and moved.key in rows else None
     return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)
 

@@ -35,10 +35,12 @@ class Departures:
 
     def begin(self, departure: Departure) -> bool:
         """Take a departure; return whether it may go now."""
+        assert departure.record.offset not in self._waiting, "a record departs once"
         self._waiting[departure.record.offset] = departure
         if not departure.ordering_id:
             return True
         strays = self._strays.setdefault(departure.ordering_id, deque())
+        assert not strays or strays[-1].record.offset < departure.record.offset, "not in log order"
         strays.append(departure)
         return len(strays) == 1
 
@@ -55,6 +57,7 @@ class Departures:
 
     def end(self, departure: Departure) -> None:
         """It is durable elsewhere."""
+        assert self._waiting.get(departure.record.offset) is departure, "it departed before"
         del self._waiting[departure.record.offset]
 
     def of_batch(self, batch: int) -> list[Departure]:

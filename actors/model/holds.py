@@ -37,6 +37,7 @@ class Hold:
             return None
         self._report_at_ms = now_ms + self._report_after_ms
         self._report_after_ms = min(2 * self._report_after_ms, REPORT_LONGEST_MS)
+        assert now_ms >= self._since_ms, "monotonic time does not go back"
         return PartitionHeld(self._partition, reason, round(now_ms - self._since_ms))
 
     def _end(self, what: object, now_ms: float) -> PartitionReleased | None:

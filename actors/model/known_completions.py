@@ -20,6 +20,7 @@ class KnownCompletions:
     __slots__ = ("_bound_ms", "_completions", "_completions_max")
 
     def __init__(self, bound_ms: int, completions_max: int) -> None:
+        assert completions_max > 0, "what was just closed is always known"
         self._completions: dict[TaskKey, Completion] = {}
         self._completions_max = completions_max
         self._bound_ms = bound_ms
@@ -47,6 +48,7 @@ class KnownCompletions:
 
     def forget_older_half(self, undurable: Collection[TaskKey]) -> None:
         """Raise the bound; what is not durable yet is known here only, so it stays."""
+        assert self._completions, "only a full memory forgets"
         times = sorted(key.scheduled_ms for key in self._completions)
         self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
         self._completions = {

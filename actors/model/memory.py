@@ -47,6 +47,7 @@ class WindowMemory:
 
     def page_bytes(self, pages: int = 1) -> int:
         """Return where each of so many pages that are read together ends: at least one row."""
+        assert pages > 0, "room is shared by those who read"
         return max(1, min(PAGE_BYTES_MAX, self.room_bytes // pages))
 
     def end(self) -> None:
@@ -59,6 +60,7 @@ class NodeMemory:
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes or MEMORY_BYTES_DEFAULT
+        assert self.limit_bytes > 0, "a node holds something"
         self.polled_bytes = 0
         """Of records given to the tree and not yet durable; under the node's lock."""
         self._windows: dict[Hashable, WindowMemory] = {}
@@ -70,6 +72,7 @@ class NodeMemory:
 
     def completions_max(self, chosen: int, partition_count: int) -> int:
         """Return how many completions each of so many partitions may know, at most ``chosen``."""
+        assert partition_count > 0, "a topic has partitions"
         fitting = self.limit_bytes // (4 * partition_count * COMPLETION_BYTES)
         return min(chosen, max(100, fitting))
 

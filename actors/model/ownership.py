@@ -63,6 +63,7 @@ class Watermark(msgspec.Struct, frozen=True):
 
     def lowered_to(self, time_ms: int) -> "Watermark":
         """Return the mark for a partition with an open task at ``time_ms``, before this one."""
+        assert time_ms < self.watermark_ms, "lowering a mark does not raise it"
         hour_ms = hour_of(time_ms)
         return replace(
             self,
@@ -96,10 +97,12 @@ class Watermark(msgspec.Struct, frozen=True):
         if len(passed) > stragglers_max:
             floor_ms = passed[stragglers_max].first_ms
         stragglers = tuple(s for s in passed[:stragglers_max] if s.first_ms < floor_ms)
+        assert not passed or passed[0].first_ms <= passed[-1].first_ms, "earliest first"
         return replace(self, watermark_ms=floor_ms, stragglers=stragglers)
 
     def floor_ms(self, now_ms: int, lag_ms: int, loaded_ms: int, earliest_ms: int | None) -> int:
         """Return up to where the mark may move: nothing behind it is open, or was never loaded."""
+        assert lag_ms >= 0, "a mark is not ahead of the clock"
         floor_ms = min(max(self.watermark_ms, now_ms - lag_ms), loaded_ms)
         return floor_ms if earliest_ms is None else min(floor_ms, earliest_ms)
 
@@ -114,7 +117,9 @@ class Watermark(msgspec.Struct, frozen=True):
         """
         if now_ms < self.statuses_due_at_ms:
             return self.statuses_swept_until_ms
-        return self.statuses_due_until_ms
+        end_ms = self.statuses_due_until_ms
+        assert end_ms <= self.tasks_swept_until_ms, "a completion outlives its row (P5)"
+        return end_ms
 
     def is_worth_saving(self, saved: "Watermark", lag_ms: int) -> bool:
         """Whether it tells more than the saved one: an idle partition's watermark follows the
@@ -147,8 +152,10 @@ class Ownership:
 
     def __init__(self, partition: int, epoch: int, before: "Ownership | None" = None) -> None:
         """``before`` is what this process held of the partition last, if anything."""
-        self.partition = partition
+        assert epoch >= 0, "a claim raises the epoch"
+        self.partition: int = partition
         self.epoch = epoch
+        assert before is None or before.partition == partition, "another partition's owner"
         self._counter = itertools.count(1)
         # A claim raises the epoch by one, so with none left out nobody else can have come between.
         unbroken = before is not None and before.epoch + 1 == epoch
@@ -161,7 +168,9 @@ class Ownership:
 
     def next_write_time(self) -> int:
         """Return a write time above all that this and every older owner ever used."""
-        return (self.epoch << EPOCH_SHIFT) | next(self._counter)
+        counter = next(self._counter)
+        assert counter < 1 << EPOCH_SHIFT, "the counter would run into the epoch"
+        return self.epoch << EPOCH_SHIFT | counter
 
     def confirm(self, claim: Claim | None) -> None:
         """Raise OwnershipLost where the partition's claim is a newer owner's."""

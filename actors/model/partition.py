@@ -42,6 +42,7 @@ def _positive_hash(ordering_id: str) -> int:
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
     """Return the partition, 0 to ``partition_count - 1``, of a record with this key."""
+    assert partition_count > 0, "a topic has partitions"
     return _positive_hash_of(key) % partition_count
 
 

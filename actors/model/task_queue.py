@@ -57,6 +57,7 @@ class TaskQueue:
         task = self._tasks.pop(key, None)
         if task is not None:
             self.size_bytes -= task.held_bytes
+            assert self.size_bytes >= 0, "more is let go of than was taken"
         return task
 
     def first(self) -> TaskKey | None:
@@ -73,6 +74,7 @@ class TaskQueue:
             task = tasks.pop(heapq.heappop(order), None)
             if task is not None:
                 self.size_bytes -= task.held_bytes
+                assert self.size_bytes >= 0, "more is let go of than was taken"
                 return task
         return None
 
@@ -86,12 +88,15 @@ class TaskQueue:
         """Let go of the latest tasks, so that no more than the bounds stay; return their keys, in
         order.  ``tasks_min`` of them stay however large they are.
         """
+        assert tasks_min >= 0, "a number of tasks"
+        assert tasks_max >= 0, "a number of tasks"
         keys = sorted(self._tasks)
         fitting = _fitting((self._tasks[key].held_bytes for key in keys), bytes_max)
         kept = min(tasks_max, max(fitting, tasks_min))
         for key in keys[kept:]:
             self.remove(key)
         self._order = keys[:kept]
+        assert len(self._tasks) == kept, "what is ordered is what is here"
         return keys[kept:]
 
 

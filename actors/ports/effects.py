@@ -28,6 +28,7 @@ class Effects:
     """As much as the settings say."""
 
     def __post_init__(self) -> None:
+        assert self.partition_count > 0, "a topic has partitions"
         memory = NodeMemory(self.settings.window.memory_bytes_max)
         object.__setattr__(self, "memory", memory)
 

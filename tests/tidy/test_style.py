@@ -20,6 +20,7 @@ FUNCTION_LINES_MAX = 40
 LINE_COLUMNS_MAX = 100
 PARAMETERS_MAX = 8
 PORT_METHODS_MAX = 7
+ASSERTS_A_FUNCTION_MIN = 0.3
 MODULE_DOCSTRING_LINES_MAX = 15
 
 LONG_FUNCTIONS: dict[str, int] = {
@@ -69,6 +70,26 @@ def test_files_are_short(capsys: pytest.CaptureFixture[str]) -> None:
         f"{name} has {size} lines, {FILE_LINES_MAX} are allowed: split it"
         for name, size in long.items()
         if size > FILE_LINES_MAX
+    )
+
+
+def test_the_tree_asserts_what_it_relies_on() -> None:
+    """Where it is written, and once more where it is read; a failed one is a bug of the tree.
+
+    A protocol's methods have nothing to assert.
+    """
+    asserts = functions = 0
+    for source in sources("actors"):
+        asserts += sum(isinstance(node, ast.Assert) for node in ast.walk(source.tree))
+        functions += sum(_has_a_body(function) for function in source.functions)
+
+    assert asserts >= ASSERTS_A_FUNCTION_MIN * functions, f"{asserts} in {functions} functions"
+
+
+def _has_a_body(function: Function) -> bool:
+    return any(
+        not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.node.body
     )
 
 

@@ -146,7 +146,7 @@ def test_p8_an_id_that_several_hold_is_one_straggler_from_its_first_task_on() ->
     """A new owner reads what lies before the watermark from one time of each id."""
     bench = Bench()
     asker = Probe()
-    bench.execute(_task("x", -50), _task("y", -70))
+    bench.execute(_task("y", -70), _task("x", -50))
     bench.release("x", received=1, released=0, first_ms=NOW_MS - 50, held=True)
     bench.release("y", received=1, released=0, first_ms=NOW_MS - 70, held=True)
     known = (Straggler("x", NOW_MS - 90), Straggler("y", NOW_MS - 60))

@@ -263,13 +263,16 @@ def test_p12_a_command_for_a_task_handed_on_follows_it() -> None:
 def test_p15_nothing_is_handed_on_after_a_drain_began() -> None:
     """Neither by the timer, nor by slots, nor by what arrives."""
     bench = Bench()
+    bench.schedule(-2)
     bench.schedule(1_000)
+    early = len(bench.executed())
 
     bench.tell(DrainTasks())
     bench.schedule(-1)
     bench.tell(SlotsReleased(1))
     bench.harness.advance(5_000)
 
+    assert early == 1
     assert not bench.executed() and bench.executor.has(DrainTasks)
 
 
