@@ -21,7 +21,7 @@ from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
 from scheduler.observe.observation import Observation
 from scheduler.process import forking
-from scheduler.process.collector import calm_collector
+from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
 from scheduler.services.system_tasks import SystemDependencies
 from scheduler.wiring import build_node
@@ -113,8 +113,8 @@ class Scheduler(SchedulerClient):
             )
         if self._stop_requested.is_set():
             raise NodeStopped("this scheduler was stopped; make another one to go on")
-        if self._calms_collector:
-            calm_collector()
+        if self._tunes_gc:
+            tune_gc()
         try:
             self.observation.begin(self._parts.probes)
         except BaseException:

@@ -4,8 +4,8 @@ from actors.model.errors import SettingsInvalid
 from scheduler.admin.app import build_app
 from scheduler.admin.service import AdminService
 from scheduler.cli.http_server import HttpServer
+from scheduler.cli.running import StartedOnEntry
 from scheduler.configuration.settings import Settings
-from scheduler.process.entering import StartedOnEntry
 
 
 class AdminRunning(StartedOnEntry):

@@ -16,6 +16,7 @@ from actors.model.memory import NodeMemory, WindowMemory
 from actors.model.observed import BucketSplit
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
+from scheduler.cli.running import StartedOnEntry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
@@ -28,8 +29,7 @@ from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
-from scheduler.process.collector import calm_collector
-from scheduler.process.entering import StartedOnEntry
+from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import run_guarded
 
 logger = logging.getLogger("hourhand.buckets")
@@ -83,7 +83,7 @@ class BucketRelay(StartedOnEntry):
     def start(self) -> None:
         """Join the groups and work, on threads."""
         if self._settings.calm_collector:
-            calm_collector()
+            tune_gc()
         self._observation.begin(self._probes())
         for member in self._members:
             member.start()

@@ -10,13 +10,12 @@ from scheduler.cli import (
     health_commands,
     node_commands,
     operator_commands,
+    pipeline_commands,
     reading_commands,
     recurring_commands,
     relay_commands,
-    rewind_command,
     task_commands,
     timers_commands,
-    transfer_commands,
     trouble_commands,
 )
 from scheduler.cli.session import Commands
@@ -67,9 +66,9 @@ app.command("dead-letters")(operator_commands.dead_letters)
 app.command()(cluster_commands.nodes)
 app.command()(cluster_commands.ahead)
 app.command()(cluster_commands.buckets)
-app.command()(rewind_command.rewind)
+app.command()(operator_commands.rewind)
 app.command("audit-log")(cluster_commands.audit_log)
-app.add_typer(transfer_commands.pipeline_app, name="pipeline")
+app.add_typer(pipeline_commands.app, name="pipeline")
 app.command()(health_commands.health)
 app.command()(node_commands.migrate)
 app.command()(node_commands.demo)

@@ -1,31 +1,32 @@
 """``hourhand pipeline NAME``: the jobs over everything that is stored, on Spark.
 
-Decides how a job's plan is typed.  Exit code 1 where an audit found something, 2 where rows were
+Decides how a job's plan is typed, and how its summary is shown.  Spark is loaded when a job is
+run and not before.  Exit code 1 where an audit found something, 2 where rows were
 put aside.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from actors.model.errors import InvalidInput
 from scheduler import wiring
 from scheduler.cli import task_input
-from scheduler.cli.rendering import OutputFormat
+from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
     EXIT_CALLER,
+    CommandOptions,
     Commands,
     OutputOption,
+    reported_errors,
+    say,
 )
-from scheduler.cli.spark_jobs import (
-    DryRunOption,
-    JobOptionsGiven,
-    opened_job,
-    pair_of,
-    show_summary,
-)
+from scheduler.configuration.optional_dependencies import required_by
 
 app = Commands(
     no_args_is_help=True,
@@ -33,6 +34,76 @@ app = Commands(
 )
 
 EXIT_FOUND = 1
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Do all but write, and tell what would be written.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptionsGiven(CommandOptions):
+    """The options of every job: where it runs, besides the settings."""
+
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master; this machine by default."),
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable."),
+    ] = None
+
+
+@contextmanager
+def opened_job(common: JobOptionsGiven, *, dry_run: bool = False) -> Iterator[Any]:
+    """Hand a job its options, and end the program as its errors demand."""
+    with reported_errors(debug=common.debug):
+        with required_by("`hourhand pipeline`"):
+            from scheduler.pipeline.job import JobOptions
+            from scheduler.pipeline.options import parse_options
+
+        named = dict(pair_of("--set", each) for each in common.overrides or ())
+        if common.config is not None:
+            named["config"] = str(common.config)
+        yield JobOptions(
+            source=parse_options(named),
+            master=common.master,
+            dry_run=dry_run,
+            say=say,
+            conf=dict(pair_of("--conf", each) for each in common.conf or ()),
+        )
+
+
+def pair_of(option: str, text: str) -> tuple[str, str]:
+    """Return name and value of a repeatable option; raises InvalidInput."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInput(f"{option} takes NAME=VALUE, such as {option} group.id=blue")
+    return name.strip(), value
+
+
+def show_summary(summary: dict[str, Any], output: OutputFormat) -> None:
+    """Print what a job has to say at its end."""
+    if output is OutputFormat.JSON:
+        typer.echo(as_json(summary))
+        return
+    width = max(map(len, summary))
+    for name, fact in summary.items():
+        if isinstance(fact, list):
+            typer.echo(f"{name}:")
+            for row in fact:
+                typer.echo("  " + "  ".join(_one_line(value) for value in row.values()))
+        elif isinstance(fact, dict):
+            typer.echo(f"{name}:")
+            for part, value in fact.items():
+                typer.echo(f"  {part}: {_one_line(value)}")
+        else:
+            typer.echo(f"{name:<{width}}  {_one_line(fact)}")
+
+
+def _one_line(fact: object) -> str:
+    """Return text that cannot pass for another line."""
+    text = str(fact)
+    return text if text.isprintable() else as_json(text)
 
 
 def _moment_ms(text: str | None, now_ms: int) -> int | None:
@@ -230,4 +301,92 @@ def follow(
             batch_rows=batch_rows,
         )
         summary = run_follow(job, plan)
+    show_summary(summary, output)
+
+
+@app.command()
+def repartition(
+    *,
+    to: Annotated[int, typer.Option("--to", metavar="M", help="The new number of partitions.")],
+    into: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--into",
+            metavar="NAME=VALUE",
+            help="A setting of the new installation, such as topic.name=blue; repeatable.",
+        ),
+    ] = None,
+    into_config: Annotated[
+        Path | None,
+        typer.Option("--into-config", help="Its settings file; by default the same one."),
+    ] = None,
+    dry_run: DryRunOption = False,
+    common: JobOptionsGiven,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Move everything to another number of partitions: a new topic, a new keyspace or folder.
+
+    All nodes and whoever schedules must be stopped. The old installation is only read. Safe to
+    stop and to run again; no node can start on the new one before it is complete.
+
+    \b
+    Examples:
+      hourhand pipeline repartition --to 48 --into topic.name=hourhand-48 \\
+        --into cassandra.keyspace=hourhand_48 --dry-run
+      hourhand pipeline repartition --to 4 --into embedded.folder=hourhand-data-4
+    """
+    with opened_job(common, dry_run=dry_run) as job:
+        from scheduler.pipeline.repartition import RepartitionPlan, run_repartition
+
+        named = dict(pair_of("--into", each) for each in into or ())
+        file = None if into_config is None else str(into_config.resolve())
+        summary = run_repartition(job, RepartitionPlan(to, named, file))
+    show_summary(summary, output)
+
+
+@app.command("export")
+def export_state(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the export goes.")],
+    *,
+    dry_run: DryRunOption = False,
+    common: JobOptionsGiven,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Write the whole state into Parquet, for backup or for another kind of installation.
+
+    All nodes and whoever schedules must be stopped. Records that no node has read are among it.
+    Safe to stop and to run again.
+
+    \b
+    Examples:
+      hourhand pipeline export /backup/hourhand-2026-11-21
+    """
+    with opened_job(common, dry_run=dry_run) as job:
+        from scheduler.pipeline.export import ExportPlan, run_export
+
+        summary = run_export(job, ExportPlan(folder))
+    show_summary(summary, output)
+
+
+@app.command("import")
+def import_state(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A complete export.")],
+    *,
+    dry_run: DryRunOption = False,
+    common: JobOptionsGiven,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Fill an empty installation with an export, whatever kind that was made from.
+
+    The topic must hold no record, keyspace or folder no row, and the number of partitions must be
+    that of the export. Safe to stop and to run again; no node can start before it is complete.
+
+    \b
+    Examples:
+      hourhand pipeline import /backup/hourhand-2026-11-21 --dry-run
+    """
+    with opened_job(common, dry_run=dry_run) as job:
+        from scheduler.pipeline.importing import ImportPlan, run_import
+
+        summary = run_import(job, ImportPlan(folder))
     show_summary(summary, output)

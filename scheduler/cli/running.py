@@ -4,15 +4,40 @@ Decides only the order: the door stops first, and what it accepted is durable in
 the node stops last.  A door uses the node's own connections.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
 from actors.ports.telemetry import Telemetry
 from actors.task_executor import TaskExecutor
 from scheduler.configuration.settings import Settings
-from scheduler.process.entering import StartedOnEntry
 from scheduler.scheduler import Scheduler
+
+
+class StartedOnEntry(ABC):
+    """Starts on entry, and stops on exit whatever came in between."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Run, and return once it does."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Run no more, and let go of everything; repeatable."""
 
 
 class DoorRunning(StartedOnEntry):

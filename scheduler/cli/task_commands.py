@@ -6,24 +6,27 @@ written to the audit log first, as the admin API's acts are; scheduling is no op
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import sys
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, BinaryIO
 
 import typer
 
-from actors.model.errors import InvalidTask, LogUnavailable
+from actors.model.errors import HourhandError, InvalidTask, LogUnavailable
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import Task
+from actors.ports.clock import Clock
 from scheduler import wiring
 from scheduler.admin.acting import Action
 from scheduler.admin.answers import ShownOutcome, ShownReceipt
 from scheduler.cli import task_input
-from scheduler.cli.file_scheduling import schedule_file
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
@@ -46,6 +49,8 @@ WaitOption = Annotated[
 
 _ACKNOWLEDGED_MARGIN_S = 10
 _EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
+_PROGRESS_MS = 1_000
+_LINES_SHOWN_MAX = 20
 
 
 def schedule(
@@ -255,3 +260,55 @@ def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
         return future.result(timeout=timeout_s)
     except TimeoutError:
         raise LogUnavailable(f"the log did not acknowledge within {timeout_s:.0f} s") from None
+
+
+def schedule_file(settings: Settings, name: str, output: OutputFormat) -> None:
+    """Schedule every task of a file (``-``: standard input); exit 2 where any is refused."""
+    invalid_lines = 0
+
+    def on_invalid(number: int, error: HourhandError) -> None:
+        nonlocal invalid_lines
+        invalid_lines += 1
+        if invalid_lines <= _LINES_SHOWN_MAX:
+            say(f"line {number} is no task: {error}")
+
+    shown = 0
+
+    def on_rejected(task: Task, error: HourhandError) -> None:
+        nonlocal shown
+        shown += 1
+        if shown <= _LINES_SHOWN_MAX:
+            say(f"{task.key} is rejected: {error} [{error.code}]")
+
+    with _opened(name) as lines, SchedulerClient(settings) as client:
+        tasks = _with_progress(task_input.read_tasks(lines, on_invalid), wiring.open_clock())
+        result = client.schedule_tasks(tasks, on_rejected)
+    rejected = result.rejected_count + invalid_lines
+    if output is OutputFormat.JSON:
+        typer.echo(as_json({"accepted": result.accepted, "rejected": rejected}))
+    else:
+        typer.echo(f"accepted {result.accepted}, rejected {rejected}")
+    if result.interrupted_by is not None:
+        raise result.interrupted_by
+    if rejected:
+        raise typer.Exit(EXIT_CALLER)
+
+
+def _opened(name: str) -> BinaryIO:
+    if name == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(name).open("rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidTask(f"cannot read {name!r}: {reason}") from None
+
+
+def _with_progress(tasks: Iterator[Task], clock: Clock) -> Iterator[Task]:
+    """Say once a second how many tasks were read: silence for an hour looks like a hang."""
+    said_ms = clock.monotonic_ms()
+    for count, task in enumerate(tasks, start=1):
+        yield task
+        if count % 1_000 == 0 and clock.monotonic_ms() - said_ms >= _PROGRESS_MS:
+            said_ms = clock.monotonic_ms()
+            say(f"{count} tasks read")

@@ -28,10 +28,10 @@ from actors.model.task import Task
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
-from scheduler.client.later import LaterRequests
+from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.configuration.settings import Settings
 from scheduler.process import forking
-from scheduler.process.collector import calm_collector
+from scheduler.process.collector import tune_gc
 from scheduler.records.admission import (
     Admission,
     checked_key,
@@ -51,7 +51,7 @@ __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerCli
 _OUTCOME_TIMEOUT_S = 30.0
 
 
-class SchedulerClient(LaterRequests):
+class SchedulerClient(SystemTaskClient):
     """Appends tasks and commands to the log; safe to use from any number of threads.
 
     Opening asks the log once for its number of partitions and raises LogUnavailable or
@@ -61,12 +61,12 @@ class SchedulerClient(LaterRequests):
     in a process that was forked after the client was opened.
     """
 
-    _calms_collector = False
+    _tunes_gc = False
 
     def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
         ports = ports or build_client(settings)
         self._settings = settings
-        self._calms_collector = settings.calm_collector
+        self._tunes_gc = settings.calm_collector
         # Before anybody's first task waits for it, and threads would build it at the same time.
         Task.model_rebuild()
         self._writer = ports.writer
@@ -130,8 +130,8 @@ class SchedulerClient(LaterRequests):
         into an exception.  An exception of ``tasks`` itself is raised once what was appended
         before it is settled, and InvalidTask where the storage keeps no tasks.
         """
-        if self._calms_collector:
-            calm_collector()
+        if self._tunes_gc:
+            tune_gc()
         run = BulkRun(
             admit=self._admitted,
             begin_group=self._task_writer().begin_group,

@@ -33,8 +33,7 @@ from scheduler.configuration.door_settings import (
     TimerSettings,
     with_events_apart,
 )
-from scheduler.configuration.kafka_properties import property_complaints
-from scheduler.configuration.security import LoginSettings, TlsSettings
+from scheduler.configuration.security import LoginSettings, TlsSettings, property_complaints
 
 CONFIG_VARIABLE = "HOURHAND_CONFIG"
 CONFIG_FILE = "hourhand.toml"

@@ -1,4 +1,4 @@
-"""What the executors of a demonstration write down, and how it is read back.
+"""What the executor of a demonstration does and writes down, and how that is read back.
 
 One file a process, one JSON object a line, one unbuffered append a line: what user code did
 is on record before it goes on, and a killed process leaves whole lines behind.
@@ -8,9 +8,19 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import tenacity
+
+from actors.model.backoff import RetryPolicy
+from actors.model.instant import to_millis
+from actors.model.task import Task
+from actors.task_executor import TaskExecutor
+from scheduler import wiring
 from scheduler.demo.audit import Run
+from scheduler.process.pause import pause
 
 FOLDER_VARIABLE = "DEMO_RECORDS"
 """Names the folder of the records in a node's environment."""
@@ -125,3 +135,40 @@ def _ended(run: Run, at_us: int, *, succeeded: bool) -> Run:
         ended_us=at_us,
         succeeded=succeeded,
     )
+
+
+class PlannedFailure(RuntimeError):
+    """Raised where a task's data asks for it."""
+
+
+@cache
+def process_recorder() -> Recorder:
+    """Return this process's recorder; for constructors, which run on one thread."""
+    clock = wiring.open_clock()
+    return Recorder(Path(os.environ[FOLDER_VARIABLE]), lambda: clock.now_ms() * 1000)
+
+
+class DemoExecutor(TaskExecutor):
+    """Writes down its start and its end, and between them does what the data says."""
+
+    retry = RetryPolicy(attempts_max=10, wait=tenacity.wait_fixed(0.3))
+
+    def __init__(self) -> None:
+        self._records = process_recorder()
+
+    def execute(self, task: Task) -> None:
+        """Run one task of the demonstration."""
+        number = self._records.start(
+            task.uniqueness_key,
+            task.ordering_id,
+            to_millis(task.scheduled_time),
+            attempt=self.attempt,
+            fence=self.fence,
+        )
+        data: dict[str, Any] = task.data
+        # It stands for a service that takes its time.
+        pause(data["work_ms"] / 1000)
+        fails = self.attempt <= data["failures"]
+        self._records.end(number, succeeded=not fails)
+        if fails:
+            raise PlannedFailure(f"attempt {self.attempt} was planned to fail")

@@ -14,7 +14,7 @@ OLD_LOOKS_MIN = 1_000
 """Looks at those of middle age before all objects are looked at; Python's own is 10."""
 
 
-def calm_collector() -> None:
+def tune_gc() -> None:
     """Collect less often, unless the program has raised the threshold further itself."""
     young, middle, old = gc.get_threshold()
     if 0 < young < YOUNG_OBJECTS_MAX:

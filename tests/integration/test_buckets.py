@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from actors.model.errors import InvalidTask, SettingsInvalid
 from scheduler import SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.clock import SystemClock
-from scheduler.cli.bucket_commands import list_waiting
 from scheduler.cli.bucket_running import BucketRelay
 from scheduler.cli.cli import app
+from scheduler.cli.relay_commands import list_waiting
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
 from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark

@@ -7,7 +7,7 @@ _PROGRAM = """
 import sys
 import scheduler.kafka_only.kafka.pending
 import scheduler.cli.bucket_running
-import scheduler.cli.bucket_commands
+import scheduler.cli.relay_commands
 import scheduler.client.client
 from scheduler import SchedulerClient, Settings
 foreign = [m for m in sys.modules if m.split(".")[0] in ("cassandra", "sqlite3")]

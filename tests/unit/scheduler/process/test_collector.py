@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.process.collector import OLD_LOOKS_MIN, YOUNG_OBJECTS_MAX, calm_collector
+from scheduler.process.collector import OLD_LOOKS_MIN, YOUNG_OBJECTS_MAX, tune_gc
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def test_pythons_own_thresholds_are_raised() -> None:
     """
     gc.set_threshold(700, 10, 10)
 
-    calm_collector()
+    tune_gc()
 
     assert gc.get_threshold() == (YOUNG_OBJECTS_MAX, 10, OLD_LOOKS_MIN)
 
@@ -33,6 +33,6 @@ def test_what_a_program_chose_itself_stays(chosen: tuple[int, int, int]) -> None
     """A collector that is off, or calmer already, is left alone."""
     gc.set_threshold(*chosen)
 
-    calm_collector()
+    tune_gc()
 
     assert gc.get_threshold() == chosen

@@ -1,8 +1,7 @@
-"""What a client asks for beside tasks: messages to be sent later, recurring schedules.
+"""The part of a client that makes system tasks: messages to be sent later, recurring schedules.
 
-Decides nothing itself: it makes the tasks that do, and refuses (CallerError) what they could
-never do.  ``SchedulerClient`` has these methods; they are here because they are about other
-things than tasks.
+Decides what is refused (CallerError) because such a task could never do it; what the task does is
+decided where it runs.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +35,7 @@ from scheduler.services.relay.sending import MessageSender, due_ms, message_to_s
 _READ_TIMEOUT_S = 30.0
 
 
-class LaterRequests(ABC):
+class SystemTaskClient(ABC):
     """The part of a client that makes system tasks."""
 
     _settings: Settings
