@@ -38,8 +38,8 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.commands import WithdrawalResult
+from actors.model.events import orderings_measured
 from actors.model.key import first_key_at
-from actors.model.observed import orderings_measured
 from actors.model.ownership import Ownership, Straggler, stragglers_of
 from actors.model.pauses import NOT_PAUSED, PartitionPause
 from actors.model.task import StoredTask

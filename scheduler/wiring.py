@@ -20,7 +20,7 @@ from actors.ports.effects import Effects
 from actors.ports.log import GroupOffsets, LogWriter, TaskLog
 from actors.ports.runner import Runner
 from actors.ports.store import OwnershipStore, Stores
-from actors.ports.telemetry import Feed, Telemetry
+from actors.ports.telemetry import Telemetry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
@@ -35,6 +35,7 @@ from scheduler.observe.observation import Observation
 from scheduler.observe.reporting import Reported, Reporter, hourhand_version
 from scheduler.ports.bulk import BulkStore
 from scheduler.ports.dead_letters import LogView
+from scheduler.ports.lifecycle import LifecyclePublisher
 from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
 from scheduler.services.relay.sending import MessageSender
@@ -379,7 +380,7 @@ def open_messages(settings: Settings) -> MessageWriter:
 
 
 @opens_drivers
-def open_feed(settings: Settings, clock: Clock) -> Feed | None:
+def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
     """Open what tells of tasks' lives, where ``events.topic`` names a topic; TopicMissing."""
     topic = settings.events.topic
     if topic is None:

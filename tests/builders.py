@@ -5,6 +5,7 @@ Times are told as ``due_in_ms`` from ``NOW_MS``, so no test reads a clock to bui
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from pydantic import JsonValue
 
 from actors.model.attempts import Attempt
@@ -13,6 +14,7 @@ from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.status import Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask, Task
+from scheduler.ports.lifecycle import LifecycleEvent
 
 NOW = datetime(2026, 2, 9, 1, 41, 12, 959_000, tzinfo=UTC)
 """The moment tests take for now, unless their clock says otherwise."""
@@ -137,3 +139,7 @@ class RecordingExecutable:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+
+decode_event = msgspec.json.Decoder(LifecycleEvent).decode
+"""Reads a record of the topic of lifecycle events."""

@@ -4,7 +4,7 @@ Decides when that begins and ends, and when it is said again: at once, then afte
 double.  Never tries anything itself.
 """
 
-from actors.model.observed import PartitionHeld, PartitionReleased
+from actors.model.events import PartitionHeld, PartitionReleased
 
 REPORT_FIRST_MS = 10_000.0
 REPORT_LONGEST_MS = 600_000.0

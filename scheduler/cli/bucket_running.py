@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from actors.model.errors import SettingsInvalid
+from actors.model.events import BucketSplit
 from actors.model.memory import NodeMemory, WindowMemory
-from actors.model.observed import BucketSplit
 from actors.ports.telemetry import Telemetry
 from scheduler import wiring
 from scheduler.cli.running import StartedOnEntry

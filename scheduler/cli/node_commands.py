@@ -12,6 +12,7 @@ import typer
 
 from actors.model.errors import SettingsInvalid
 from scheduler import wiring
+from scheduler.cli import log_lines
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
     CommandOptions,
@@ -24,7 +25,6 @@ from scheduler.cli.session import (
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.settings import Settings
-from scheduler.observe import log_lines
 from scheduler.process.interrupts import EXIT_INTERRUPTED
 from scheduler.scheduler import Scheduler
 

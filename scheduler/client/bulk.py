@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from actors.model.errors import CallerError, HourhandError
-from actors.model.events import BulkEnqueued
+from actors.model.events import BulkEnqueued, LogCalled
 from actors.model.key import TaskKey
-from actors.model.observed import LogCalled
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.log import AppendGroup

@@ -13,8 +13,7 @@ from concurrent.futures import Future
 from actors.kernel.futures import gather
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
-from actors.model.events import PartitionLost, PartitionRevoked
-from actors.model.observed import AssignmentReceived, OwnerBegan
+from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.futures.light_future import then

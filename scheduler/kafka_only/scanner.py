@@ -11,9 +11,8 @@ from typing import Protocol
 
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, LogUnavailable
-from actors.model.events import MessageRelayed
+from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
 from actors.model.memory import WindowMemory
-from actors.model.observed import LogCalled, TransactionCommitted
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.kafka_only.bucket_layout import Layout

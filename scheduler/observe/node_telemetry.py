@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from actors.model import events, observed
+from actors.model import events
 from actors.model.display import log_raised
 from actors.model.events import Event
 from actors.model.oversight import LATENESS_MS
@@ -113,34 +113,34 @@ class NodeTelemetry:
             events.BatchPersisted: self._on_persisted,
             events.WindowLoaded: self._on_loaded,
             events.PartitionLoadReported: self._on_load,
-            observed.OrderingsMeasured: self._on_orderings,
+            events.OrderingsMeasured: self._on_orderings,
             events.RetriesExhausted: self._on_exhausted,
             events.CommandDecided: self._on_command,
             events.WatermarkAdvanced: self._on_watermark,
             events.WatermarkHeld: self._on_watermark_held,
             events.RecordPoisoned: self._on_poison,
-            observed.PartitionHeld: partial(self._on_hold, 1),
-            observed.PartitionReleased: partial(self._on_hold, 0),
+            events.PartitionHeld: partial(self._on_hold, 1),
+            events.PartitionReleased: partial(self._on_hold, 0),
             events.RelayRecordRefused: self._on_relay_refused,
             events.MessageRelayed: lambda e: meters.only("relayed_late_seconds").observe(e.late_ms),
             events.TimerPopped: lambda e: meters["timer_pop_late_seconds"][e.result].observe(
                 e.late_ms
             ),
             events.TimerTagChanged: self._on_tag,
-            observed.PromiseDoubted: lambda e: _add(meters["promise_doubts_total"][e.promise]),
-            observed.SelfChecked: lambda e: _add(meters.only("self_checked_tasks_total"), e.tasks),
+            events.PromiseDoubted: lambda e: _add(meters["promise_doubts_total"][e.promise]),
+            events.SelfChecked: lambda e: _add(meters.only("self_checked_tasks_total"), e.tasks),
         }
 
     def _handlers_of_a_node(self) -> dict[type, Callable[[Any], None]]:
         return {
-            observed.AssignmentReceived: self._on_given,
+            events.AssignmentReceived: self._on_given,
             events.PartitionAssigned: self._on_assigned,
             events.PartitionRevoked: self._on_revoked,
             events.PartitionLost: self._on_lost,
             events.CatchUpEnded: self._on_catch_up,
             events.TreeRebuilt: self._on_rebuilt,
-            observed.StoreCalled: self._on_store,
-            observed.LogCalled: self._on_log,
+            events.StoreCalled: self._on_store,
+            events.LogCalled: self._on_log,
         }
 
     def _plain_counters(self) -> dict[type, Callable[[Any], None]]:
@@ -159,9 +159,9 @@ class NodeTelemetry:
 
     def _handlers_of_buckets(self) -> dict[type, Callable[[Any], None]]:
         return {
-            observed.OwnerBegan: self._on_owner_began,
-            observed.TransactionCommitted: self._on_transaction,
-            observed.BucketSplit: partial(_count_one, self.meters.only("bucket_splits_total")),
+            events.OwnerBegan: self._on_owner_began,
+            events.TransactionCommitted: self._on_transaction,
+            events.BucketSplit: partial(_count_one, self.meters.only("bucket_splits_total")),
         }
 
     # Once per task: what ``Distribution.observe`` does, without its frame.
@@ -219,7 +219,7 @@ class NodeTelemetry:
         self.meters["waiting_tasks"][event.partition].value = event.waiting
         self.meters["executing_tasks"][event.partition].value = event.executing
 
-    def _on_orderings(self, event: observed.OrderingsMeasured) -> None:
+    def _on_orderings(self, event: events.OrderingsMeasured) -> None:
         self.meters["busy_ids"][event.partition].value = event.busy
         self.meters["held_ids"][event.partition].value = event.held
         self.meters["oldest_overdue_seconds"][event.partition].value = event.overdue_ms
@@ -235,9 +235,7 @@ class NodeTelemetry:
         self.hours.count_command(event)
         self.troubles.decide(event)
 
-    def _on_hold(
-        self, held: int, event: observed.PartitionHeld | observed.PartitionReleased
-    ) -> None:
+    def _on_hold(self, held: int, event: events.PartitionHeld | events.PartitionReleased) -> None:
         self.meters["partition_held"][event.partition].value = held
 
     def _on_poison(self, event: events.RecordPoisoned) -> None:
@@ -261,21 +259,21 @@ class NodeTelemetry:
         self.meters["watermark_timestamp_seconds"][event.partition].value = event.watermark_ms
         self.meters["watermark_held_ids"][event.partition].value = event.blocked
 
-    def _on_store(self, event: observed.StoreCalled) -> None:
+    def _on_store(self, event: events.StoreCalled) -> None:
         self.meters["store_call_seconds"][event.call].observe(event.duration_ms)
         if event.rows:
             self.meters["store_group_rows"][event.call].observe(event.rows)
         if event.error is not None:
             self.meters["store_errors_total"][event.call, event.error].value += 1
 
-    def _on_log(self, event: observed.LogCalled) -> None:
+    def _on_log(self, event: events.LogCalled) -> None:
         self.meters["log_call_seconds"][event.call].observe(event.duration_ms)
         if event.error is not None:
             self.meters["log_errors_total"][event.call, event.error].value += 1
 
     # Once per change of ownership.
 
-    def _on_given(self, event: observed.AssignmentReceived) -> None:
+    def _on_given(self, event: events.AssignmentReceived) -> None:
         self._given_ms[event.partition] = self._clock.monotonic_ms()
 
     def _on_assigned(self, event: events.PartitionAssigned) -> None:
@@ -317,11 +315,11 @@ class NodeTelemetry:
 
     # With Kafka alone.
 
-    def _on_owner_began(self, event: observed.OwnerBegan) -> None:
+    def _on_owner_began(self, event: events.OwnerBegan) -> None:
         self.meters["partition_changes_total"]["assigned"].value += 1
         self.meters.only("rebalance_gap_seconds").observe(event.waited_ms)
 
-    def _on_transaction(self, event: observed.TransactionCommitted) -> None:
+    def _on_transaction(self, event: events.TransactionCommitted) -> None:
         self.meters.only("transaction_records").observe(event.records)
         self.meters.only("messages_moved_total").value += event.moved
         self.meters["dead_letters_total"]["relay"].value += event.put_aside

@@ -26,11 +26,12 @@ from actors.model.events import (
     PartitionAssigned,
     PartitionLost,
     PartitionRevoked,
+    PromiseDoubted,
+    SelfChecked,
     TaskClosed,
     WatermarkAdvanced,
 )
 from actors.model.key import TaskKey
-from actors.model.observed import PromiseDoubted, SelfChecked
 from actors.model.partition import partition_of
 from actors.model.status import Completion
 from actors.ports.clock import Clock

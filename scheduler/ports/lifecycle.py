@@ -7,6 +7,7 @@ told twice is seen to be one.  Never decides who is told.
 
 import hashlib
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
@@ -15,6 +16,8 @@ from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
+from actors.ports.store import Stores
+from actors.ports.telemetry import Telemetry
 
 LIFECYCLE_VERSION = 1
 _ID_BYTES = 16
@@ -80,12 +83,16 @@ _KINDS = {
 _FAILED_ATTEMPTS = frozenset({AttemptResult.FAILURE, AttemptResult.RETRY, AttemptResult.TIMEOUT})
 
 encode_event = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(LifecycleEvent)
 
 
-def decode_event(value: bytes) -> LifecycleEvent:
-    """Read a record of the topic; raises ValueError where it is none."""
-    return _decoder.decode(value)
+class LifecyclePublisher(Telemetry, Protocol):
+    """Publishes to a topic what happens to tasks, before it is stored."""
+
+    def around(self, stores: Stores) -> Stores:
+        """Return stores whose writes are published first; closing them closes the topic."""
+
+    def close(self) -> None:
+        """Wait, bounded, for what the topic has not acknowledged."""
 
 
 def accepted_event(

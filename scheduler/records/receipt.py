@@ -8,9 +8,8 @@ from concurrent.futures import Future
 import msgspec
 
 from actors.model.errors import CallerError, HourhandError
-from actors.model.events import TaskEnqueued
+from actors.model.events import LogCalled, TaskEnqueued
 from actors.model.key import TaskKey
-from actors.model.observed import LogCalled
 from actors.ports.clock import Clock
 from actors.ports.log import Position
 from actors.ports.telemetry import Telemetry

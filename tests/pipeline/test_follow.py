@@ -22,8 +22,8 @@ from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.pipeline.follow import EventsReader, FollowPlan, events_of, run_follow, shared_out
 from scheduler.pipeline.job import JobOptions
 from scheduler.pipeline.options import Options
-from scheduler.ports.lifecycle import LifecycleEvent, accepted_event, decode_event, encode_event
-from tests.builders import NOW_MS, a_stored_task
+from scheduler.ports.lifecycle import LifecycleEvent, accepted_event, encode_event
+from tests.builders import NOW_MS, a_stored_task, decode_event
 from tests.servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.integration

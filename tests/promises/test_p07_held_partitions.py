@@ -3,8 +3,7 @@
 import itertools
 
 from actors.model.codec import encode_task
-from actors.model.events import TreeRebuilt
-from actors.model.observed import PartitionHeld, PartitionReleased
+from actors.model.events import PartitionHeld, PartitionReleased, TreeRebuilt
 from actors.model.partition import partition_of
 from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from actors.model.codec import LogRecord
-from actors.model.events import Event
-from actors.model.observed import PromiseDoubted, SelfChecked
+from actors.model.events import Event, PromiseDoubted, SelfChecked
 from actors.model.status import Completion
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from actors.model.errors import HourhandError
-from actors.model.observed import AssignmentReceived, LogCalled, StoreCalled
+from actors.model.events import AssignmentReceived, LogCalled, StoreCalled
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition, TaskLog

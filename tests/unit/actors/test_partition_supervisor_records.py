@@ -10,8 +10,7 @@ from actors.messages import (
 )
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable, TaskTooLarge
-from actors.model.events import RecordMisplaced, RecordPoisoned
-from actors.model.observed import PartitionHeld, PartitionReleased
+from actors.model.events import PartitionHeld, PartitionReleased, RecordMisplaced, RecordPoisoned
 from actors.model.ownership import Assignment, initial_watermark
 from actors.model.partition import partition_of
 from actors.model.settings import ExecutionSettings, TreeSettings

@@ -5,9 +5,12 @@ import re
 import typing
 
 import msgspec
+import pytest
 
-from actors.model import events, observed
-from actors.model.events import Event
+from actors.model import events
+from actors.model.events import Event, OrderingsMeasured, orderings_measured
+from actors.model.ownership import Straggler
+from tests.builders import NOW_MS
 
 _PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")
 """The regular participles, and the irregular ones in use."""
@@ -16,9 +19,8 @@ _PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")
 def _classes() -> list[type]:
     return [
         member
-        for module in (events, observed)
-        for _, member in inspect.getmembers(module, inspect.isclass)
-        if member.__module__ == module.__name__
+        for _, member in inspect.getmembers(events, inspect.isclass)
+        if member.__module__ == events.__name__
     ]
 
 
@@ -46,3 +48,25 @@ def test_times_of_events_carry_their_unit() -> None:
         for field in msgspec.structs.fields(event):
             if re.search(r"duration|delay|pause|waited|timeout|reached|watermark", field.name):
                 assert field.name.endswith("_ms"), (event, field.name)
+
+
+@pytest.mark.parametrize(
+    ("earliest_ms", "held_ms", "overdue_ms"),
+    [
+        (None, [], 0),
+        (NOW_MS + 60_000, [], 0),
+        (NOW_MS - 2_000, [], 2_000),
+        (NOW_MS - 2_000, [NOW_MS - 90_000, NOW_MS - 5_000], 90_000),
+        (None, [NOW_MS - 90_000], 90_000),
+        (NOW_MS - 100_000, [NOW_MS - 90_000], 100_000),
+    ],
+)
+def test_the_oldest_open_task_counts_whoever_holds_it(
+    earliest_ms: int | None, held_ms: list[int], overdue_ms: int
+) -> None:
+    """Waiting, running, or held by an ordering id; a task of the future is not overdue."""
+    held = [Straggler(f"id {ms}", ms) for ms in held_ms]
+
+    measured = orderings_measured(3, 7, held, earliest_ms, NOW_MS)
+
+    assert measured == OrderingsMeasured(3, 7, len(held), overdue_ms)

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
+from actors.model.events import PartitionHeld, PartitionReleased
 from actors.model.holds import REPORT_FIRST_MS, REPORT_LONGEST_MS, Hold
-from actors.model.observed import PartitionHeld, PartitionReleased
 
 
 def test_it_is_told_at_once_and_then_after_intervals_that_double() -> None:

@@ -13,8 +13,8 @@ from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
 from actors.ports.store import Stores
 from scheduler.adapters.lifecycle import LifecycleFeed
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.ports.lifecycle import LifecycleKind, decode_event
-from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
+from scheduler.ports.lifecycle import LifecycleKind
+from tests.builders import NOW_MS, a_completion, a_key, a_stored_task, decode_event
 
 TOPIC = "events"
 WRITE_TIME = 7

@@ -13,9 +13,8 @@ from actors.model.errors import (
     TaskInThePast,
     TaskTooLarge,
 )
-from actors.model.events import TaskEnqueued
+from actors.model.events import LogCalled, TaskEnqueued
 from actors.model.key import TaskKey
-from actors.model.observed import LogCalled
 from actors.model.partition import partition_of
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.ports.log import Position

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from actors.model.errors import LogUnavailable
-from actors.model.events import PartitionLost, PartitionRevoked
+from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
 from actors.model.memory import NodeMemory
-from actors.model.observed import AssignmentReceived, OwnerBegan
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import first_layout

@@ -4,9 +4,8 @@ import threading
 from concurrent.futures import Future
 
 from actors.model.errors import LogUnavailable
-from actors.model.events import MessageRelayed
+from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
 from actors.model.memory import NodeMemory
-from actors.model.observed import LogCalled, TransactionCommitted
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.asking import Asking
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.kernel.simulated import VirtualClock
-from actors.model import events, observed
+from actors.model import events
 from actors.model.events import Event
 from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
@@ -18,7 +18,7 @@ from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 
-_COUNTED_ELSEWHERE = {observed.AssignmentReceived, events.TasksStored}
+_COUNTED_ELSEWHERE = {events.AssignmentReceived, events.TasksStored}
 """Begins what another event ends; is of the hourly counts alone."""
 
 
@@ -53,7 +53,7 @@ def test_the_gap_of_a_rebalance_ends_when_tasks_may_start() -> None:
     clock = VirtualClock(NOW_MS)
     telemetry = NodeTelemetry(clock)
 
-    telemetry.emit(observed.AssignmentReceived(3))
+    telemetry.emit(events.AssignmentReceived(3))
     clock.advance(1_500)
     telemetry.emit(events.CatchUpEnded(3, 20, complete=True))
 
@@ -86,7 +86,7 @@ def test_a_partition_that_left_has_no_gauges() -> None:
     telemetry, registry = counting()
     telemetry.emit(events.PartitionAssigned(4, 1, 0, 0))
     telemetry.emit(events.PartitionLoadReported(4, 10, 2))
-    telemetry.emit(observed.OrderingsMeasured(4, 3, 1, 2_500))
+    telemetry.emit(events.OrderingsMeasured(4, 3, 1, 2_500))
     assert samples(registry)["hourhand_oldest_overdue_seconds", ("4",)] == 2.5
 
     telemetry.emit(events.PartitionRevoked(4, drained=False))

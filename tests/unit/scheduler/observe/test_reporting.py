@@ -1,7 +1,7 @@
 """A node's report: read from what was counted, and from nothing else."""
 
 from actors.kernel.simulated import VirtualClock
-from actors.model import events, observed
+from actors.model import events
 from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.status import AttemptResult, CompletionResult
@@ -57,7 +57,7 @@ def test_gauges_counts_and_moments_of_a_partition() -> None:
         events.CatchUpEnded(PARTITION, 7, complete=True),
         events.WindowLoaded(PARTITION, 1, NOW_MS + 60_000, 2.0),
         events.PartitionLoadReported(PARTITION, 10, 4),
-        observed.OrderingsMeasured(PARTITION, 5, 1, 2_500),
+        events.OrderingsMeasured(PARTITION, 5, 1, 2_500),
         events.WatermarkAdvanced(PARTITION, NOW_MS - 5, 2),
         events.AttemptStarted(PARTITION, DONE, 1, 3),
         events.TreeRebuilt("a bug", 1, 100),

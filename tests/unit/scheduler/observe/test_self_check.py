@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from actors.kernel.simulated import VirtualClock
-from actors.model import events, observed
+from actors.model import events
 from actors.model.bucket import HOUR_MS
 from actors.model.codec import CommandKind
 from actors.model.key import TaskKey
@@ -71,7 +71,7 @@ class Node:
 
     def doubted(self) -> list[str]:
         """Return the promises that look broken."""
-        return [event.promise for event in self.told.of(observed.PromiseDoubted)]
+        return [event.promise for event in self.told.of(events.PromiseDoubted)]
 
 
 FIRST = a_key(due_in_ms=SETTLED_MS + 10_000, uniqueness_key="1")
@@ -271,7 +271,7 @@ def test_what_is_promised_or_excepted_is_no_fault(live: Callable[[Node], None]) 
 
     live(node)
 
-    assert node.told.of(observed.PromiseDoubted) == []
+    assert node.told.of(events.PromiseDoubted) == []
 
 
 def test_curiosity_is_bounded_and_suspicion_is_not() -> None:
@@ -286,9 +286,9 @@ def test_curiosity_is_bounded_and_suspicion_is_not() -> None:
     for key in keys:
         check.take(events.AttemptStarted(P, key, 1, 5))
 
-    assert len(told.of(observed.SelfChecked)) == 10
+    assert len(told.of(events.SelfChecked)) == 10
     clock.advance(1_000)
     for key in keys:
         check.take(events.AttemptStarted(P, key, 1, -5))
-    assert len(told.of(observed.SelfChecked)) == 20
-    assert len(told.of(observed.PromiseDoubted)) == 1_000
+    assert len(told.of(events.SelfChecked)) == 20
+    assert len(told.of(events.PromiseDoubted)) == 1_000

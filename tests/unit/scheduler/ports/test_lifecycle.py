@@ -11,11 +11,10 @@ from scheduler.ports.lifecycle import (
     attempt_event,
     blocked_event,
     closed_event,
-    decode_event,
     encode_event,
     started_event,
 )
-from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
+from tests.builders import NOW_MS, a_completion, a_key, a_stored_task, decode_event
 
 EPOCH_3 = 3 << EPOCH_SHIFT
 

@@ -7,7 +7,7 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.errors import LogUnavailable, StoreUnavailable
-from actors.model.observed import AssignmentReceived, LogCalled, StoreCalled
+from actors.model.events import AssignmentReceived, LogCalled, StoreCalled
 from actors.ports.log import Polled
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog

@@ -9,8 +9,8 @@ import pytest
 from actors.model import events
 from actors.model.attempts import Attempt
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.cli.log_lines import JsonLines
 from scheduler.node.current_attempt import note_attempt
-from scheduler.observe.log_lines import JsonLines
 from tests.builders import a_key, a_stored_task
 
 
