@@ -24,6 +24,7 @@ from actors.ports.telemetry import Telemetry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
@@ -43,8 +44,6 @@ from scheduler.services.system_registry import SystemTaskRegistry, open_caller
 from scheduler.services.system_tasks import ExecutorFactory
 
 logger = logging.getLogger("hourhand.wiring")
-
-AGREE_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,7 @@ def agreed_partition_count(writer: LogWriter, ownership: OwnershipStore, setting
     ordering ids run, in the wrong partitions.
     """
     count = writer.partition_count()
-    stored = ownership.agree_partition_count(count).result(timeout=AGREE_TIMEOUT_S)
+    stored = answered(ownership.agree_partition_count(count))
     if stored == UNFINISHED:
         raise PartitionCountChanged(
             "the store is still being filled by `hourhand pipeline repartition` or `import`: run"

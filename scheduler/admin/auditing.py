@@ -21,13 +21,13 @@ from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
 from scheduler.admin.acting import ActReport
 from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.futures.answers import answered
 
 logger = logging.getLogger("hourhand.audit")
 
 UNDER_WAY = "under way"
 _numbers = count()
 DAY_MS = 86_400_000
-_ANSWER_S = 10.0
 _TEXT_CHARS_MAX = 500
 _SHOWN_MAX = 20
 _DETAIL_BYTES_MAX = 20_000
@@ -132,10 +132,10 @@ class AuditLog:
 
     def page(self, before: AuditPlace | None, limit: int) -> AuditPage:
         """Return entries, newest first."""
-        return self._store.page_audit(before, limit).result(timeout=_ANSWER_S)
+        return answered(self._store.page_audit(before, limit))
 
     def _write(self, entry: AuditEntry) -> None:
-        self._store.append_audit(entry, self._kept_ms).result(timeout=_ANSWER_S)
+        answered(self._store.append_audit(entry, self._kept_ms))
 
     def _finish(self, entry: AuditEntry, words: str) -> None:
         done = replace(entry, result=_cut(words))

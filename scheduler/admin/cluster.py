@@ -36,6 +36,7 @@ from scheduler.admin.picture import (
     ShownTrouble,
 )
 from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
+from scheduler.futures.answers import LOOK_S, answered
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
 from scheduler.process.guarded_loop import run_guarded
@@ -46,7 +47,6 @@ READ_MS = 1_000
 SILENT_MS = 5_000
 """A node that did not report for so long is silent, and what it said last is unknown by now."""
 ENDS_MS = 5_000
-_ANSWER_S = 5.0
 
 
 class Cluster:
@@ -85,7 +85,7 @@ class Cluster:
         with self.changed:
             self.changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(_ANSWER_S)
+            self._thread.join(LOOK_S)
 
     @property
     def is_closed(self) -> bool:
@@ -96,8 +96,8 @@ class Cluster:
         """Read reports, pauses and, now and then, the ends of the log."""
         try:
             oversight = self._stores.oversight
-            reports = oversight.read_reports().result(timeout=_ANSWER_S)
-            sheet = oversight.read_pauses(self.sheet).result(timeout=_ANSWER_S)
+            reports = answered(oversight.read_reports(), LOOK_S)
+            sheet = answered(oversight.read_pauses(self.sheet), LOOK_S)
         except (HourhandError, TimeoutError) as error:
             self._error = str(error) or "the store did not answer"
         else:

@@ -14,8 +14,8 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.tally import MINUTE_MS, SECONDS, HourTally
 from actors.ports.store import Stores
 from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.futures.answers import answered
 
-_ANSWER_S = 20.0
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
 _SECONDS_AHEAD_MS = 72 * HOUR_MS
 """Herds of a minute show in three days; adding up a year's seconds would take longer than all."""
@@ -158,7 +158,7 @@ class KeptCounts:
         asked = deque((each, self._tallies.load(each, first_ms, end_ms)) for each in numbers)
         while asked:
             number, future = asked.popleft()
-            yield number, future.result(timeout=_ANSWER_S).hours
+            yield number, answered(future).hours
 
 
 def _by_second(tallies: Iterable[HourTally]) -> Iterable[int]:

@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import InvalidInput
+from scheduler.futures.answers import answered
 from scheduler.services.definition_book import DefinitionBook
 
-ANSWER_S = 30.0
 _ROWS_MAX = 500
 _REQUESTS_MAX = 400
 """Reads of one page: what few of a million rows have is not looked for in all of them."""
@@ -38,7 +38,7 @@ def list_definitions(
     found: list[Kept] = []
     for _ in range(_REQUESTS_MAX):
         try:
-            page = definitions.page(kind, after, min(limit, _ROWS_MAX)).result(timeout=ANSWER_S)
+            page = answered(definitions.page(kind, after, min(limit, _ROWS_MAX)))
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         found += [each for each in map(keep, page.definitions) if each is not None]

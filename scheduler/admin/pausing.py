@@ -10,9 +10,9 @@ from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
 from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.futures.answers import answered
 
 _TRIES_MAX = 20
-_ANSWER_S = 10.0
 _REASON_CHARS_MAX = 300
 
 
@@ -61,7 +61,7 @@ class Pauses:
 
     def sheet(self) -> PauseSheet:
         """Return what is paused."""
-        return self._store.read_pauses(PauseSheet()).result(timeout=_ANSWER_S)
+        return answered(self._store.read_pauses(PauseSheet()))
 
     def target(
         self, scope: PauseScope, partition: int | None, ordering_id: str | None
@@ -106,6 +106,6 @@ class Pauses:
             sheet = changed(known)
             if sheet.pauses == known.pauses:
                 return known
-            if self._store.replace_pauses(sheet).result(timeout=_ANSWER_S):
+            if answered(self._store.replace_pauses(sheet)):
                 return sheet
         raise StoreUnavailable("others change what is paused all the time; try again")

@@ -29,8 +29,9 @@ from scheduler.admin.answers import (
     ShownTask,
     instant_text,
 )
-from scheduler.admin.definitions import ANSWER_S, Listing, list_definitions
+from scheduler.admin.definitions import Listing, list_definitions
 from scheduler.client.client import SchedulerClient
+from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
@@ -233,7 +234,7 @@ class RecurringSchedules:
     def known(self, names: Sequence[str]) -> dict[str, Recurring]:
         """Return those of these schedules that there are; InvalidTask for what is no name."""
         rows = self._definitions.find_all(name_of(checked_name(each)) for each in names)
-        found = [recurring_of(row) for row in rows.result(timeout=ANSWER_S) if not row.ended]
+        found = [recurring_of(row) for row in answered(rows) if not row.ended]
         return {each.name: each for each in found if not each.state.over}
 
     def shown(self, schedule: Recurring, next_count: int, *, data: bool) -> ShownSchedule:

@@ -23,7 +23,7 @@ from scheduler.admin.answers import (
     ShownBytes,
     shown_bytes,
 )
-from scheduler.admin.definitions import ANSWER_S
+from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
 from scheduler.reading.task_state import OPEN_STATES
 from scheduler.services.definition_book import DefinitionBook
@@ -108,7 +108,7 @@ class RelayMessages:
         storable = [each for each in dict.fromkeys(ids) if storable_text(each) == each]
         rows = self._definitions.find_all(map(claim_name, storable))
         found: dict[str, TaskView] = {}
-        for row in rows.result(timeout=ANSWER_S):
+        for row in answered(rows):
             view = (
                 None
                 if row.ended
@@ -151,7 +151,7 @@ class RelayMessages:
         delivery = _delivery_of(view)
         if delivery is None or delivery.parked is None:
             return None if delivery is None else delivery.message
-        row = self._definitions.find(parked_name(delivery.parked)).result(timeout=ANSWER_S)
+        row = answered(self._definitions.find(parked_name(delivery.parked)))
         if row is None or row.ended:
             return None
         return msgspec.msgpack.decode(row.rule, type=Message)

@@ -15,8 +15,8 @@ from actors.ports.clock import Clock
 from actors.ports.log import GroupOffsets
 from actors.ports.store import OwnershipStore
 from scheduler.admin.answers import Answer
+from scheduler.futures.answers import JOB_S, answered
 
-_ANSWER_S = 60.0
 _PLACE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
 
 
@@ -59,7 +59,7 @@ class Rewinding:
             first, end = bounds[partition]
             if asked > end:
                 raise InvalidInput(f"partition {partition} ends at {end}: {asked} is behind that")
-            claim = self._store.read_watermark(partition).result(_ANSWER_S)
+            claim = answered(self._store.read_watermark(partition), JOB_S)
             stored = None if claim is None else claim.watermark.next_offset
             before = max(first, committed.get(partition, 0), stored or 0)
             after = max(first, asked)
@@ -80,8 +80,8 @@ class Rewinding:
         """
         self._offsets.set({each.partition: each.after for each in moves})
         for each in moves:
-            claim = self._store.claim(each.partition, self._clock.now_ms()).result(_ANSWER_S)
+            claim = answered(self._store.claim(each.partition, self._clock.now_ms()), JOB_S)
             write_time = Ownership(each.partition, claim.epoch).next_write_time()
             mark = replace(claim.watermark, next_offset=each.after, write_time=write_time)
-            self._store.save_watermark(each.partition, claim.epoch, mark).result(_ANSWER_S)
+            answered(self._store.save_watermark(each.partition, claim.epoch, mark), JOB_S)
         return None, f"moved {len(moves)}"

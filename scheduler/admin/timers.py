@@ -16,7 +16,8 @@ from actors.model.definition import Definition, DefinitionKind
 from actors.ports.clock import Clock
 from scheduler.admin.acting import ActReport
 from scheduler.admin.answers import Answer, Instant, ShownTask, instant_text
-from scheduler.admin.definitions import ANSWER_S, list_definitions
+from scheduler.admin.definitions import list_definitions
+from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector, TaskView
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
@@ -128,7 +129,7 @@ class Timers:
         """Return those of these timers that go on, by the text they were asked for by."""
         ids = {text: parts[0] for text in texts if (parts := split_id(text)) is not None}
         rows = self._definitions.find_all(map(timer_name, set(ids.values())))
-        timers = [found_timer(row) for row in rows.result(timeout=ANSWER_S) if not row.ended]
+        timers = [found_timer(row) for row in answered(rows) if not row.ended]
         found = {each.id: each for each in timers if each.state.rule is not None}
         return {text: found[timer_id] for text, timer_id in ids.items() if timer_id in found}
 

@@ -28,6 +28,7 @@ from scheduler.cli.session import (
     say,
 )
 from scheduler.cli.task_commands import KeyArgument, print_outcome
+from scheduler.futures.answers import answered
 from scheduler.reading.inspector import TaskState
 from scheduler.records.admission import checked_place
 
@@ -138,7 +139,7 @@ def outcome(
         partition, offset = checked_place(int(place[1]), int(place[2]))
         stores = wiring.open_stores(settings)
         try:
-            found = stores.ownership.find_outcome(partition, offset).result(timeout=30)
+            found = answered(stores.ownership.find_outcome(partition, offset))
         finally:
             stores.close()
         print_outcome(None, found, output)

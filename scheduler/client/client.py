@@ -19,7 +19,6 @@ from actors.model.errors import (
     InvalidKey,
     InvalidTask,
     NodeStopped,
-    StoreUnavailable,
 )
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
@@ -30,6 +29,7 @@ from actors.ports.store import Stores
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
 from scheduler.records.admission import (
@@ -47,8 +47,6 @@ from scheduler.services.relay.sending import TaskSender
 from scheduler.wiring import ClientPorts, build_client
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
-
-_OUTCOME_TIMEOUT_S = 30.0
 
 
 class SchedulerClient(SystemTaskClient):
@@ -176,12 +174,7 @@ class SchedulerClient(SystemTaskClient):
             raise InvalidKey(f"a Receipt is needed, got {type(receipt).__name__}")
         partition, offset = checked_place(receipt.partition, receipt.offset)
         found = self._opened_stores().ownership.find_outcome(partition, offset)
-        try:
-            return found.result(timeout=_OUTCOME_TIMEOUT_S)
-        except TimeoutError:
-            raise StoreUnavailable(
-                f"the store gave no outcome within {_OUTCOME_TIMEOUT_S:.0f} s; ask again"
-            ) from None
+        return answered(found)
 
     def close(self) -> None:
         """Wait (bounded) for records in flight and let go of connections; repeatable."""

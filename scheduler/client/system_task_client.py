@@ -18,6 +18,7 @@ from actors.model.errors import HourhandError, InvalidTask
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
 from scheduler.futures.light_future import failed
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
@@ -31,8 +32,6 @@ from scheduler.services.recurring.state import (
     recurring_of,
 )
 from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
-
-_READ_TIMEOUT_S = 30.0
 
 
 class SystemTaskClient(ABC):
@@ -143,7 +142,7 @@ class SystemTaskClient(ABC):
         Blocks for one read of the store; raises StoreUnavailable.
         """
         found = self._opened_definitions().find(name_of(checked_name(name)))
-        definition = found.result(timeout=_READ_TIMEOUT_S)
+        definition = answered(found)
         if definition is None or definition.ended:
             return None
         recurring = recurring_of(definition)
@@ -152,7 +151,7 @@ class SystemTaskClient(ABC):
     def list_recurring(self) -> list[Recurring]:
         """Return all schedules, by name; blocks, as ``find_recurring``."""
         book = self._opened_definitions()
-        found = map(recurring_of, book.all_of(DefinitionKind.RECURRING, _READ_TIMEOUT_S))
+        found = map(recurring_of, book.all_of(DefinitionKind.RECURRING))
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
     def _change_recurring(self, name: str, change: Change) -> "Future[Receipt]":

@@ -8,8 +8,6 @@ nothing is decided by them.
 import logging
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import CommandKind
@@ -19,15 +17,13 @@ from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.tally import HourTally, TallyChange
 from actors.ports.oversight import TallyStore
-
-_T = TypeVar("_T")
+from scheduler.futures.answers import LOOK_S, answered
 
 logger = logging.getLogger("hourhand.tallies")
 
 HOURS_PER_SAVE_MAX = 500
 KEPT_MS = 15 * 24 * HOUR_MS
 """Counts of past hours are kept about as long as completions."""
-_TIMEOUT_S = 10.0
 _CLOSED_BY = {
     CommandKind.CANCEL: CompletionResult.CANCELLED,
     CommandKind.DROP: CompletionResult.DROPPED,
@@ -108,20 +104,22 @@ class HourlyCounts:
             first_ms = hours[0]
             together = [h for h in hours if h < first_ms + HOURS_PER_SAVE_MAX * HOUR_MS]
             hours = hours[len(together) :]
-            stored = _wait(store.load(partition, first_ms, together[-1] + HOUR_MS))
+            stored = answered(store.load(partition, first_ms, together[-1] + HOUR_MS), LOOK_S)
             merged: dict[int, HourTally] = {}
             for hour_ms in together:
                 tally = stored.hours.get(hour_ms, HourTally())
                 tally.add(change.hours[hour_ms])
                 merged[hour_ms] = tally
             offset = max(offset, stored.counted_offset)
-            _wait(store.save(partition, merged, offset, self._write_time(partition, epoch)))
+            answered(
+                store.save(partition, merged, offset, self._write_time(partition, epoch)), LOOK_S
+            )
 
     def _forget_past(self, store: TallyStore, partition: int, epoch: int, now_ms: int) -> None:
         before_ms = hour_of(now_ms - KEPT_MS)
         if self._forgotten_ms.get(partition) != before_ms:
             self._forgotten_ms[partition] = before_ms
-            _wait(store.forget(partition, before_ms, self._write_time(partition, epoch)))
+            answered(store.forget(partition, before_ms, self._write_time(partition, epoch)), LOOK_S)
 
     def _write_time(self, partition: int, epoch: int) -> int:
         """Return one above all of this node's: a process has an epoch once."""
@@ -134,7 +132,3 @@ class HourlyCounts:
             newer.counted_offset = max(newer.counted_offset, change.counted_offset)
             for hour_ms, tally in change.hours.items():
                 newer.hours.setdefault(hour_ms, HourTally()).add(tally)
-
-
-def _wait(future: "Future[_T]") -> _T:
-    return future.result(timeout=_TIMEOUT_S)

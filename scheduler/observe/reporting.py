@@ -20,6 +20,7 @@ from actors.model.pauses import PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
+from scheduler.futures.answers import LOOK_S, answered
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.process.guarded_loop import guarded
@@ -29,7 +30,6 @@ logger = logging.getLogger("hourhand.report")
 LISTED_MAX = 200
 """Failing, blocked and running tasks that a report names; the rest it counts."""
 TALLIES_MS = 5_000.0
-_ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Reporter:
         """Write the last counts and end; waits a bounded time."""
         self._closed.set()
         if self._thread.is_alive():
-            self._thread.join(_ANSWER_S)
+            self._thread.join(LOOK_S)
 
     def _run(self) -> None:
         due: dict[Callable[[], None], float] = {
@@ -103,7 +103,7 @@ class Reporter:
         }
         for partition, epoch in epochs.items():
             if self._epochs.get(partition) != epoch:
-                found = self._stores.tallies.load(partition, 0, 0).result(timeout=_ANSWER_S)
+                found = answered(self._stores.tallies.load(partition, 0, 0), LOOK_S)
                 self._telemetry.hours.begin(partition, found.counted_offset)
         self._epochs = epochs
         self._telemetry.hours.flush(self._stores.tallies, epochs, self._clock.now_ms())

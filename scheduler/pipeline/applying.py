@@ -28,7 +28,8 @@ from actors.model.task import AttemptState, StoredTask
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from scheduler import wiring
-from scheduler.pipeline.copying import Destination, attempt_number, wait_for
+from scheduler.futures.answers import JOB_S, answered
+from scheduler.pipeline.copying import Destination, attempt_number
 from scheduler.pipeline.state_tables import records_of
 from scheduler.pipeline.transform_move import moved_command, moved_task
 
@@ -80,7 +81,7 @@ class TailApplier:
         try:
             return self._read(record)
         except PoisonRecord as error:
-            wait_for(self._writer.dead_letter(record, str(error)))
+            answered(self._writer.dead_letter(record, str(error)), JOB_S)
             return None
 
     def peeked(self, record: LogRecord) -> StoredTask | Command | None:
@@ -118,7 +119,7 @@ class TailApplier:
         }
         writes = []
         for owner, rows in by_owner.items():
-            found = wait_for(asked[owner])
+            found = answered(asked[owner], JOB_S)
             # A row that a later record made stays: this one had its effect before.
             newer = [t for t in rows if t.key not in found or found[t.key].offset < t.offset]
             self._note(owner, rows)
@@ -126,19 +127,19 @@ class TailApplier:
                 at = self._next_write_time(owner)
                 writes.append(self._stores.schedule.insert_tasks(owner, newer, at))
         for each in writes:
-            wait_for(each)
+            answered(each, JOB_S)
 
     def _command(self, partition: int, command: Command) -> None:
         """Completion, then row, then outcome, as a node does."""
         stores = self._stores
         place = Place(partition, command.offset)
-        if wait_for(stores.ownership.find_outcome(*place)) is not None:
+        if answered(stores.ownership.find_outcome(*place), JOB_S) is not None:
             return
         owner = self._owner(command.key)
         known = self._known(owner, command.key)
         target = None
         if command.new_key is not None:
-            found = wait_for(stores.status.find_completions(owner, [command.new_key]))
+            found = answered(stores.status.find_completions(owner, [command.new_key]), JOB_S)
             target = found.get(command.new_key)
         decision = decide(command, known, target, self._now_ms())
         if decision.completion is not None:
@@ -154,18 +155,18 @@ class TailApplier:
         rows = self._stores.schedule.find_tasks(owner, [key])
         completing = status.find_completions(owner, [key])
         attempting = status.find_attempts(owner, [key])
-        completion = wait_for(completing).get(key)
-        attempts: AttemptState = attempt_state(wait_for(attempting), completion)
-        return KnownTask(wait_for(rows).get(key), completion, attempts, running=False)
+        completion = answered(completing, JOB_S).get(key)
+        attempts: AttemptState = attempt_state(answered(attempting, JOB_S), completion)
+        return KnownTask(answered(rows, JOB_S).get(key), completion, attempts, running=False)
 
     def _close(self, owner: int, completion: Completion) -> None:
         at = self._next_write_time(owner)
-        wait_for(self._stores.status.insert_completions(owner, [completion], at))
+        answered(self._stores.status.insert_completions(owner, [completion], at), JOB_S)
 
     def _record(self, place: Place, owner: int, key: TaskKey, decision: Decision) -> None:
         outcome = RecordedOutcome(decision.outcome, key, decision.new_key)
         at = self._next_write_time(owner)
-        wait_for(self._stores.ownership.insert_outcome(*place, outcome, at))
+        answered(self._stores.ownership.insert_outcome(*place, outcome, at), JOB_S)
 
     def _note(self, owner: int, rows: Iterable[StoredTask]) -> None:
         first_ms = min(row.key.scheduled_ms for row in rows)

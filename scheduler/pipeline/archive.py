@@ -23,6 +23,7 @@ from actors.model.errors import StoreUnavailable
 from actors.model.instant import INSTANT_MIN_MS, format_instant, from_millis
 from actors.model.ownership import Claim
 from scheduler import wiring
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.columns import columns_of
 from scheduler.pipeline.job import JobOptions, Summary, partition_count, read_table, spark_job
 from scheduler.pipeline.options import Options
@@ -32,7 +33,6 @@ from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
 REMOVED = (BulkTable.TASKS, BulkTable.ATTEMPTS)
 """What a run removes after it copied it."""
-_READ_TIMEOUT_S = 60.0
 _RUN = "run string, state string, partition int, end timestamp"
 
 
@@ -181,9 +181,7 @@ def _finished_until(job: JobOptions) -> dict[int, int]:
     stores = wiring.open_stores(job.source.settings())
     try:
         asked = {each: stores.ownership.read_watermark(each) for each in range(count)}
-        claims = {each: reading.result(_READ_TIMEOUT_S) for each, reading in asked.items()}
-    except TimeoutError:
-        raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+        claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
     finally:
         stores.close()
     return {each: _floor(claim) for each, claim in claims.items() if claim is not None}

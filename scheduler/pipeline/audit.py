@@ -13,9 +13,10 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from actors.model.errors import InvalidInput, StoreUnavailable
+from actors.model.errors import InvalidInput
 from actors.model.instant import from_millis
 from scheduler import wiring
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.job import (
     EXAMPLES_MAX,
     JobOptions,
@@ -26,7 +27,6 @@ from scheduler.pipeline.job import (
 )
 from scheduler.pipeline.transform_load import with_partition
 
-_READ_TIMEOUT_S = 60.0
 KEY = ("partition", "scheduled_time", "ordering_id", "uniqueness_key")
 FINDING = ("kind", *KEY, "detail")
 KINDS = {
@@ -312,9 +312,7 @@ def _watermarks(spark: SparkSession, job: JobOptions) -> DataFrame:
     stores = wiring.open_stores(job.source.settings())
     try:
         asked = [stores.ownership.read_watermark(each) for each in range(count)]
-        claims = [reading.result(_READ_TIMEOUT_S) for reading in asked]
-    except TimeoutError:
-        raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+        claims = [answered(reading, JOB_S) for reading in asked]
     finally:
         stores.close()
     rows = [

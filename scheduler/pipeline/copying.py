@@ -8,19 +8,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from actors.model.errors import StoreUnavailable
 from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from scheduler import wiring
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.columns import columns_of
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, definitions_of, outcomes_of
@@ -29,19 +29,6 @@ from scheduler.ports.bulk import COLUMNS, BulkTable
 _IN_FLIGHT_MAX = 64
 _ATTEMPT_SHIFT = 32
 """Write times of one Spark task: 2^32 for each of its attempts, in order."""
-ANSWER_TIMEOUT_S = 120.0
-_Answer = TypeVar("_Answer")
-
-
-def wait_for(future: "Future[_Answer]") -> _Answer:
-    """Return an answer; StoreUnavailable where it takes too long."""
-    try:
-        return future.result(ANSWER_TIMEOUT_S)
-    except TimeoutError:
-        raise StoreUnavailable(
-            f"store or log gave no answer within {ANSWER_TIMEOUT_S:.0f} s: see whether they"
-            " run, then run the job once more, which is safe"
-        ) from None
 
 
 class Destination(NamedTuple):
@@ -177,6 +164,6 @@ def _wait_all(writes: Iterable["Future[None]"]) -> None:
     for each in writes:
         in_flight.append(each)
         if len(in_flight) >= _IN_FLIGHT_MAX:
-            wait_for(in_flight.pop(0))
+            answered(in_flight.pop(0), JOB_S)
     for each in in_flight:
-        wait_for(each)
+        answered(each, JOB_S)

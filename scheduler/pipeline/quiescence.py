@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
+from actors.model.errors import InstallationBusy, InvalidInput
 from actors.model.ownership import Claim
 from actors.model.pauses import Pause, PauseSheet
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.options import Options
 from scheduler.ports.transfer import UNFINISHED, LogTail, Span
 from scheduler.process.pause import pause
 
 SETTLE_S = 1.0
 """Between two looks at the ends of the log: records that arrive at all arrive faster."""
-_READ_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,8 @@ class Quiescence:
         try:
             partitions = sorted(self._tail.spans({}))
             asked = {each: stores.ownership.read_watermark(each) for each in partitions}
-            claims = {each: reading.result(_READ_TIMEOUT_S) for each, reading in asked.items()}
-            sheet = stores.oversight.read_pauses(PauseSheet()).result(_READ_TIMEOUT_S)
-        except TimeoutError:
-            raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+            claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
+            sheet = answered(stores.oversight.read_pauses(PauseSheet()), JOB_S)
         finally:
             stores.close()
         known = {

@@ -32,12 +32,12 @@ from pyspark.sql.datasource import (
 )
 
 from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.errors import StoreUnavailable
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.columns import (
     BucketCount,
     arrow_schema_of,
@@ -55,7 +55,6 @@ _BUCKETS_PER_TASK_MAX = 500
 _BATCH_ROWS = 4_000
 _BATCH_BYTES = 8 * 2**20
 _PIECE_ROWS = 500
-_READ_TIMEOUT_S = 60.0
 
 Page = tuple[Bucket, Sequence[BulkRow]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -341,11 +340,7 @@ def _open_floors(settings: Settings, partitions: Iterable[int]) -> dict[int, flo
     stores = wiring.open_stores(settings)
     try:
         asked = {each: stores.ownership.read_watermark(each) for each in partitions}
-        return {
-            each: _open_floor(reading.result(_READ_TIMEOUT_S)) for each, reading in asked.items()
-        }
-    except TimeoutError:
-        raise StoreUnavailable("the store gave no watermark in time; run it again") from None
+        return {each: _open_floor(answered(reading, JOB_S)) for each, reading in asked.items()}
     finally:
         stores.close()
 

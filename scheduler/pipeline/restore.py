@@ -21,8 +21,9 @@ from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.applying import apply_log
-from scheduler.pipeline.copying import Destination, wait_for, write_rows
+from scheduler.pipeline.copying import Destination, write_rows
 from scheduler.pipeline.job import Say, Summary
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.quiescence import keep_nodes_out, log_name, store_name
@@ -250,7 +251,7 @@ class Restore:
                 mark = self._watermark(claims, partition, now_ms)
                 bulk.begin_partition(partition, Claim(epoch, mark))
             asked = [stores.ownership.claim(each, now_ms) for each in range(self._partitions)]
-            return {each: wait_for(claiming).epoch for each, claiming in enumerate(asked)}
+            return {each: answered(claiming, JOB_S).epoch for each, claiming in enumerate(asked)}
         finally:
             bulk.close()
             stores.close()
@@ -307,10 +308,10 @@ class Restore:
                 mark = replace(mark, write_time=(epoch + 1 << EPOCH_SHIFT) - 1)
                 saves.append(stores.ownership.save_watermark(partition, epoch, mark))
             for each in saves:
-                wait_for(each)
+                answered(each, JOB_S)
             pauses = moved_pauses(contents.pauses, len(contents.claims), self._partitions)
-            sheet = wait_for(stores.oversight.read_pauses(PauseSheet()))
+            sheet = answered(stores.oversight.read_pauses(PauseSheet()), JOB_S)
             if pauses and not sheet.pauses:
-                wait_for(stores.oversight.replace_pauses(sheet.with_pauses(pauses)))
+                answered(stores.oversight.replace_pauses(sheet.with_pauses(pauses)), JOB_S)
         finally:
             stores.close()

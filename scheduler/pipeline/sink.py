@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import letter_of
-from actors.model.errors import StoreUnavailable, TaskTooLarge
+from actors.model.errors import TaskTooLarge
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import EPOCH_SHIFT, Claim, initial_watermark
 from actors.model.partition import partition_of
@@ -22,13 +22,13 @@ from actors.model.status import Completion
 from actors.model.task import StoredTask
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores, TaskPage
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.ports.bulk import Bucket, BulkTable
 
 NO_OFFSET = -1
 """Of a row that no record of the log made: every record of its key is later."""
 _WRITE_TIMES_BEGIN_MS = 1_577_836_800_000
 """2020 in UTC: write times of bulk loads count from here, and stay below every owner's."""
-_ANSWER_TIMEOUT_S = 120.0
 
 _T = TypeVar("_T")
 
@@ -165,7 +165,7 @@ class TaskSink:
                     logged += 1
                     in_flight.append(self._append(partition, task))
                     if len(in_flight) >= self._in_flight_max:
-                        _answer(in_flight.popleft())
+                        answered(in_flight.popleft(), JOB_S)
         _all(in_flight)
         batched = 0 if self._ports.stores is None else rows
         return SinkCounts(rows, batched, logged, written.done)
@@ -180,7 +180,7 @@ class TaskSink:
         for partition, reading in found.items():
             # A partition without an owner would begin at the time of its first one, and never
             # look at what lies before: it begins at the first row instead.
-            claim = _answer(reading) or self._begin(partition, tasks[partition])
+            claim = answered(reading, JOB_S) or self._begin(partition, tasks[partition])
             horizons[partition] = claim.watermark.loaded_until_ms
         return horizons
 
@@ -204,7 +204,7 @@ class TaskSink:
                 completions = stores.status.load_completions(bucket.partition, start, end)
                 asked.append((bucket, page, completions))
             for bucket, found, closed in asked:
-                if len(_answer(found).tasks) + len(_answer(closed)):
+                if len(answered(found, JOB_S).tasks) + len(answered(closed, JOB_S)):
                     occupied.add(bucket)
         return frozenset(occupied)
 
@@ -227,8 +227,8 @@ class TaskSink:
         """Return the keys that only the log can settle, and how many are done already."""
         keys = [task.key for task in tasks]
         finding = stores.schedule.find_tasks(partition, keys)
-        completions = _answer(stores.status.find_completions(partition, keys))
-        rows = _answer(finding)
+        completions = answered(stores.status.find_completions(partition, keys), JOB_S)
+        rows = answered(finding, JOB_S)
         done = {key for key, each in completions.items() if each.result.is_done or each.for_good}
         lost = {
             task.key
@@ -273,14 +273,4 @@ def _differs(row: StoredTask | None, task: StoredTask) -> bool:
 
 def _all(futures: Iterable["Future[_T]"]) -> None:
     for each in list(futures):
-        _answer(each)
-
-
-def _answer(future: "Future[_T]") -> _T:
-    try:
-        return future.result(_ANSWER_TIMEOUT_S)
-    except TimeoutError:
-        raise StoreUnavailable(
-            f"store or log gave no answer within {_ANSWER_TIMEOUT_S:.0f} s: see whether they"
-            " run, then write once more, which is safe"
-        ) from None
+        answered(each, JOB_S)

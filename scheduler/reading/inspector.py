@@ -19,7 +19,8 @@ from actors.model.partition import partition_of
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
-from scheduler.reading.partition_reader import PartitionReader, by_key, wait_for
+from scheduler.futures.answers import answered
+from scheduler.reading.partition_reader import PartitionReader, by_key
 from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
 
 __all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
@@ -59,9 +60,9 @@ class Inspector:
         return view_of(
             key,
             partition,
-            wait_for(found).get(key),
-            wait_for(completed).get(key),
-            wait_for(attempted),
+            answered(found).get(key),
+            answered(completed).get(key),
+            answered(attempted),
         )
 
     def list_tasks(
@@ -149,9 +150,9 @@ class Inspector:
         completions: dict[TaskKey, Completion] = {}
         attempts: dict[TaskKey, Sequence[AttemptRecord]] = {}
         for completed, attempted in asked:
-            closed = wait_for(completed)
+            closed = answered(completed)
             completions.update(closed)
-            attempts.update(by_key(wait_for(attempted)))
+            attempts.update(by_key(answered(attempted)))
         views = (
             view_of(
                 row.key,

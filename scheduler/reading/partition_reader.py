@@ -6,23 +6,19 @@ Decides what is read together.  What a row, its completion and its attempts say 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain, groupby
-from typing import TypeVar
 
 from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.errors import StoreUnavailable
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.store import Stores, TaskPage
+from scheduler.futures.answers import answered
 from scheduler.reading.task_state import TaskView, view_of
 
-_READ_TIMEOUT_S = 30.0
 _EMPTY_HOURS_MAX = 64
 """Hours asked for at once where those before were empty; one that is full may be very large."""
 _HOURS_GROWTH = 8
-
-_T = TypeVar("_T")
 
 
 class PartitionReader:
@@ -54,7 +50,7 @@ class PartitionReader:
 
     def views(self, ordering_id: str | None) -> Iterator[TaskView]:
         """Return the tasks of the range, or those of one ordering id."""
-        claim = wait_for(self._claim)
+        claim = answered(self._claim)
         start = self._start
         swept: Iterator[TaskView] = iter(())
         if claim is not None:
@@ -70,7 +66,7 @@ class PartitionReader:
 
     def rows_from_open(self, ordering_id: str | None) -> Iterator[StoredTask]:
         """Return the rows of the range from the first one on that may be open."""
-        claim = wait_for(self._claim)
+        claim = answered(self._claim)
         start = self._start
         if claim is not None:
             mark = claim.watermark
@@ -88,7 +84,7 @@ class PartitionReader:
         while next_ms < swept_ms:
             end_ms = min(hour_of(next_ms) + hours * HOUR_MS, swept_ms)
             start, end = max(self._start, first_key_at(next_ms)), first_key_at(end_ms)
-            completions = wait_for(self._status.load_completions(self._partition, start, end))
+            completions = answered(self._status.load_completions(self._partition, start, end))
             yield from self._completed_views(
                 [each for each in completions if ordering_id in (None, each.key.ordering_id)]
             )
@@ -100,7 +96,7 @@ class PartitionReader:
         if not completions:
             return
         start, end = first_key_at(completions[0].key.scheduled_ms), completions[-1].key
-        attempts = by_key(wait_for(self._status.load_attempts(self._partition, start, end)))
+        attempts = by_key(answered(self._status.load_attempts(self._partition, start, end)))
         for each in completions:
             yield view_of(each.key, self._partition, None, each, attempts.get(each.key, ()))
 
@@ -113,7 +109,7 @@ class PartitionReader:
         self, ordering_id: str | None, start: TaskKey, asked: "Future[TaskPage]"
     ) -> Iterator[Sequence[StoredTask]]:
         while True:
-            page = wait_for(asked)
+            page = answered(asked)
             if page.tasks:
                 yield page.tasks
                 start = page.tasks[-1].key
@@ -156,26 +152,16 @@ class PartitionReader:
         start = first_key_at(first.scheduled_ms)
         completions = self._status.load_completions(self._partition, start, last)
         attempts = self._status.load_attempts(self._partition, start, last)
-        return {one.key: one for one in wait_for(completions)}, by_key(wait_for(attempts))
+        return {one.key: one for one in answered(completions)}, by_key(answered(attempts))
 
     def _statuses_of(
         self, keys: Sequence[TaskKey]
     ) -> tuple[Mapping[TaskKey, Completion], Mapping[TaskKey, Sequence[AttemptRecord]]]:
         completions = self._status.find_completions(self._partition, keys)
         attempts = self._status.find_attempts(self._partition, keys)
-        return wait_for(completions), by_key(wait_for(attempts))
+        return answered(completions), by_key(answered(attempts))
 
 
 def by_key(attempts: Sequence[AttemptRecord]) -> dict[TaskKey, Sequence[AttemptRecord]]:
     """Return attempts, which stand in key order, by their keys."""
     return {key: tuple(of_key) for key, of_key in groupby(attempts, key=lambda one: one.key)}
-
-
-def wait_for(future: "Future[_T]") -> _T:
-    """Return what a read of the store answers; StoreUnavailable where it takes too long."""
-    try:
-        return future.result(timeout=_READ_TIMEOUT_S)
-    except TimeoutError:
-        raise StoreUnavailable(
-            f"the store did not answer a read within {_READ_TIMEOUT_S:.0f} s"
-        ) from None

@@ -17,6 +17,7 @@ from actors.model.display import shown, storable_text
 from actors.model.partition import partition_of
 from actors.ports.clock import Clock
 from actors.ports.definitions import DefinitionPage, DefinitionStore
+from scheduler.futures.answers import answered
 from scheduler.futures.batcher import Batcher
 from scheduler.futures.light_future import then
 
@@ -89,11 +90,11 @@ class DefinitionBook:
 
         return then(self.store.page(partition, kind, inner, limit), onwards)
 
-    def all_of(self, kind: DefinitionKind, timeout_s: float) -> Iterator[Definition]:
+    def all_of(self, kind: DefinitionKind) -> Iterator[Definition]:
         """Yield all definitions of a kind that have not ended, page by page; blocks."""
         after: str | None = None
         while True:
-            page = self.page(kind, after, PAGE_ROWS).result(timeout_s)
+            page = answered(self.page(kind, after, PAGE_ROWS))
             yield from page.definitions
             after = page.next_after
             if after is None:

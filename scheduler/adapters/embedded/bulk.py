@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from actors.model.bucket import HOUR_MS, hour_of
-from actors.model.errors import StoreUnavailable
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.ownership import Claim
 from scheduler.adapters.embedded.connection import FAILURES, open_connection
@@ -27,6 +26,7 @@ from scheduler.adapters.embedded.rows import (
 )
 from scheduler.adapters.embedded.seal import opened
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
 _TABLES: dict[BulkTable, Table] = {
@@ -35,7 +35,6 @@ _TABLES: dict[BulkTable, Table] = {
     BulkTable.ATTEMPTS: ATTEMPT_HISTORY,
 }
 _PAGE_ROWS = 2_000
-_WRITE_TIMEOUT_S = 60.0
 
 
 def open_bulk(settings: Settings) -> "EmbeddedBulk":
@@ -145,13 +144,7 @@ class EmbeddedBulk:
         if self._database is None:
             self._database = Database(self._file)
         written: Future[Any] = self._database.write(work, rows=rows)
-        try:
-            return written.result(_WRITE_TIMEOUT_S)
-        except TimeoutError:
-            raise StoreUnavailable(
-                f"{self._file.path} did not take a write within {_WRITE_TIMEOUT_S:.0f} s: see"
-                " who else writes there"
-            ) from None
+        return answered(written, JOB_S, str(self._file.path))
 
 
 def _bulk_row(table: BulkTable, row: tuple[Any, ...]) -> BulkRow:

@@ -10,10 +10,10 @@ from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import as_record, read_ends
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
 from scheduler.ports.dead_letters import LetterPage, LogEnd
 
 _COLUMNS = "id, timestamp_ms, key, value, headers"
-_ANSWER_S = 30.0
 
 
 class EmbeddedLogView:
@@ -29,7 +29,7 @@ class EmbeddedLogView:
         def work(connection: sqlite3.Connection) -> Mapping[int, LogEnd]:
             return {each: LogEnd(0, end) for each, end in read_ends(connection).items()}
 
-        return self._database.read(work).result(timeout=_ANSWER_S)
+        return answered(self._database.read(work))
 
     def letters(self, before: str | None, limit: int) -> LetterPage:
         """Read dead letters; a place is a row's id."""
@@ -43,7 +43,7 @@ class EmbeddedLogView:
             page = [as_record(row) for row in rows[:limit]]
             return LetterPage(page, str(page[-1].offset) if len(rows) > limit else None)
 
-        return self._database.read(work).result(timeout=_ANSWER_S)
+        return answered(self._database.read(work))
 
     def find_letters(self, places: Sequence[Position]) -> Mapping[Position, LogRecord]:
         """Read single dead letters."""
@@ -57,7 +57,7 @@ class EmbeddedLogView:
                 for row in connection.execute(query, (min(place.offset, 2**62),))
             }
 
-        return self._database.read(work).result(timeout=_ANSWER_S)
+        return answered(self._database.read(work))
 
     def close(self) -> None:
         """Let go of the file."""

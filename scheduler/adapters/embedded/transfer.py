@@ -19,11 +19,11 @@ from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import read_ends, read_records, starting_position
 from scheduler.adapters.embedded.seal import opened
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
 
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000
-_WRITE_TIMEOUT_S = 60.0
 _TABLES = (
     *("task_schedule", "task_status", "attempt_history"),
     *("definition", "command_outcome", "partition_watermark"),
@@ -108,7 +108,7 @@ class EmbeddedTransfer:
     def _write(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         if self._database is None:
             self._database = Database(self._file)
-        return self._database.write(work).result(_WRITE_TIMEOUT_S)
+        return answered(self._database.write(work), JOB_S, str(self._file.path))
 
 
 class EmbeddedTail:

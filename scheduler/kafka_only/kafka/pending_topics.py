@@ -20,12 +20,12 @@ from scheduler.adapters.kafka.topics import (
 )
 from scheduler.adapters.kafka.writer import KafkaMessages
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import JOB_S, answered
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 
 _RECORD_HEADROOM_BYTES = 65_536
 """What a message's slip may take beyond the message."""
 _BROKER_RECORD_BYTES_MAX = 1_048_588
-_LAYOUT_WAIT_S = 60.0
 
 
 def create_pending_topics(settings: Settings) -> list[str]:
@@ -60,7 +60,7 @@ def create_pending_topics(settings: Settings) -> list[str]:
         messages = KafkaMessages(settings, SystemClock())
         try:
             produced = messages.produce(buckets.layout_topic, b"layout", layout, ())
-            produced.result(_LAYOUT_WAIT_S)
+            answered(produced, JOB_S, "the log")
         finally:
             messages.close()
     return made
