@@ -83,7 +83,7 @@ class TasksPersisted(msgspec.Struct, frozen=True):
 
 
 class RecordsPersisted(msgspec.Struct, frozen=True):
-    """TopicSupervisor to node: the whole batch is durable, but for partitions let go of or held."""
+    """TopicSupervisor to node: a batch is durable, except in partitions let go of or held."""
 
     batch: int
     unpersisted: frozenset[int] = frozenset()
@@ -97,7 +97,7 @@ class PartitionHoldUpdated(msgspec.Struct, frozen=True):
     partition: int
     held: bool
     supervisor: object
-    """Who says so; its partition may have another one by now."""
+    """The sender: its partition may have another supervisor by now."""
 
 
 class PartitionsHeld(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class PartitionsHeld(msgspec.Struct, frozen=True):
 
     partitions: frozenset[int]
     supervisor: object
-    """Who says so; the tree may be another one by now."""
+    """The sender: another tree may have taken its place by now."""
 
 
 class LogCaughtUp(msgspec.Struct, frozen=True):
@@ -241,7 +241,7 @@ class AdoptAttempt(msgspec.Struct, frozen=True):
 
 
 class UpdateTask(msgspec.Struct, frozen=True):
-    """TaskPersistence down to TaskExecutor: a later record for whoever holds the key (P6)."""
+    """TaskPersistence down to TaskExecutor: a later record, for the role that has the key (P6)."""
 
     task: StoredTask
 
@@ -340,7 +340,7 @@ class SpillQueue(msgspec.Struct, frozen=True):
 
 
 class WithdrawTask(msgspec.Struct, frozen=True):
-    """TaskPersistence down to whoever holds the key."""
+    """TaskPersistence down to the role that has the key in memory."""
 
     key: TaskKey
     withdrawal: Withdrawal
@@ -348,7 +348,7 @@ class WithdrawTask(msgspec.Struct, frozen=True):
 
 
 class TaskWithdrawn(msgspec.Struct, frozen=True):
-    """Whoever held the key to TaskPersistence."""
+    """The role that had the key in memory, to TaskPersistence."""
 
     key: TaskKey
     result: WithdrawalResult

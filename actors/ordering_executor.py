@@ -104,7 +104,7 @@ class OrderingExecutor(Actor):
         self._update: StoredTask | None = None
         """A later record of the task at hand, until its executor is known to have seen it."""
         self._busy_since_ms: int | None = None
-        """Scheduled time of the task at hand, whoever's attempt it is; None where there is none."""
+        """Scheduled time of the task at hand, also of another owner's attempt; None without one."""
         self._retried: TaskKey | None = None
         """The task at hand, where an operator's retry withdrew it to open it again."""
         self._spilled: tuple[TaskKey, TaskKey] | None = None
@@ -368,7 +368,7 @@ class OrderingExecutor(Actor):
         self._go_on()
 
     def _leave(self) -> None:
-        """Whoever told it so remembers from where on all this is read when the pause is over."""
+        """Leave all to the store; the parent knows from where on it is read after the pause."""
         self._received += 1
         self._end(OrderingMode.LEAVING)
         released = self._spill_queue()

@@ -74,7 +74,7 @@ class PartitionScheduler(Actor):
         self._telemetry = effects.telemetry
         self._window = window = effects.settings.window
         self._slots = min(window.executing_tasks_max, window.tasks_max)
-        """What is handed on stays in memory, so it is no more than that may hold (P13)."""
+        """At most what memory may hold: a task that is handed on stays there (P13)."""
         self._siblings: Siblings
         self._memory: WindowMemory | None = None
         self._tasks = TaskQueue()

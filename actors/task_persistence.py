@@ -295,8 +295,10 @@ class TaskPersistence(Actor):
         self._emit(CommandDecided(self._partition, command.key, command.kind, decision.outcome))
 
     def _confirm_ownership(self) -> Operation:
-        """Whoever claims the partition after this loads what is durable by now; who claimed it
-        before has old things in memory, and would take an outcome of ours for decided (P6).
+        """Check that no newer owner has claimed the partition.
+
+        An owner that claims it after this check loads what is durable by now.  One that claimed
+        it before has older rows in memory, and would take an outcome of ours for decided (P6).
         """
         claim = yield self._stores.ownership.read_watermark(self._partition)
         self._ownership.confirm(claim)

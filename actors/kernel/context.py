@@ -139,7 +139,7 @@ class ActorContext(Ref):
         self.children: dict[ActorContext, None] | None = None
         self.alive = True
         self.condemned = False
-        """Of a root: its owner has asked for its end, and wants to hear no more of it."""
+        """A root only: its owner has asked for its end, and must not be told of its failures."""
         self.mailbox: Any = None
         """Used by the simulated system only, which picks the next actor by seed."""
 
@@ -224,5 +224,5 @@ class ActorContext(Ref):
 
 def context_of(ref: Ref) -> ActorContext:
     """Return the place in its tree that an address stands for; the kernel alone may ask."""
-    assert isinstance(ref, ActorContext), f"{ref!r} is no address of this kernel"
+    assert isinstance(ref, ActorContext), f"{ref!r} is not an address of this kernel"
     return ref

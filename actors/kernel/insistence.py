@@ -14,8 +14,8 @@ Pause = Callable[[BaseException, int], float | None]
 """Given a failure and how many there were in a row: the pause in ms before another try, or None
 where that would change nothing."""
 Told = Callable[[BaseException | None], None]
-"""Hears of each failure that is followed by another try, and then, with None, that the request
-fails no more.  Any thread may call it."""
+"""Is called with each failure that another try follows, and with None once the request succeeds
+after failures.  Any thread may call it."""
 
 
 def insist(
@@ -23,7 +23,7 @@ def insist(
 ) -> Future[Any]:
     """Ask, and ask again as long as ``context`` lives; return the future of the last answer.
 
-    Who cancels that future ends the asking.  The request must change nothing when it is made
+    Cancelling that future ends the asking.  The request must change nothing when it is made
     twice, as what failed may have had its effect.
     """
     asking = _InsistentRequest(context, request, pause, told)

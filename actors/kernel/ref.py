@@ -7,7 +7,7 @@ import pykka
 
 
 class Recipient(Protocol):
-    """Whoever an answer goes to."""
+    """The receiver of an answer."""
 
     def tell(self, message: object) -> None:
         """Take a message; never blocks."""

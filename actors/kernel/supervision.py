@@ -5,24 +5,14 @@ store is the only truth, so the tree is thrown away and rebuilt from it.
 """
 
 import logging
-import traceback
 from collections.abc import Callable
 
 from actors.kernel.context import ActorContext, RequestFailed, Resume, Signal, Start, Stop
+from actors.model.display import log_raised
 
 logger = logging.getLogger("hourhand.kernel")
 
 FailureListener = Callable[[BaseException], None]
-
-
-def report(text: str, *arguments: object, level: int = logging.ERROR) -> None:
-    """Log the error at hand; what shows it may be anybody's code, and must not end a thread."""
-    try:
-        traceback.format_exc()
-        logger.log(level, text, *arguments, exc_info=True)
-    except BaseException:  # noqa: BLE001 - anybody's code may raise anything
-        alone = f"{text}; the error cannot be shown"
-        logger.log(level, alone, *arguments)
 
 
 def deliver(context: ActorContext, message: object, on_failure: FailureListener) -> None:
@@ -34,7 +24,7 @@ def deliver(context: ActorContext, message: object, on_failure: FailureListener)
             # A retired actor's drops everything.
             context.receive(context.actor, message)
     except Exception as error:  # noqa: BLE001 - it is logged
-        report("%s failed on %s", context.path, type(message).__name__)
+        log_raised(logger, "%s failed on %s", context.path, type(message).__name__)
         fail_tree(root_of(context), error, on_failure)
 
 
@@ -62,7 +52,7 @@ def _obey(context: ActorContext, signal: Signal) -> None:
                 raise error
             raise RuntimeError(f"{type(error).__name__} came in place of an answer") from error
         case _:
-            raise AssertionError(f"{signal!r} is no signal")
+            raise AssertionError(f"{signal!r} is not a signal")
 
 
 def root_of(context: ActorContext) -> ActorContext:
@@ -88,5 +78,5 @@ def stop_tree(context: ActorContext) -> None:
     except BaseException:  # noqa: BLE001 - it is logged
         # A tree that is going away must go away; what one actor could not let go of is
         # reported and dies with the node at the latest.
-        report("%s failed to stop", context.path)
+        log_raised(logger, "%s failed to stop", context.path)
     context.retire()

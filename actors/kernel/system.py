@@ -12,8 +12,9 @@ import threading
 from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
 from actors.kernel.ref import Ref
-from actors.kernel.supervision import FailureListener, deliver, fail_tree, report
+from actors.kernel.supervision import FailureListener, deliver, fail_tree, logger
 from actors.kernel.timers import TimerQueue
+from actors.model.display import log_raised
 from actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 64
@@ -85,7 +86,8 @@ class ThreadedSystem:
                 self._dispatch()
             except BaseException as error:  # noqa: BLE001 - it is logged
                 self._fail_all(error)
-                report(
+                log_raised(
+                    logger,
                     "the dispatcher failed outside of an actor; its trees are rebuilt: please"
                     " report this",
                     level=logging.CRITICAL,
@@ -98,7 +100,7 @@ class ThreadedSystem:
             try:
                 fail_tree(root, error, self._on_failure)
             except BaseException:  # noqa: BLE001 - it is logged
-                report("the failure of %s could not be told", root.path)
+                log_raised(logger, "the failure of %s could not be told", root.path)
 
     def _dispatch(self) -> None:
         get_nowait, on_failure = self._queue.get_nowait, self._on_failure

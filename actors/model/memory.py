@@ -3,7 +3,8 @@
 Half of it is for the windows, an equal share for each partition the node works on; a quarter is
 for records on their way from the log to the store, and one for the completions that are known.
 Decides how much room there is; never drops anything itself.  All but the records is touched on
-the dispatcher's thread alone, so there is no lock; with Kafka alone each window has an owner's.
+the dispatcher's thread alone, so there is no lock; in Kafka-only storage each window has its
+owner's lock.
 """
 
 from collections.abc import Hashable

@@ -1,6 +1,6 @@
 """Tasks in memory, in key order, with the bytes they hold.
 
-Decides nothing: who keeps one says what enters and what leaves.
+Decides nothing: its owner says what enters and what leaves.
 """
 
 import heapq

@@ -56,6 +56,7 @@ def test_an_idle_child_that_saw_everything_is_ended() -> None:
     bench.execute(_task("x", 5))
 
     assert len(bench.children) == 2 and _sent(bench.children[1], ExecuteTask) == 1
+    assert [child.actor_ref.is_alive() for child in bench.children] == [False, True]
 
 
 def test_an_idle_child_that_has_a_message_under_way_is_kept() -> None:

@@ -249,6 +249,29 @@ def test_an_ordering_id_reads_its_own_open_tasks() -> None:
     assert answer.tasks[0].overdue_when_loaded and answer.next_after == task_due_in(-20).key
 
 
+def test_p6_a_later_record_never_meets_a_read_of_its_id_under_way() -> None:
+    """It is written, and told of, before the read begins or after its answer: an ordering id that
+    reads drops what it is told of meanwhile, and finds it in the page.
+    """
+    bench = Bench()
+    bench.load()
+    bench.store(task_due_in(-10))
+    asker, later = Probe(), task_due_in(-10, offset=9)
+    bench.requests.hold("load_ordering")
+    bench.tell(LoadOrdering("customer-7", first_key_at(NOW_MS - 30), TASK.key, 2, asker))
+
+    bench.tell(PersistTasks(7, (later,), 10))
+    early = (bench.persisted(), bench.scheduled())
+    bench.serve("load_ordering")
+    bench.tracker.take(FindStatuses)
+    between = (bench.persisted(), bench.scheduled())
+    bench.tell(StatusesFound({}))
+
+    assert early == between == ([], [])
+    assert [task.offset for task in asker.take(OrderingLoaded).tasks] == [1]
+    assert bench.persisted() == [7] and bench.scheduled() == [later.key]
+
+
 def test_ordering_ids_that_ask_at_a_time_are_read_together_and_let_a_batch_pass() -> None:
     """Thousands may be slow at once, and a batch that waits too long costs the tree."""
     bench = Bench()
