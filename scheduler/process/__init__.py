@@ -1,1 +1,1 @@
-"""This process: forks, interrupts, user code on our threads, the collector, start and stop."""
+"""This process: forks, interrupts, our threads, user code on them, the collector, start, stop."""
