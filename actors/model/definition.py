@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.model.key import TaskKey
-
 RESERVED = "hourhand:"
 """Ordering ids that begin so belong to Hourhand itself and never reach a user's executor."""
 
@@ -56,10 +54,6 @@ class Definition(msgspec.Struct, frozen=True):
         """Whether nothing of it is to run any more."""
         return not self.rule
 
-    def ended_by(self, offset: int, expires_ms: int) -> "Definition":
-        """Return the row that says so: it outlives earlier records that come late."""
-        return Definition(self.name, offset, b"", None, expires_ms)
-
 
 def ordering_id_parts(ordering_id: str) -> tuple[str, str] | None:
     """Return kind and id of a reserved ordering id; None for a user's."""
@@ -67,8 +61,3 @@ def ordering_id_parts(ordering_id: str) -> tuple[str, str] | None:
         return None
     kind, _, rest = ordering_id.removeprefix(RESERVED).partition(":")
     return kind, rest
-
-
-def is_own(key: TaskKey) -> bool:
-    """Whether a task is one of Hourhand's own."""
-    return key.ordering_id.startswith(RESERVED)

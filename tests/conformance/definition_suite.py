@@ -90,7 +90,7 @@ class DefinitionSuite(StoreSuite):
     def test_what_has_ended_is_found_but_not_listed(self, stores: Stores, partition: int) -> None:
         """It stays to keep earlier records from undoing it."""
         first = timer()
-        ended = first.ended_by(8, NOW_MS + DAY_MS)
+        ended = Definition(first.name, 8, b"", None, NOW_MS + DAY_MS)
         done(stores.definitions.save(partition, [first, timer("other")], NOW_MS))
         done(stores.definitions.save(partition, [ended], NOW_MS))
 

@@ -3,6 +3,7 @@
 import itertools
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from actors.model.codec import Headers, LogRecord
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
 from scheduler.adapters.embedded.folder import log_file
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.records import insert_records, packed_headers, record_id
-from scheduler.adapters.embedded.writer import EmbeddedWriter, load_dead_letters
+from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.configuration.settings import (
     ClientSettings,
     EmbeddedSettings,
@@ -48,7 +50,8 @@ class EmbeddedTopic:
 
     def dead_letters(self, count: int) -> Sequence[LogRecord]:
         """Return the first ``count`` dead letters."""
-        return load_dead_letters(self.settings, limit=count)
+        with closing(EmbeddedLogView(self.settings)) as view:
+            return view.letters(None, 1_000).letters[::-1][:count]
 
     def append_foreign(
         self, partition: int, key: bytes | None, value: bytes | None, headers: Headers

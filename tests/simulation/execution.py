@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Protocol, cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.definition import is_own
+from actors.model.definition import RESERVED
 from actors.model.events import AttemptStuck
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -96,7 +96,7 @@ class SimulatedRunner(RegisteredAttempts):
             slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
             self._queues["immediate"].append(slot)
             return
-        own = is_own(attempt.task.key)
+        own = attempt.task.key.ordering_id.startswith(RESERVED)
         blocking = not own and bool(attempt.task.to_task().data["blocking"])
         lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
         self._queues[lane].append(_Slot(running, self._clock.monotonic_ms()))
@@ -153,7 +153,9 @@ class SimulatedRunner(RegisteredAttempts):
     def _take(self, lane: str, slot: _Slot) -> None:
         """Give an attempt its worker; an overdue task's start is made durable first."""
         attempt = slot.running.attempt
-        if attempt.record_start is None or (is_own(attempt.task.key) and not attempt.suspect):
+        if attempt.record_start is None or (
+            attempt.task.key.ordering_id.startswith(RESERVED) and not attempt.suspect
+        ):
             self._begin(lane, slot, durable=True)
         elif self._gate(attempt):
             slot.asked_ms = self._clock.monotonic_ms()
@@ -173,7 +175,7 @@ class SimulatedRunner(RegisteredAttempts):
         tell_attempt(attempt, running.executor)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
         task = attempt.task.to_task()
-        if is_own(task.key):
+        if task.key.ordering_id.startswith(RESERVED):
             self._begin_own(lane, slot, task)
             return
         slot.plan = plan = plan_of(task, attempt.number)

@@ -12,14 +12,11 @@ from functools import partial
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import TaskTooLarge
 from actors.ports.log import Position
-from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
 from scheduler.adapters.embedded.folder import log_file, ring
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.records import (
-    Row,
     agree_partition_count,
-    as_record,
     insert_records,
     now_ms,
     packed_headers,
@@ -120,24 +117,3 @@ def _insert_dead_letter(
     )
     assert cursor.lastrowid is not None
     return Position(0, cursor.lastrowid)
-
-
-def load_dead_letters(settings: Settings, after: int = 0, limit: int = 100) -> list[LogRecord]:
-    """Return dead letters of the folder in order, from the first offset above ``after``.
-
-    Raises LogUnavailable and FolderDamaged.
-    """
-    check_pair(settings)
-    file = log_file(settings.embedded.folder)
-    connection = open_connection(file, read_only=True)
-    try:
-        rows: list[Row] = connection.execute(
-            "SELECT id, timestamp_ms, key, value, headers FROM dead_letter"
-            " WHERE id > ? ORDER BY id LIMIT ?",
-            (after, limit),
-        ).fetchall()
-        return [as_record(row) for row in rows]
-    except sqlite3.Error as error:
-        raise file.failure(error) from error
-    finally:
-        connection.close()

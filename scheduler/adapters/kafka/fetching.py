@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.ports.log import Polled
-from scheduler.adapters.kafka.security import UNAUTHORIZED
+from scheduler.adapters.kafka.connection import UNAUTHORIZED
 from scheduler.process.pause import pause
 
 logger = logging.getLogger(__name__)

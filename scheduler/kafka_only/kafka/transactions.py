@@ -19,8 +19,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
-from scheduler.adapters.kafka.connection import LastError, driver_logger, opened, shared_properties
-from scheduler.adapters.kafka.security import security_advice
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    driver_logger,
+    opened,
+    security_advice,
+    shared_properties,
+)
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.kafka.tails import TailReader
 from scheduler.kafka_only.kafka.targets import TargetTopics

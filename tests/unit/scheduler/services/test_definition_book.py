@@ -86,7 +86,7 @@ def test_a_failure_fails_its_group_and_the_next_one_goes_on() -> None:
 def test_what_has_expired_is_forgotten_now_and_then() -> None:
     """By a store that does not forget by itself."""
     bench = Bench()
-    bench.book.save(a_row(0).ended_by(1, 999_000))
+    bench.book.save(Definition(a_row(0).name, 1, b"", None, 999_000))
     for number in range(1, SAVES_PER_SWEEP):
         bench.book.save(a_row(number))
     while bench.requests:

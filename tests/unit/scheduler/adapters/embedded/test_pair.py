@@ -15,13 +15,14 @@ from actors.model.ownership import Watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.connection import open_connection
+from scheduler.adapters.embedded.dead_letters import EmbeddedLogView
 from scheduler.adapters.embedded.folder import log_file, store_file
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schema import LOG, STORE
 from scheduler.adapters.embedded.seal import sealed
 from scheduler.adapters.embedded.stores import open_stores
-from scheduler.adapters.embedded.writer import EmbeddedWriter, load_dead_letters
+from scheduler.adapters.embedded.writer import EmbeddedWriter
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
 
 
@@ -83,7 +84,7 @@ def test_files_of_two_folders_are_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "b" / "log.db", tmp_path / "a" / "log.db")
     settings = settings_of(tmp_path / "a")
 
-    for opening in (EmbeddedWriter, open_stores, load_dead_letters, check_pair):
+    for opening in (EmbeddedWriter, open_stores, EmbeddedLogView, check_pair):
         with pytest.raises(FolderDamaged, match=r"log\.db is damaged: it does not belong to"):
             opening(settings)
     with pytest.raises(FolderDamaged):

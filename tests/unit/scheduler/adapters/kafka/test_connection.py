@@ -6,8 +6,12 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from actors.model.errors import SettingsInvalid
-from scheduler.adapters.kafka.connection import LastError, opened
-from scheduler.adapters.kafka.security import security_advice, security_properties
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    opened,
+    security_advice,
+    security_properties,
+)
 from scheduler.configuration.settings import KafkaSettings
 
 LOGIN = {"username": "someone", "password": "hunter2"}
