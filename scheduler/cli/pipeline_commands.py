@@ -386,7 +386,7 @@ def import_state(
       hourhand pipeline import /backup/hourhand-2026-11-21 --dry-run
     """
     with opened_job(common, dry_run=dry_run) as job:
-        from scheduler.pipeline.importing import ImportPlan, run_import
+        from scheduler.pipeline.restore import ImportPlan, run_import
 
         summary = run_import(job, ImportPlan(folder))
     show_summary(summary, output)

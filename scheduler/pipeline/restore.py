@@ -4,6 +4,10 @@ Decides in which order, and what a job that was stopped need not do again.  Unti
 no node can begin with the target: it has no number of partitions yet.  Decides too where the new
 partitions begin: watermarks, stragglers and epochs, so that nothing open is passed over (P8) and
 no fence goes back.
+
+``hourhand pipeline import`` restores an export into an empty installation, of whatever kind.
+Everything arrives as it was exported, but for log offsets, which are renumbered as the new log
+begins anew, and write times, which are the new installation's own.
 """
 
 import json
@@ -12,10 +16,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from math import gcd
 
+import msgspec
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from actors.model.errors import InstallationBusy, InvalidInput, StoreUnavailable
+from actors.model.errors import InstallationBusy, InvalidInput, SettingsInvalid, StoreUnavailable
 from actors.model.ownership import EPOCH_SHIFT, Claim, Straggler, Watermark, initial_watermark
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope, PauseSheet
@@ -24,11 +29,19 @@ from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import JOB_S, answered
 from scheduler.pipeline.applying import apply_log
 from scheduler.pipeline.copying import Destination, write_rows
-from scheduler.pipeline.job import Say, Summary
+from scheduler.pipeline.export import Manifest, read_exported, read_manifest
+from scheduler.pipeline.job import JobOptions, Say, Summary, spark_job
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.quiescence import keep_nodes_out, log_name, store_name
 from scheduler.pipeline.state_frames import definitions_frame, outcomes_frame, rows_frame
-from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, compared_columns
+from scheduler.pipeline.state_tables import (
+    DEFINITIONS,
+    LOG,
+    OUTCOMES,
+    OWNERS,
+    claims_of,
+    compared_columns,
+)
 from scheduler.pipeline.transform_archive import fingerprint, fingerprint_columns
 from scheduler.pipeline.transform_move import lasting, moved
 from scheduler.ports.bulk import BulkTable
@@ -315,3 +328,58 @@ class Restore:
                 answered(stores.oversight.replace_pauses(sheet.with_pauses(pauses)), JOB_S)
         finally:
             stores.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """Where from."""
+
+    folder: str
+
+
+def run_import(job: JobOptions, plan: ImportPlan) -> Summary:
+    """Import everything; raises InvalidInput, SettingsInvalid, InstallationBusy, FolderLocked."""
+    folder = plan.folder.rstrip("/")
+    settings = job.source.settings()
+    with spark_job("import", job) as spark:
+        manifest = read_manifest(spark, folder)
+        if settings.log == "embedded" and settings.topic.partitions != manifest.partitions:
+            raise SettingsInvalid(
+                f"topic.partitions is {settings.topic.partitions}, but {folder} was exported from"
+                f" {manifest.partitions} partitions: set topic.partitions to {manifest.partitions},"
+                " and change the number afterwards with `hourhand pipeline repartition`"
+            )
+        tables = read_exported(spark, folder, manifest, job.say)
+        summary: Summary = {
+            "job": "import",
+            "dryRun": job.dry_run,
+            "made": manifest.made,
+            "partitions": manifest.partitions,
+        }
+        if job.dry_run:
+            return {**summary, "tables": manifest.tables}
+        return {**summary, **_fill(spark, job, manifest, dict(tables))}
+
+
+def _fill(
+    spark: SparkSession, job: JobOptions, manifest: Manifest, tables: dict[str, DataFrame]
+) -> Summary:
+    count = manifest.partitions
+    target = job.source.with_settings({"topic.partitions": str(count)})
+    contents = Contents(
+        identity=manifest.digest,
+        tables={name: tables[name] for name in COPIED},
+        log=tables[LOG],
+        claims=claims_of(tables[OWNERS], count),
+        ends={int(each): end for each, end in manifest.ends.items()},
+        pauses=tuple(msgspec.convert(manifest.pauses, list[Pause])),
+        confirm=_nothing_changes,
+    )
+    with opened_target(target, count) as store:
+        filled = Restore(spark, target, count, job.say).run(store, contents)
+    settings = target.settings()
+    return {**filled, "into": {"log": log_name(settings), "store": store_name(settings)}}
+
+
+def _nothing_changes() -> None:
+    """An export stays as it is; it was compared with its manifest."""

@@ -12,7 +12,7 @@ from actors.model.errors import FolderLocked, HourhandError, InvalidInput, Setti
 from actors.model.ownership import Claim
 from scheduler import Scheduler, Settings
 from scheduler.pipeline.export import ExportPlan, run_export
-from scheduler.pipeline.importing import ImportPlan, run_import
+from scheduler.pipeline.restore import ImportPlan, run_import
 from scheduler.pipeline.state_tables import OWNERS, STATE_TABLES, claims_of, compared_columns
 from scheduler.pipeline.transform_move import MOVED_BY, moved
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of

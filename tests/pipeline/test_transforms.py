@@ -10,7 +10,6 @@ from pyspark.sql import functions as f
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.partition import partition_of
-from scheduler.pipeline import transform_report
 from scheduler.pipeline.audit import (
     KINDS,
     WATERMARKS,
@@ -20,6 +19,7 @@ from scheduler.pipeline.audit import (
     missing,
 )
 from scheduler.pipeline.columns import schema_of
+from scheduler.pipeline.report import ahead, busiest, causes, executions, summarised
 from scheduler.pipeline.transform_load import (
     DUPLICATE,
     counts,
@@ -224,15 +224,15 @@ def test_executions_are_counted_by_their_first_and_last_attempt(spark: SparkSess
         tried("b", 100, 0.5, 0.6, error_class="KeyError", error_message="<a>"),
     )
 
-    ran = transform_report.executions(statuses, attempts).cache()
-    (total,) = transform_report.summarised(ran).collect()
+    ran = executions(statuses, attempts).cache()
+    (total,) = summarised(ran).collect()
 
     assert (total.executions, total.success, total.failure, total.retries) == (3, 2, 1, 101)
     assert (total.lateness_ms_p50, total.lateness_ms_max) == (500, 500)
     assert total.duration_ms_max == 2_000
-    assert [row.ordering_id for row in transform_report.busiest(ran, 1).collect()] == ["a"]
-    causes = transform_report.causes(attempts, 5).collect()
-    assert [(row.cause, row.attempts, row.message) for row in causes] == [
+    assert [row.ordering_id for row in busiest(ran, 1).collect()] == ["a"]
+    found = causes(attempts, 5).collect()
+    assert [(row.cause, row.attempts, row.message) for row in found] == [
         ("KeyError", 2, "<a>"),
         ("ValueError", 1, "no"),
     ]
@@ -243,6 +243,6 @@ def test_the_load_ahead_is_counted_by_minute(spark: SparkSession) -> None:
     times = [(later(seconds), "a") for seconds in (200, 61, 1, 59)]
     rows = spark.createDataFrame(times, "scheduled_time timestamp, ordering_id string")
 
-    ahead = transform_report.ahead(rows, "minute").collect()
+    minutes = ahead(rows, "minute").collect()
 
-    assert [row.tasks for row in ahead] == [2, 1, 1]
+    assert [row.tasks for row in minutes] == [2, 1, 1]
