@@ -45,8 +45,8 @@ from scheduler.cli.session import (
 from scheduler.cli.task_commands import WaitOption
 from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.mark import Mark, decode_mark
-from scheduler.kafka_only.slip import NoSlip, Slip, read_slip
+from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
+from scheduler.kafka_only.marker import Marker, decode_marker
 from scheduler.reading.inspector import TaskView
 from scheduler.services.system_tasks import NoUserTasks
 
@@ -298,9 +298,9 @@ def waiting_in_buckets(settings: Settings, limit: int) -> list[dict[str, Any]]:
     """Return the messages that wait, earliest first, as ``relay pending`` shows them."""
     return [
         {
-            "due": format_instant(each.slip.due_ms),
-            "topic": each.slip.topic,
-            "id": each.slip.message_id,
+            "due": format_instant(each.envelope.due_ms),
+            "topic": each.envelope.topic,
+            "id": each.envelope.message_id,
             "key": f"{settings.buckets.topic}[{each.partition}]@{each.offset}",
         }
         for each in list_waiting(settings, limit)
@@ -310,14 +310,16 @@ def waiting_in_buckets(settings: Settings, limit: int) -> list[dict[str, Any]]:
 class WaitingMessage(msgspec.Struct, frozen=True):
     """A message that was not passed on yet, and where it waits."""
 
-    slip: Slip
+    envelope: Envelope
     partition: int
     offset: int
 
 
 def list_waiting(settings: Settings, limit: int) -> list[WaitingMessage]:
     """Return the first messages by the time they are due; TopicMissing, LogUnavailable."""
-    return heapq.nsmallest(limit, _waiting_in_kafka(settings), key=lambda each: each.slip.due_ms)
+    return heapq.nsmallest(
+        limit, _waiting_in_kafka(settings), key=lambda each: each.envelope.due_ms
+    )
 
 
 def _waiting_in_kafka(settings: Settings) -> Iterator[WaitingMessage]:
@@ -326,16 +328,16 @@ def _waiting_in_kafka(settings: Settings) -> Iterator[WaitingMessage]:
         with wiring.open_marks(settings) as last_marker:
             bounds = reader.bounds()
             for partition, (first, end) in bounds.items():
-                marker = last_marker(partition)
-                mark = Mark(first) if marker is None else decode_mark(marker)
-                for records in reader.read(partition, max(first, mark.next_offset), end):
+                stored = last_marker(partition)
+                marker = Marker(first) if stored is None else decode_marker(stored)
+                for records in reader.read(partition, max(first, marker.next_offset), end):
                     for record in records:
-                        if mark.is_done(record.offset):
+                        if marker.is_done(record.offset):
                             continue
                         try:
-                            slip, _ = read_slip(record)
-                        except NoSlip:
+                            envelope, _ = read_envelope(record)
+                        except NoEnvelope:
                             continue
-                        yield WaitingMessage(slip, partition, record.offset)
+                        yield WaitingMessage(envelope, partition, record.offset)
     finally:
         reader.close()

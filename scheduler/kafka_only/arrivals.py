@@ -19,9 +19,9 @@ from actors.ports.telemetry import Telemetry
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.kafka_only.bucket_layout import Layout
 from scheduler.kafka_only.dead_letters import Letters
-from scheduler.kafka_only.mark import Mark
+from scheduler.kafka_only.envelope import Envelope, pending
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Outgoing
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
 from scheduler.kafka_only.waiting import Plan, Rules
 from scheduler.services.relay.headers import Action, Malformed, Request, request_of
@@ -59,7 +59,7 @@ class Arrivals:
     def __init__(self, intake: IntakeRules, memory: WindowMemory) -> None:
         self._intake = intake
         self.memory = memory
-        self._mark = Mark(0)
+        self._marker = Marker(0)
         self._reached = 0
         self._read: deque[_Read] = deque()
         self._letters = Letters(intake.rules.dead_letter_topic)
@@ -69,9 +69,9 @@ class Arrivals:
         """Of what is held; kept, as it is asked for more often than anything comes or goes."""
 
     @property
-    def mark(self) -> Mark:
+    def marker(self) -> Marker:
         """How far the partition is."""
-        return self._mark
+        return self._marker
 
     @property
     def fullness(self) -> float:
@@ -83,11 +83,11 @@ class Arrivals:
         """How many records are in memory."""
         return len(self._read)
 
-    def begin(self, mark: Mark) -> None:
-        """Go on from a mark; what is held already and done by then is forgotten."""
-        self._mark = mark
-        self._reached = max(self._reached, mark.next_offset)
-        while self._read and self._read[0].record.offset < mark.next_offset:
+    def begin(self, marker: Marker) -> None:
+        """Go on from a marker; what is held already and done by then is forgotten."""
+        self._marker = marker
+        self._reached = max(self._reached, marker.next_offset)
+        while self._read and self._read[0].record.offset < marker.next_offset:
             self._forget_first()
         self._first_due_ms = min(map(self._due_ms, self._read), default=math.inf)
 
@@ -121,7 +121,7 @@ class Arrivals:
         outgoing: list[Outgoing] = []
         offsets: list[int] = []
         size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
-        next_offset = self._mark.next_offset
+        next_offset = self._marker.next_offset
         for read in self._read:
             if len(offsets) >= rules.batch_records_max or size_bytes >= bytes_max:
                 break
@@ -131,13 +131,13 @@ class Arrivals:
             if step is not None:
                 outgoing.append(step)
                 offsets.append(read.record.offset)
-        if next_offset == self._mark.next_offset:
+        if next_offset == self._marker.next_offset:
             return None
-        return Plan(tuple(outgoing), tuple(offsets), Mark(next_offset))
+        return Plan(tuple(outgoing), tuple(offsets), Marker(next_offset))
 
     def settle(self, plan: Plan) -> None:
         """A plan took effect."""
-        self.begin(plan.mark)
+        self.begin(plan.marker)
 
     def put_back(self, plan: Plan) -> None:
         """A plan certainly took no effect; what it was about is still held."""
@@ -179,8 +179,8 @@ class Arrivals:
         # Late ones go at once, in the order in which they came, but not past one that came in
         # time: so they take the same way.
         origin = place_of(record.partition, record.offset)
-        slip = Slip(max(due_ms, now_ms), 0, message.topic, origin, request.id)
-        return pending(self._intake.rules.pending_topic, layout, slip, message, now_ms)
+        envelope = Envelope(max(due_ms, now_ms), 0, message.topic, origin, request.id)
+        return pending(self._intake.rules.pending_topic, layout, envelope, message, now_ms)
 
     def _too_far(self, delay_ms: int) -> str | None:
         if delay_ms <= self._intake.delay_ms_max:

@@ -131,7 +131,7 @@ class Owner:
         return max(0.0, self._clock.now_ms() - next_ms) if next_ms else 0.0
 
     def _run(self) -> None:
-        pause_s, mark = _PAUSE_S, self._scanner.planner.mark
+        pause_s, marker = _PAUSE_S, self._scanner.planner.marker
         try:
             while not self._stopping:
                 shortest_s = 0.0
@@ -152,7 +152,7 @@ class Owner:
                 except Exception:
                     logger.exception("%s begins anew; please report", self._name)
                 self.has_begun = False
-                if mark != (mark := self._scanner.planner.mark):
+                if marker != (marker := self._scanner.planner.marker):
                     pause_s = _PAUSE_S
                 self._pause(max(pause_s, shortest_s))
                 pause_s = min(_PAUSE_S_MAX, 2 * pause_s)

@@ -16,7 +16,7 @@ from actors.model.memory import WindowMemory
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.kafka_only.bucket_layout import Layout
-from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
 from scheduler.kafka_only.ports import Fenced, Outgoing, PartitionTransactions, Refused
 from scheduler.kafka_only.waiting import Plan
 
@@ -30,7 +30,7 @@ class Planner(Protocol):
     """What the partition holds, and may, of the node's budget."""
 
     @property
-    def mark(self) -> Mark:
+    def marker(self) -> Marker:
         """How far the partition is."""
 
     @property
@@ -41,8 +41,8 @@ class Planner(Protocol):
     def held(self) -> int:
         """How many records are in memory."""
 
-    def begin(self, mark: Mark) -> None:
-        """Go on from a mark."""
+    def begin(self, marker: Marker) -> None:
+        """Go on from a marker."""
 
     def take(self, records: Sequence[LogRecord], reached: int | None = None) -> None:
         """Hold records that were read."""
@@ -95,12 +95,12 @@ class Scanner:
         Raises LogUnavailable.
         """
         with self._told("begin"):
-            marker = self._transactions.begin()
-        mark = None if marker is None else decode_mark(marker)
-        next_offset = start(None if mark is None else mark.next_offset)
-        if mark is None or mark.next_offset > next_offset:
-            mark = Mark(next_offset)
-        self.planner.begin(mark.doing((), next_offset))
+            stored = self._transactions.begin()
+        marker = None if stored is None else decode_marker(stored)
+        next_offset = start(None if marker is None else marker.next_offset)
+        if marker is None or marker.next_offset > next_offset:
+            marker = Marker(next_offset)
+        self.planner.begin(marker.doing((), next_offset))
 
     def step(self, layout: Layout) -> bool:
         """Do what is ripe, one transaction of it; return whether there was anything.
@@ -110,10 +110,10 @@ class Scanner:
         plan = self.planner.plan(self._clock.now_ms(), layout)
         if plan is None:
             return False
-        marker = encode_mark(plan.mark) if self._marks else None
+        encoded = encode_marker(plan.marker) if self._marks else None
         try:
             with self._told("transaction"):
-                self._transactions.commit(plan.outgoing, plan.mark.next_offset, marker)
+                self._transactions.commit(plan.outgoing, plan.marker.next_offset, encoded)
         except Refused as error:
             if error.number >= len(plan.offsets):
                 raise LogUnavailable(f"the marker was refused: {error.reason}") from error
@@ -134,10 +134,10 @@ class Scanner:
 
         Raises Fenced, LogUnavailable.
         """
-        mark = self.planner.mark
-        marker = encode_mark(mark) if self._marks else None
+        marker = self.planner.marker
+        encoded = encode_marker(marker) if self._marks else None
         try:
-            self._transactions.commit((record,), mark.next_offset, marker)
+            self._transactions.commit((record,), marker.next_offset, encoded)
         except Refused as error:
             raise LogUnavailable(f"an announcement was refused: {error.reason}") from error
 

@@ -10,9 +10,9 @@ from actors.model.key import TaskKey
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import failed, then
+from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.ports import BucketStorage
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.records.receipt import Receipt
 from scheduler.services.relay.delivery import Message, ordering_id_of
 from scheduler.services.system_tasks import unique_in_order
@@ -50,7 +50,11 @@ class BucketSender:
             )
         origin = unique_in_order(now_ms)
         record = pending(
-            self._topic, self._book.current, Slip(due_ms, 0, message.topic, origin), message, now_ms
+            self._topic,
+            self._book.current,
+            Envelope(due_ms, 0, message.topic, origin),
+            message,
+            now_ms,
         )
         key = TaskKey(due_ms, ordering_id_of(message.key, origin), origin)
         assert record.partition is not None, "a bucket is a partition"

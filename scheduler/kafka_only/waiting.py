@@ -1,7 +1,7 @@
 """What waits in one partition of the pending topic, and what its owner does with it when.
 
 Decides which messages are passed on, which are moved to a nearer bucket and which are put aside,
-and the mark that goes with it; a planned step counts only once it is settled.  It never produces
+and the marker that goes with it; a planned step counts only once it is settled.  It never produces
 anything and reads no clock.
 """
 
@@ -16,9 +16,9 @@ from actors.model.codec import LogRecord, record_bytes
 from actors.model.memory import WindowMemory
 from scheduler.kafka_only.bucket_layout import Layout, ripe_ms
 from scheduler.kafka_only.dead_letters import Letters
-from scheduler.kafka_only.mark import Mark
+from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Outgoing
-from scheduler.kafka_only.slip import NoSlip, Slip, pending, read_slip
 from scheduler.kafka_only.step_timing import MOVE_GATHER_MS
 from scheduler.services.relay.delivery import Message
 
@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, frozen=True):
     outgoing: tuple[Outgoing, ...]
     offsets: tuple[int, ...]
     """Of the record behind each that is produced."""
-    mark: Mark
+    marker: Marker
     due_ms: tuple[int, ...] = ()
     """When those were due that are passed on."""
     moved: int = 0
@@ -75,11 +75,11 @@ class _Held(msgspec.Struct, frozen=True):
     """A record in memory."""
 
     record: LogRecord
-    slip: Slip | None
+    envelope: Envelope | None
     message: Message | None
     size_bytes: int
     unread: str = ""
-    """Why there is neither slip nor message."""
+    """Why there is neither envelope nor message."""
 
 
 class Waiting:
@@ -90,7 +90,7 @@ class Waiting:
     def __init__(self, rules: Rules, memory: WindowMemory) -> None:
         self._rules = rules
         self.memory = memory
-        self._mark = Mark(0)
+        self._marker = Marker(0)
         self._reached = 0
         self._held: dict[int, _Held] = {}
         self._in_order: deque[int] = deque()
@@ -99,9 +99,9 @@ class Waiting:
         self._letters = Letters(rules.dead_letter_topic)
 
     @property
-    def mark(self) -> Mark:
+    def marker(self) -> Marker:
         """How far the partition is."""
-        return self._mark
+        return self._marker
 
     @property
     def fullness(self) -> float:
@@ -113,11 +113,11 @@ class Waiting:
         """How many records are in memory."""
         return len(self._held)
 
-    def begin(self, mark: Mark) -> None:
-        """Go on from a mark; what is held already and done by then is forgotten."""
-        self._mark = mark
-        self._reached = max(self._reached, mark.next_offset)
-        for offset in [each for each in self._held if mark.is_done(each)]:
+    def begin(self, marker: Marker) -> None:
+        """Go on from a marker; what is held already and done by then is forgotten."""
+        self._marker = marker
+        self._reached = max(self._reached, marker.next_offset)
+        for offset in [each for each in self._held if marker.is_done(each)]:
             self._forget(offset)
         self._ripening = [self._entry(held) for held in self._held.values()]
         heapq.heapify(self._ripening)
@@ -126,7 +126,7 @@ class Waiting:
         """Hold records that were read, and note up to where there are no others."""
         for record in records:
             self._reached = max(self._reached, record.offset + 1)
-            if record.offset in self._held or self._mark.is_done(record.offset):
+            if record.offset in self._held or self._marker.is_done(record.offset):
                 continue
             held = _read(record)
             self._held[record.offset] = held
@@ -162,16 +162,16 @@ class Waiting:
             step, fate = self._step(held, now_ms, layout)
             outgoing.append(step)
             fates[fate] += 1
-            if fate is _Fate.PASSED_ON and held.slip is not None:
-                due_ms.append(held.slip.due_ms)
+            if fate is _Fate.PASSED_ON and held.envelope is not None:
+                due_ms.append(held.envelope.due_ms)
         offsets = tuple(held.record.offset for held in ripe)
-        mark = self._mark.doing(offsets, self._first_left(frozenset(offsets)))
+        marker = self._marker.doing(offsets, self._first_left(frozenset(offsets)))
         moved, put_aside = fates[_Fate.MOVED], fates[_Fate.PUT_ASIDE]
-        return Plan(tuple(outgoing), offsets, mark, tuple(due_ms), moved, put_aside)
+        return Plan(tuple(outgoing), offsets, marker, tuple(due_ms), moved, put_aside)
 
     def settle(self, plan: Plan) -> None:
         """A plan took effect."""
-        self._mark = plan.mark
+        self._marker = plan.marker
         for offset in plan.offsets:
             self._forget(offset)
 
@@ -198,28 +198,28 @@ class Waiting:
 
     def _step(self, held: _Held, now_ms: int, layout: Layout) -> tuple[Outgoing, _Fate]:
         """Return what is produced for a record, and what that makes of its message."""
-        slip, message = held.slip, held.message
-        if slip is None or message is None:
+        envelope, message = held.envelope, held.message
+        if envelope is None or message is None:
             return self._letters.letter(
                 self._rules.pending_topic, held.record, held.record.headers, held.unread
             ), _Fate.PUT_ASIDE
-        reason = self._letters.reason(held.record.offset) or self._rules.allows(slip.topic)
+        reason = self._letters.reason(held.record.offset) or self._rules.allows(envelope.topic)
         if reason is not None:
-            told = f"message for topic {slip.topic!r} not passed on: {reason}"
+            told = f"message for topic {envelope.topic!r} not passed on: {reason}"
             return self._letters.letter(
                 self._rules.pending_topic, held.record, message.headers, told
             ), _Fate.PUT_ASIDE
-        if slip.due_ms <= now_ms:
-            away_ms = self._rules.away_until_ms(slip.topic, message.key)
+        if envelope.due_ms <= now_ms:
+            away_ms = self._rules.away_until_ms(envelope.topic, message.key)
             if away_ms is None or away_ms <= now_ms:
                 return (
-                    Outgoing(slip.topic, None, message.key, message.value, message.headers),
+                    Outgoing(envelope.topic, None, message.key, message.value, message.headers),
                     _Fate.PASSED_ON,
                 )
             # Kept here, messages for a target that is away for long would fill the memory, and
             # hold what is for others.
-            slip = msgspec.structs.replace(slip, due_ms=away_ms)
-        return pending(self._rules.pending_topic, layout, slip, message, now_ms), _Fate.MOVED
+            envelope = msgspec.structs.replace(envelope, due_ms=away_ms)
+        return pending(self._rules.pending_topic, layout, envelope, message, now_ms), _Fate.MOVED
 
     def _first_left(self, planned: frozenset[int]) -> int:
         """Return the first offset that still waits once a plan has taken effect."""
@@ -232,11 +232,11 @@ class Waiting:
 
     def _entry(self, held: _Held) -> tuple[int, int, str, int]:
         record = held.record
-        if held.slip is None:
+        if held.envelope is None:
             return 0, 0, "", record.offset
-        due_ms = held.slip.due_ms
-        ripe = ripe_ms(record.timestamp_ms, held.slip.lower_ms, due_ms)
-        return ripe, due_ms, held.slip.origin, record.offset
+        due_ms = held.envelope.due_ms
+        ripe = ripe_ms(record.timestamp_ms, held.envelope.lower_ms, due_ms)
+        return ripe, due_ms, held.envelope.origin, record.offset
 
     def _forget(self, offset: int) -> None:
         self.memory.waiting_bytes -= self._held.pop(offset).size_bytes
@@ -246,7 +246,7 @@ class Waiting:
 def _read(record: LogRecord) -> _Held:
     size_bytes = record_bytes(record)
     try:
-        slip, message = read_slip(record)
-    except NoSlip as error:
+        envelope, message = read_envelope(record)
+    except NoEnvelope as error:
         return _Held(record, None, None, size_bytes, str(error))
-    return _Held(record, slip, message, size_bytes)
+    return _Held(record, envelope, message, size_bytes)

@@ -20,9 +20,9 @@ from scheduler.cli.cli import app
 from scheduler.cli.relay_commands import list_waiting
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, decode_layout
-from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.envelope import Envelope
+from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
 from scheduler.kafka_only.ports import Fenced, Outgoing
-from scheduler.kafka_only.slip import Slip
 from scheduler.wiring import open_buckets
 from tests.integration.bucket_world import (
     WAIT_S,
@@ -124,17 +124,17 @@ def test_a_new_owner_fences_the_old_one_and_reads_its_marker(work: BucketsAtWork
     place = Outgoing(work.settings.relay.out_topic, None, b"k", b"of the old owner")
     try:
         assert old.begin() is None
-        old.commit((), 3, encode_mark(Mark(3, 0b101)))
+        old.commit((), 3, encode_marker(Marker(3, 0b101)))
         marker = new.begin()
         with pytest.raises(Fenced):
-            old.commit((place,), 4, encode_mark(Mark(4)))
+            old.commit((place,), 4, encode_marker(Marker(4)))
     finally:
         old.close()
         new.close()
         log.close()
 
     assert marker is not None
-    assert decode_mark(marker) == Mark(3, 0b101)
+    assert decode_marker(marker) == Marker(3, 0b101)
     assert not read_committed(work.settings, work.settings.relay.out_topic)
 
 
@@ -186,10 +186,10 @@ def test_what_waits_can_be_listed(work: BucketsAtWork) -> None:
         work.wait_until(lambda: bool(work.arrivals), "one appears")
     found = list_waiting(work.settings, 1), list_waiting(work.settings, 10)
 
-    assert [each.slip.due_ms for each in found[0]] == [work.due_ms[b"later"]]
+    assert [each.envelope.due_ms for each in found[0]] == [work.due_ms[b"later"]]
     wanted = [work.due_ms[each] for each in (b"later", b"latest")]
-    assert [each.slip.due_ms for each in found[1]] == wanted
-    assert all(isinstance(each.slip, Slip) for each in found[1])
+    assert [each.envelope.due_ms for each in found[1]] == wanted
+    assert all(isinstance(each.envelope, Envelope) for each in found[1])
 
 
 def test_what_this_storage_cannot_do_is_refused(work: BucketsAtWork) -> None:

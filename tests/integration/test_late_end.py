@@ -11,7 +11,7 @@ from actors.model.errors import LogUnavailable
 from scheduler import wiring
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import Settings
-from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
+from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
 from scheduler.kafka_only.ports import Outgoing, PartitionTransactions, Refused
 from scheduler.wiring import create_bucket_topics, open_buckets
 from tests.integration.bucket_world import bucket_settings, read_committed
@@ -39,7 +39,7 @@ class OwnerOfOne:
         """Pass on message ``number``, the next one."""
         while self._done <= number:
             message = Outgoing(self._out_topic, None, b"k", b"%d" % number)
-            marker = encode_mark(Mark(number + 1))
+            marker = encode_marker(Marker(number + 1))
             try:
                 self._transactions.commit((message,), number + 1, marker)
             except LogUnavailable as error:
@@ -52,7 +52,7 @@ class OwnerOfOne:
         """Have a transaction aborted: one of its records is refused."""
         large = Outgoing(self._out_topic, None, b"k", random.Random(7).randbytes(2_000_000))
         try:
-            self._transactions.commit((large,), self._done, encode_mark(Mark(self._done)))
+            self._transactions.commit((large,), self._done, encode_marker(Marker(self._done)))
         except LogUnavailable as error:
             self.failures.append(str(error))
             self._begin()
@@ -61,7 +61,7 @@ class OwnerOfOne:
 
     def _begin(self) -> None:
         marker = self._transactions.begin()
-        self._done = 0 if marker is None else decode_mark(marker).next_offset
+        self._done = 0 if marker is None else decode_marker(marker).next_offset
         self.begun += 1
 
 

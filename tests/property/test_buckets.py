@@ -1,4 +1,4 @@
-"""Buckets of time for every delay: bounds, places, splits, marks and slips."""
+"""Buckets of time for every delay: bounds, places, splits, marks and envelopes."""
 
 import pytest
 from hypothesis import given
@@ -15,8 +15,8 @@ from scheduler.kafka_only.bucket_layout import (
     first_layout,
     ripe_ms,
 )
-from scheduler.kafka_only.mark import Mark, decode_mark, encode_mark
-from scheduler.kafka_only.slip import NoSlip, Slip, pending, read_slip
+from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
+from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
 from scheduler.services.relay.delivery import Message
 
 DELAYS_MS = st.integers(-(10**6), 10**14)
@@ -117,11 +117,11 @@ def test_a_mark_remembers_what_is_done(start: int, done: set[int], further: int)
     first_left = start
     while first_left in offsets:
         first_left += 1
-    mark = decode_mark(encode_mark(Mark(start).doing(offsets, first_left)))
+    marker = decode_marker(encode_marker(Marker(start).doing(offsets, first_left)))
 
     for offset in range(start, start + 310):
-        assert mark.is_done(offset) == (offset in offsets)
-    later = mark.doing((), mark.next_offset + further)
+        assert marker.is_done(offset) == (offset in offsets)
+    later = marker.doing((), marker.next_offset + further)
     assert all(later.is_done(each) for each in offsets)
     with pytest.raises(ValueError, match="never goes back"):
         later.doing((), later.next_offset - 1)
@@ -143,22 +143,22 @@ def test_a_message_comes_out_of_its_bucket_byte_for_byte(
 ) -> None:
     """Key, value and headers, whatever their names."""
     message = Message("target", key, value, tuple(headers))
-    slip = Slip(now_ms + delay_ms, 0, "target", "origin", "id")
+    envelope = Envelope(now_ms + delay_ms, 0, "target", "origin", "id")
 
-    record = pending("waiting", FIRST, slip, message, now_ms)
-    found, back = read_slip(
+    record = pending("waiting", FIRST, envelope, message, now_ms)
+    found, back = read_envelope(
         LogRecord(0, 0, now_ms, record.key, record.value, tuple(record.headers))
     )
     assert back == message
-    assert (found.due_ms, found.topic, found.message_id) == (slip.due_ms, "target", "id")
+    assert (found.due_ms, found.topic, found.message_id) == (envelope.due_ms, "target", "id")
     assert found.lower_ms == FIRST.place(delay_ms, key or b"").lower_ms
 
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.binary())))
 def test_a_record_of_others_has_no_slip(headers: list[tuple[str, bytes | None]]) -> None:
     """It is refused, whatever its headers are, and never guessed at."""
-    with pytest.raises(NoSlip):
-        read_slip(LogRecord(0, 0, 0, None, None, tuple(headers)))
+    with pytest.raises(NoEnvelope):
+        read_envelope(LogRecord(0, 0, 0, None, None, tuple(headers)))
 
 
 def test_the_fullest_bucket_is_split_and_then_left_alone() -> None:

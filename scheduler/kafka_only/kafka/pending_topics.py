@@ -24,7 +24,7 @@ from scheduler.futures.answers import JOB_S, answered
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 
 _RECORD_HEADROOM_BYTES = 65_536
-"""What a message's slip may take beyond the message."""
+"""What a message's envelope may take beyond the message."""
 _BROKER_RECORD_BYTES_MAX = 1_048_588
 
 

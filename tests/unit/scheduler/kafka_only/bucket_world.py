@@ -13,9 +13,9 @@ from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.model.memory import NodeMemory
 from scheduler.kafka_only.bucket_layout import Layout, first_layout
+from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.ports import Fenced
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
@@ -127,12 +127,12 @@ class BucketWorld:
         number = len(self.sent)
         value = b"%06d" % number
         now_ms = self.clock.now_ms()
-        slip = Slip(now_ms + delay_ms, 0, topic, value.decode())
+        envelope = Envelope(now_ms + delay_ms, 0, topic, value.decode())
         known = self.layout.within(self.rng.choice((BUCKETS, 1_000)))
         self.log.append(
-            pending(PENDING, known, slip, Message(topic, key, value, tuple(headers)), now_ms)
+            pending(PENDING, known, envelope, Message(topic, key, value, tuple(headers)), now_ms)
         )
-        self.sent[value] = slip.due_ms
+        self.sent[value] = envelope.due_ms
         return value
 
     def split(self) -> None:

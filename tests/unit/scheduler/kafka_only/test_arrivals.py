@@ -7,8 +7,8 @@ from actors.model.memory import NodeMemory
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.mark import Mark
-from scheduler.kafka_only.slip import read_slip
+from scheduler.kafka_only.envelope import read_envelope
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.waiting import Rules
 from scheduler.testing import RecordingTelemetry
 
@@ -25,7 +25,7 @@ def _arrivals(
         IntakeRules(rules, settings, 60_000, lambda topic: topic == settings.out_topic, telemetry),
         (memory or NodeMemory()).begin(0),
     )
-    arrivals.begin(Mark(5))
+    arrivals.begin(Marker(5))
     return arrivals
 
 
@@ -49,12 +49,12 @@ def test_a_message_waits_in_its_bucket_and_a_late_one_in_the_first() -> None:
         ("pending", 2),
         ("pending", 0),
     ]
-    slips = [
-        read_slip(LogRecord(0, 0, 0, each.key, each.value, tuple(each.headers)))[0]
+    envelopes = [
+        read_envelope(LogRecord(0, 0, 0, each.key, each.value, tuple(each.headers)))[0]
         for each in plan.outgoing
     ]
-    assert [each.due_ms for each in slips] == [NOW_MS + 2_950, NOW_MS]
-    assert plan.mark == Mark(7)
+    assert [each.due_ms for each in envelopes] == [NOW_MS + 2_950, NOW_MS]
+    assert plan.marker == Marker(7)
 
 
 def test_what_cannot_be_relayed_is_put_aside_and_counted() -> None:
@@ -85,7 +85,7 @@ def test_malformed_messages_may_be_dropped() -> None:
 
     assert plan is not None
     assert not plan.outgoing
-    assert plan.mark == Mark(6)
+    assert plan.marker == Marker(6)
 
 
 def test_what_is_read_again_is_taken_once() -> None:
@@ -93,7 +93,7 @@ def test_what_is_read_again_is_taken_once() -> None:
     arrivals = _arrivals(RecordingTelemetry())
     arrivals.take([_record(5, NOW_MS), _record(6, NOW_MS), _record(7, NOW_MS)])
 
-    arrivals.begin(Mark(6))
+    arrivals.begin(Marker(6))
     arrivals.take([_record(6, NOW_MS), _record(7, NOW_MS), _record(8, NOW_MS)])
     plan = arrivals.plan(NOW_MS, LAYOUT)
 

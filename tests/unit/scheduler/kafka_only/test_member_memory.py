@@ -10,12 +10,12 @@ from actors.model.memory import NodeMemory
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import first_layout
+from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
@@ -126,8 +126,8 @@ class World:
     def wait_for(self, topic: str, partition: int, value: bytes) -> int:
         """Append what is due now; return its size."""
         now_ms = self.clock.now_ms()
-        slip = Slip(now_ms, 0, topic, f"{len(self.log.partitions[PENDING, partition]):05d}")
-        made = pending(PENDING, self.layout, slip, Message(topic, b"k", value), now_ms)
+        envelope = Envelope(now_ms, 0, topic, f"{len(self.log.partitions[PENDING, partition]):05d}")
+        made = pending(PENDING, self.layout, envelope, Message(topic, b"k", value), now_ms)
         offset = self.log.append(type(made)(PENDING, partition, made.key, made.value, made.headers))
         return record_bytes(self.log.partitions[PENDING, partition][offset].record)
 

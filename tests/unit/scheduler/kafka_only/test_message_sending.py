@@ -13,8 +13,8 @@ from actors.ports.store import Stores
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.bucket_layout import first_layout
+from scheduler.kafka_only.envelope import read_envelope
 from scheduler.kafka_only.sending import BucketSender
-from scheduler.kafka_only.slip import read_slip
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_key
@@ -54,8 +54,8 @@ def test_a_message_enters_the_bucket_of_its_delay(
     (record,) = storage.writers.appended
     assert (record.partition, receipt.partition, receipt.offset) == (2, 2, 0)
     assert receipt.key.scheduled_ms == NOW_MS + 2_500
-    slip, back = read_slip(LogRecord(2, 0, 0, record.key, record.value, record.headers))
-    assert (back, slip.due_ms, slip.lower_ms) == (message, NOW_MS + 2_500, 2_000)
+    envelope, back = read_envelope(LogRecord(2, 0, 0, record.key, record.value, record.headers))
+    assert (back, envelope.due_ms, envelope.lower_ms) == (message, NOW_MS + 2_500, 2_000)
 
 
 def test_exactly_what_retention_covers_is_accepted(
@@ -79,7 +79,7 @@ def test_messages_of_one_process_keep_their_order(
         sender.send(Message("target", b"k"), NOW_MS, NOW_MS).result(0)
 
     origins = [
-        read_slip(LogRecord(0, 0, 0, each.key, each.value, each.headers))[0].origin
+        read_envelope(LogRecord(0, 0, 0, each.key, each.value, each.headers))[0].origin
         for each in storage.writers.appended
     ]
     assert origins == sorted(origins)

@@ -9,10 +9,10 @@ from actors.model.memory import NodeMemory
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.asking import Asking
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
+from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
@@ -91,8 +91,8 @@ class OneOwner:
     def send(self) -> None:
         """Hand over a message that is due."""
         now_ms = self.clock.now_ms()
-        slip = Slip(now_ms, 0, TARGET, "one")
-        made = pending(PENDING, self.layout, slip, Message(TARGET, None, b"v"), now_ms)
+        envelope = Envelope(now_ms, 0, TARGET, "one")
+        made = pending(PENDING, self.layout, envelope, Message(TARGET, None, b"v"), now_ms)
         self.log.append(made)
         records, reached = self.log.read(PENDING, 0, 0)
         self.owner.take(records, reached)

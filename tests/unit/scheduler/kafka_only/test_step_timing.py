@@ -11,10 +11,10 @@ from actors.model.codec import LogRecord
 from actors.model.memory import NodeMemory
 from scheduler.adapters.clock import SystemClock
 from scheduler.kafka_only.bucket_layout import MOVES_EARLY_MS, first_layout
+from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.slip import Slip, pending
 from scheduler.kafka_only.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.services.relay.delivery import Message
@@ -86,8 +86,8 @@ class OneOwner:
     def hand_over(self, name: bytes, due_in_ms: int) -> None:
         """Hand over a message that may rest no longer, due so much later."""
         now_ms = self.clock.now_ms()
-        slip = Slip(now_ms + due_in_ms, 0, TARGET, "origin")
-        made = pending(PENDING, self.layout, slip, Message(TARGET, None, name), now_ms)
+        envelope = Envelope(now_ms + due_in_ms, 0, TARGET, "origin")
+        made = pending(PENDING, self.layout, envelope, Message(TARGET, None, name), now_ms)
         offset = self._handed_over = self._handed_over + 1
         long_ago_ms = now_ms - FAR_MS
         self.owner.take(

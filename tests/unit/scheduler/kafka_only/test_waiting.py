@@ -3,8 +3,8 @@
 from actors.model.codec import LogRecord, record_bytes
 from actors.model.memory import NodeMemory
 from scheduler.kafka_only.bucket_layout import first_layout
-from scheduler.kafka_only.mark import Mark
-from scheduler.kafka_only.slip import SLIP_HEADER, Slip, pending, read_slip
+from scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
+from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.waiting import Rules, Waiting
 from scheduler.services.relay.delivery import Message
 
@@ -27,20 +27,20 @@ def _rules(**more: int) -> Rules:
 
 def _record(offset: int, delay_ms: int, topic: str = "target") -> LogRecord:
     message = Message(topic, b"k", b"%d" % offset, (("mine", b"1"),))
-    slip = Slip(START_MS + delay_ms, 0, topic, f"{offset:05d}")
-    record = pending("pending", LAYOUT, slip, message, START_MS)
+    envelope = Envelope(START_MS + delay_ms, 0, topic, f"{offset:05d}")
+    record = pending("pending", LAYOUT, envelope, message, START_MS)
     return LogRecord(0, offset, START_MS, record.key, record.value, tuple(record.headers))
 
 
 def _waiting(*records: LogRecord, **limits: int) -> Waiting:
     waiting = Waiting(_rules(**limits), NodeMemory().begin(0))
-    waiting.begin(Mark(0))
+    waiting.begin(Marker(0))
     waiting.take(records)
     return waiting
 
 
 def test_delivery_past_a_waiting_record_is_marked() -> None:
-    """The offset stays at the one that waits; the other is in the mark."""
+    """The offset stays at the one that waits; the other is in the marker."""
     waiting = _waiting(_record(0, 900), _record(1, 100))
 
     assert waiting.next_ms() == START_MS + 100
@@ -51,11 +51,11 @@ def test_delivery_past_a_waiting_record_is_marked() -> None:
     assert [(each.topic, each.value, each.headers) for each in plan.outgoing] == [
         ("target", b"1", (("mine", b"1"),))
     ]
-    assert plan.mark == Mark(0, 0b10)
+    assert plan.marker == Marker(0, 0b10)
     waiting.settle(plan)
     last = waiting.plan(START_MS + 900, LAYOUT)
     assert last is not None
-    assert last.mark == Mark(2)
+    assert last.marker == Marker(2)
 
 
 def test_a_message_that_is_moved_late_is_still_not_early() -> None:
@@ -94,7 +94,7 @@ def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
     size_bytes = record_bytes(_record(0, 10))
     memory = NodeMemory(2 * 2 * 4 * size_bytes)
     waiting = Waiting(_rules(), memory.begin("mine"))
-    waiting.begin(Mark(0))
+    waiting.begin(Marker(0))
     waiting.take([_record(each, 10) for each in range(4)])
     alone = waiting.fullness
     memory.begin("another's")
@@ -120,7 +120,7 @@ def test_p13_a_partition_keeps_to_its_share_of_the_nodes_bytes() -> None:
 def test_what_is_no_message_is_put_aside() -> None:
     """A record of somebody else's, and a target that is not allowed; with headers and a reason."""
     strange = LogRecord(0, 0, START_MS, b"k", b"v", (("x", b"1"),))
-    broken = LogRecord(0, 1, START_MS, b"k", b"v", ((SLIP_HEADER, b"\xff"),))
+    broken = LogRecord(0, 1, START_MS, b"k", b"v", ((ENVELOPE_HEADER, b"\xff"),))
     waiting = _waiting(strange, broken, _record(2, 0, "forbidden"))
 
     plan = waiting.plan(START_MS, LAYOUT)
@@ -133,7 +133,7 @@ def test_what_is_no_message_is_put_aside() -> None:
     assert b"first header" in (headers[0]["hourhandReason"] or b"")
     assert b"cannot be read" in (headers[1]["hourhandReason"] or b"")
     assert b"forbidden" in (headers[2]["hourhandReason"] or b"")
-    assert SLIP_HEADER not in headers[2]
+    assert ENVELOPE_HEADER not in headers[2]
 
 
 def test_p7_what_is_bound_for_a_target_that_is_away_waits_in_the_log_and_nothing_else() -> None:
@@ -146,19 +146,21 @@ def test_p7_what_is_bound_for_a_target_that_is_away_waits_in_the_log_and_nothing
     (moved, passed_on) = plan.outgoing
     assert (passed_on.topic, passed_on.value) == ("target", b"1")
     assert (moved.topic, plan.moved, plan.put_aside) == ("pending", 1, 0)
-    slip, message = read_slip(LogRecord(0, 0, 0, moved.key, moved.value, tuple(moved.headers)))
-    assert (slip.due_ms, slip.topic) == (START_MS + 5_000, "away")
+    envelope, message = read_envelope(
+        LogRecord(0, 0, 0, moved.key, moved.value, tuple(moved.headers))
+    )
+    assert (envelope.due_ms, envelope.topic) == (START_MS + 5_000, "away")
     assert (message.value, message.headers) == (b"0", (("mine", b"1"),))
 
 
 def test_a_new_owner_skips_what_is_marked() -> None:
-    """Read again from the mark's offset, without what was done beyond it."""
+    """Read again from the marker's offset, without what was done beyond it."""
     waiting = Waiting(_rules(), NodeMemory().begin(0))
-    waiting.begin(Mark(1, 0b10))
+    waiting.begin(Marker(1, 0b10))
 
     waiting.take([_record(1, 10), _record(2, 10), _record(3, 10)], 7)
     plan = waiting.plan(START_MS + 10, LAYOUT)
 
     assert plan is not None
     assert plan.offsets == (1, 3)
-    assert plan.mark == Mark(7)
+    assert plan.marker == Marker(7)

@@ -12,7 +12,7 @@ import msgspec
 _VERSION = 1
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Marker(msgspec.Struct, frozen=True):
     """All before ``next_offset`` is done, and of what follows the offsets in ``done``."""
 
     next_offset: int
@@ -23,28 +23,28 @@ class Mark(msgspec.Struct, frozen=True):
         """Whether a record was passed on or moved."""
         return offset < self.next_offset or bool(self.done >> (offset - self.next_offset) & 1)
 
-    def doing(self, offsets: Iterable[int], next_offset: int) -> "Mark":
-        """Return the mark with more offsets done, of which all before ``next_offset`` are."""
+    def doing(self, offsets: Iterable[int], next_offset: int) -> "Marker":
+        """Return the marker with more offsets done, of which all before ``next_offset`` are."""
         places = [each - self.next_offset for each in offsets if each >= self.next_offset]
         bits = bytearray(max(places, default=0) // 8 + 1)
         for place in places:
             bits[place >> 3] |= 1 << (place & 7)
         done = self.done | int.from_bytes(bits, "little")
         if next_offset < self.next_offset:
-            raise ValueError(f"a mark never goes back: {self.next_offset} to {next_offset}")
-        return Mark(next_offset, done >> (next_offset - self.next_offset))
+            raise ValueError(f"a marker never goes back: {self.next_offset} to {next_offset}")
+        return Marker(next_offset, done >> (next_offset - self.next_offset))
 
 
-def encode_mark(mark: Mark) -> bytes:
+def encode_marker(marker: Marker) -> bytes:
     """Return what is written to the marker topic."""
-    bits = mark.done.to_bytes((mark.done.bit_length() + 7) // 8, "little")
+    bits = marker.done.to_bytes((marker.done.bit_length() + 7) // 8, "little")
     # Behind one that waits for long nearly all are done: long runs take next to nothing.
-    return msgspec.msgpack.encode((_VERSION, mark.next_offset, zlib.compress(bits, 1)))
+    return msgspec.msgpack.encode((_VERSION, marker.next_offset, zlib.compress(bits, 1)))
 
 
-def decode_mark(value: bytes) -> Mark:
-    """Return a mark; raises ValueError for what is none, and for one of another version."""
+def decode_marker(value: bytes) -> Marker:
+    """Return a marker; raises ValueError for what is none, and for one of another version."""
     version, next_offset, bits = msgspec.msgpack.decode(value, type=tuple[int, int, bytes])
     if version != _VERSION:
         raise ValueError(f"a marker of version {version}: update this node")
-    return Mark(next_offset, int.from_bytes(zlib.decompress(bits), "little"))
+    return Marker(next_offset, int.from_bytes(zlib.decompress(bits), "little"))
