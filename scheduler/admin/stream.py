@@ -71,7 +71,6 @@ def stream_routes(service: AdminService) -> TypedRouter:
         "/stream",
         tags=["cluster"],
         summary="Status, nodes, partitions and troubles as they change, as server-sent events",
-        response_class=StreamingResponse,
         openapi_extra={"responses": {"200": {"content": {"text/event-stream": _EVENTS}}}},
     )
     async def stream() -> StreamingResponse:

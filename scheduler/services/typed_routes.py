@@ -6,7 +6,7 @@ models only; never what is answered.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import isclass, signature
+from inspect import isclass, iscoroutinefunction, signature
 from typing import Any, get_args
 
 import msgspec
@@ -24,7 +24,7 @@ _NEVER_SHOWN = ("HTTPValidationError", "ValidationError")
 Responses = dict[int | str, dict[str, Any]]
 
 
-def described(refusals: Mapping[int, str]) -> Responses:
+def described(refusals: Mapping[int | str, str]) -> Responses:
     """Return refusals by status, each in words, as routes take them."""
     return {status: {"$ref": _REFUSED, "description": words} for status, words in refusals.items()}
 
@@ -32,19 +32,24 @@ def described(refusals: Mapping[int, str]) -> Responses:
 class TypedRouter(APIRouter):
     """Paths whose endpoints return a struct, one of several structs, or a response of their own."""
 
-    def __init__(self, refusals: Responses, refused: type, media_type: str) -> None:
+    def __init__(self, refusals: Responses, refused: type, media_type: str, **options: Any) -> None:
         """``refusals`` are what every path may answer instead, each with a ``refused``."""
-        super().__init__()
+        super().__init__(**options)
         self.answers: list[type] = [refused]
         """The types of all answers."""
         self.refused = {"description": "A refusal.", **_content(media_type, [refused])}
         self._refusals = refusals
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Add a path; ``responses`` are refusals of its own."""
+        """Add a path; ``responses`` are refusals of its own.
+
+        The class of a response says what it is: text, or, where it is none in particular, nothing.
+        """
         responses = self._refusals | (options.pop("responses", None) or {})
         answer = signature(endpoint).return_annotation
-        if not (isclass(answer) and issubclass(answer, Response)):
+        if isclass(answer) and issubclass(answer, Response):
+            options["response_class"] = answer
+        else:
             types = get_args(answer) or (answer,)
             self.answers += types
             responses[200] = _content(JSON, types)
@@ -95,9 +100,13 @@ def _content(media_type: str, types: Sequence[type]) -> dict[str, Any]:
     return {"content": {media_type: {"schema": schema}}}
 
 
-def _encoding(endpoint: Callable[..., Any]) -> Callable[..., Response]:
+def _encoding(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(endpoint)
     def respond(*arguments: Any, **named: Any) -> Response:
         return encoded(endpoint(*arguments, **named))
 
-    return respond
+    @wraps(endpoint)
+    async def respond_later(*arguments: Any, **named: Any) -> Response:
+        return encoded(await endpoint(*arguments, **named))
+
+    return respond_later if iscoroutinefunction(endpoint) else respond

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
@@ -21,12 +22,13 @@ from schemathesis import GenerationMode
 from actors.model.task import Task
 from actors.task_executor import TaskExecutor
 from scheduler.cli.admin_running import AdminRunning
-from scheduler.configuration.door_settings import AdminSettings
+from scheduler.cli.timers_running import TimersRunning
+from scheduler.configuration.door_settings import AdminSettings, TimerSettings
 from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from scheduler.scheduler import Scheduler
 from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import TimerRule
-from tests.tidy.source import ROOT
+from tests.tidy.openapi_page import described_admin, described_timers
 from tests.waiting import until
 
 EXAMPLES = 6
@@ -35,19 +37,22 @@ PARTITIONS = 4
 URL_CHARS_MAX = 60_000
 """Above twice of it the server reads no address, whatever it says."""
 TOKEN = "w" * 16
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+TIMER, NAME = "0123456789abcdef-2", "nightly"
 STARTED = datetime.now(UTC)
 TIMES = st.integers(-3_600, 3_600).map(
     lambda s: (STARTED + timedelta(seconds=s)).isoformat().replace("+00:00", "Z")
 )
 KNOWN: list[str] = []
 """Keys of tasks that there are."""
-ADMIN = schemathesis.openapi.from_path(
-    ROOT / "schema/http/admin.json",
-    config=schemathesis.Config.from_dict(
-        # 413 and 414 refuse what is too long, too.
-        {"checks": {"negative_data_rejection": {"expected-statuses": ["4xx"]}}}
-    ),
+CONFIG = schemathesis.Config.from_dict(
+    # 413 and 414 refuse what is too long, too.
+    {"checks": {"negative_data_rejection": {"expected-statuses": ["4xx"]}}}
 )
+ADMIN = schemathesis.openapi.from_dict(described_admin(), config=CONFIG)
+
+
+TIMERS = schemathesis.openapi.from_dict(described_timers(), config=CONFIG)
 
 
 class Picky(TaskExecutor):
@@ -70,6 +75,8 @@ def _declare_formats() -> None:
         "task-key": st.deferred(lambda: st.sampled_from(KNOWN)) | _keys("good", "nobody"),
         "delivery-key": _keys("hourhand%3Asend%3Aa", "hourhand%3Asend%3Ab"),
         "cursor": st.sampled_from([f"{n}~" for n in range(PARTITIONS)]),
+        "cron": st.just("30 2 * * *"),
+        "time-zone": st.sampled_from(["UTC", "Europe/Berlin"]),
         "letter-place": st.integers(0, 99).map(str),
         "audit-place": st.integers(0, 10**15 - 1).map("{}-a".format),
     }
@@ -106,11 +113,11 @@ def _make_history(node: Scheduler, running: AdminRunning) -> None:
     for task in tasks:
         node.schedule_task(task).result(30)
         KNOWN.append(str(task.key))
-    node.schedule_recurring("good", every=timedelta(hours=1)).result(30)
+    node.schedule_recurring(NAME, every=timedelta(hours=1)).result(30)
     own = node.dependencies
     timers = TimerService(own.appender, own.definitions, own.clock)
     rule = TimerRule(3_600_000, 7_200_000, "http://localhost/", "o", tags=(("CALL", 1),))
-    asyncio.run(timers.put(timers.new_id(), rule, new=True))
+    asyncio.run(timers.put(TIMER.partition("-")[0], rule))
     service = running.service
     until(lambda: service.inspector.show(tasks[0].key).completion, "no task ran")
     until(lambda: service.inspector.show(tasks[2].key).attempts, "no task failed")
@@ -130,6 +137,7 @@ def _fit_admin(case: Any) -> None:
     for target in body.get("targets", ()):
         if target.get("partition") is not None:
             target["partition"] %= PARTITIONS
+    _name_known(query, name=NAME, id=TIMER)
     match (case.path_parameters or {}).get("action"):
         case None:
             pass
@@ -144,10 +152,38 @@ def _ask(case: Any, address: str, fit: Callable[[Any], None]) -> None:
         case.body["waitS"] = 0
     if case.meta.generation.mode is GenerationMode.POSITIVE:
         fit(case)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = HEADERS
     assume(len(urlencode(case.query or {}, doseq=True)) < URL_CHARS_MAX)
     answer = case.call(base_url=address, headers=headers)
     case.validate_response(answer, headers=headers)
+
+
+def _name_known(parameters: dict[str, Any], **known: str) -> None:
+    """Have every second request ask for something that there is."""
+    for name, value in known.items():
+        if len(str(parameters.get(name, "-"))) % 2 == 0:
+            parameters[name] = value
+
+
+def _fit_timers(case: Any) -> None:
+    """The same for the timer service; and its timers pop after the test."""
+    body = case.body if isinstance(case.body, dict) else {}
+    if case.method in {"GET", "PUT"}:
+        _name_known(case.path_parameters or {}, timer_id=TIMER, name=NAME)
+    if "timing" in body:
+        # A number such as 2.0 is an integer to JSON Schema, and a fraction to the seed.
+        body["timing"] = {"interval": 3_600 + int(body["timing"]["interval"] % 10**9)}
+        if "reliability" in body:
+            factor = body["reliability"].get("replication-factor", 2)
+            body["reliability"] = (
+                {} if case.method == "PUT" else {"replication-factor": int(factor)}
+            )
+    if "callback" in body:
+        body["callback"]["http"]["uri"] = "http://localhost/"
+    if "schedule" in body:
+        given = {"every": 3_600} if "cron" in body["schedule"] else {"cron": "0 9 * * *"}
+        kept = {"overlap", "time-zone", "times"} & body["schedule"].keys()
+        body["schedule"] = given | {name: body["schedule"][name] for name in kept}
 
 
 def _operations(schema: Any) -> list[Any]:
@@ -172,6 +208,34 @@ def _try(operation: Any, mode: GenerationMode, address: str, fit: Callable[[Any]
         _ask(case, address, fit)
 
     ask()
+
+
+@pytest.fixture(scope="module")
+def timers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve timers, of which there are some."""
+    chosen = Settings(
+        embedded=EmbeddedSettings(folder=tmp_path_factory.mktemp("timers") / "hourhand"),
+        topic=TopicSettings(partitions=PARTITIONS),
+        timers=TimerSettings(port=0, requests_per_s_max=0, write_tokens=(SecretStr(TOKEN),)),
+    )
+    with TimersRunning(chosen) as running:
+        address = f"http://127.0.0.1:{running.port}"
+        with httpx.Client(base_url=address, headers=HEADERS) as client:
+            http = {"uri": "http://localhost/", "opaque": "o"}
+            tags = {"tag-info": [{"type": "CALL", "count": 2}]}
+            timer = {"timing": {"interval": 3_600}, "callback": {"http": http}, "statistics": tags}
+            assert client.put(f"/timers/{TIMER}", json=timer).status_code == 200
+            schedule = {"schedule": {"every": 3_600}, "callback": {"http": http}}
+            assert client.put(f"/recurring/{NAME}", json=schedule).status_code == 200
+        yield address
+
+
+@pytest.mark.parametrize("operation", _operations(TIMERS))
+def test_the_timer_service_does_what_its_description_says(operation: Any, timers: str) -> None:
+    """The same for the other door."""
+    _try(operation, GenerationMode.POSITIVE, timers, _fit_timers)
+    if operation.body or operation.query:
+        _try(operation, GenerationMode.NEGATIVE, timers, _fit_timers)
 
 
 @pytest.mark.parametrize("operation", _operations(ADMIN))

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from actors.kernel.simulated import VirtualClock
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
@@ -10,6 +12,11 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.admin.app import build_app
 from scheduler.admin.service import AdminPorts, AdminService
 from scheduler.configuration.settings import Settings
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.timers.app import build_routes
+from scheduler.services.timers.recurring_routes import RecurringService
+from scheduler.services.timers.service import TimerService
 from tests.unit.scheduler.admin.log_view import MemoryLogView
 
 
@@ -20,6 +27,19 @@ def described_admin() -> dict[str, Any]:
     stores = open_memory_stores(MemoryStores())
     ports = AdminPorts(MemoryWriter(broker), stores, MemoryLogView(broker), clock)
     return build_app(AdminService(Settings(), ports)).openapi()
+
+
+def described_timers() -> dict[str, Any]:
+    """Return the description of the timer service, which is asked nothing either."""
+    broker = MemoryBroker(1, VirtualClock(0))
+    stores, clock = open_memory_stores(MemoryStores()), VirtualClock(0)
+    appender = TaskAppender(MemoryWriter(broker), 1)
+    book = DefinitionBook(stores.definitions, 1, clock)
+    service, recurring = (
+        TimerService(appender, book, clock),
+        RecurringService(appender, book, clock),
+    )
+    return build_routes(service, recurring, CollectorRegistry()).openapi()
 
 
 def openapi_page() -> str:

@@ -1,13 +1,14 @@
 """What the HTTP doors answer is typed: OpenAPI has a schema for it, and the code says it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
+import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import fields
 
 from scheduler.admin.answers import Answer
-from tests.tidy.openapi_page import described_admin
+from tests.tidy.openapi_page import described_admin, described_timers
 from tests.tidy.source import report, sources
 
 UNTYPED_MAX = 4
@@ -21,7 +22,7 @@ def _untyped(described: Mapping[str, Any]) -> Iterator[str]:
             for status, answer in operation["responses"].items():
                 if not status.startswith("2"):
                     continue
-                for kind, content in answer.get("content", {"": {}}).items():
+                for kind, content in answer.get("content", {}).items():
                     schema = content.get("schema") or {}
                     if not schema.keys() & {"$ref", "anyOf", "type"} or schema == {
                         "type": "object"
@@ -29,9 +30,10 @@ def _untyped(described: Mapping[str, Any]) -> Iterator[str]:
                         yield f"{method.upper()} {path} answers {status} {kind} without a schema"
 
 
-def test_every_answer_of_the_admin_has_a_schema() -> None:
+@pytest.mark.parametrize("described", [described_admin, described_timers])
+def test_every_answer_has_a_schema(described: Callable[[], dict[str, Any]]) -> None:
     """Whoever writes a client sees what comes."""
-    report(_untyped(described_admin()))
+    report(_untyped(described()))
 
 
 def test_an_answer_without_a_schema_is_found() -> None:

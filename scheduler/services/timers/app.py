@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -23,12 +23,14 @@ from scheduler.services.http_guard import JSON, Door, HttpGuard, Refusal
 from scheduler.services.timers.recurring_routes import RecurringService, add_recurring
 from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import (
+    DescribedTimer,
+    DescribedTimers,
     InvalidTimer,
     TimerRequest,
     refusal_of,
     split_id,
-    timer_value,
 )
+from scheduler.services.typed_routes import TypedApp, TypedRouter, described
 
 _OPEN_PATHS = frozenset({"/ping"})
 _TIMERS = "/timers"
@@ -43,13 +45,14 @@ _REFUSED = (
     ClientDisconnect,
     HourhandError,
 )
-_TEXT = {"text/plain": {"schema": {"type": "string"}}}
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "Refused; the text says why.", "content": _TEXT},
-    503: {
-        "description": "Too many requests, or log or store do not answer: ask again.",
-        "content": _TEXT,
-    },
+_REFUSALS = described(
+    {
+        "4XX": "Refused; the text says why.",
+        503: "Too many requests, or log or store do not answer: ask again.",
+    }
+)
+_LOCATED: dict[int | str, dict[str, Any]] = {
+    200: {"headers": {"Location": {"description": "The timer.", "schema": {"type": "string"}}}}
 }
 
 
@@ -61,32 +64,39 @@ def build_app(
     registry: CollectorRegistry | None = None,
 ) -> ASGIApp:
     """Build the application; ``registry`` holds the node's own metrics."""
-    app = FastAPI(
+    app = build_routes(service, recurring, registry or CollectorRegistry())
+    # Around the framework, whose own layers cost as much as one of these.
+    guard = HttpGuard(_door(settings), clock)
+    return _Guarded(_Making(app, service), guard, settings.request_bytes_max)
+
+
+def build_routes(
+    service: TimerService, recurring: RecurringService, registry: CollectorRegistry
+) -> TypedApp:
+    """Build what answers and describes itself, without who may ask and how much."""
+    app = TypedApp(
         title="Hourhand timers",
         description="Timers that call back over HTTP; see docs/timers.md.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=_REFUSALS,
-        strict_content_type=False,
     )
-    registry = registry or CollectorRegistry()
+    router = TypedRouter(_REFUSALS, str, "text/plain", strict_content_type=False)
     _add_errors(app)
-    _add_timers(app, service)
-    _add_listing(app, service)
-    add_recurring(app, recurring)
+    _add_timers(router, service)
+    _add_listing(router, service)
+    add_recurring(router, recurring)
 
-    @app.get("/ping", response_class=PlainTextResponse, summary="Whether the service answers")
-    async def ping() -> str:
-        return "OK"
+    @router.get("/ping", summary="Whether the service answers")
+    async def ping() -> PlainTextResponse:
+        return PlainTextResponse("OK")
 
-    @app.get("/metrics", summary="Metrics in Prometheus' text format")
-    async def metrics() -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    @router.get("/metrics", summary="Metrics in Prometheus' text format")
+    async def metrics() -> PlainTextResponse:
+        return PlainTextResponse(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    # Around the framework, whose own layers cost as much as one of these.
-    guard = HttpGuard(_door(settings), clock)
-    return _Guarded(_Making(app, service), guard, settings.request_bytes_max)
+    app.include_typed(router)
+    return app
 
 
 def _door(settings: TimerSettings) -> Door:
@@ -200,55 +210,55 @@ async def _make(service: TimerService, asked: TimerRequest) -> Response:
     return _located(timer_id, rule.replication)
 
 
-def _add_timers(app: FastAPI, service: TimerService) -> None:
-    @app.post(_TIMERS, summary="Make a timer")
+def _add_timers(router: TypedRouter, service: TimerService) -> None:
+    @router.post(_TIMERS, summary="Make a timer", responses=_LOCATED)
     async def create(body: TimerRequest) -> Response:
         return await _make(service, body)
 
-    @app.put("/timers/{timer_id:path}", summary="Make or replace a timer")
+    @router.put("/timers/{timer_id:path}", summary="Make or replace a timer", responses=_LOCATED)
     async def replace(timer_id: str, body: TimerRequest) -> Response:
         parts = split_id(timer_id)
         if parts is None:
-            return _unknown(timer_id)
+            raise _unknown(timer_id)
         await service.put(parts[0], body.rule(service.now_ms(), parts[1]))
         return _located(*parts)
 
-    @app.delete("/timers/{timer_id:path}", summary="Delete a timer")
+    @router.delete("/timers/{timer_id:path}", summary="Delete a timer", responses=_LOCATED)
     async def delete(timer_id: str) -> Response:
         parts = split_id(timer_id)
         if parts is None:
-            return _unknown(timer_id)
+            raise _unknown(timer_id)
         await service.put(parts[0], None)
         return _located(*parts)
 
-    @app.get("/timers/{timer_id:path}", summary="Look at a timer")
-    async def show(timer_id: str) -> Response:
+    @router.get("/timers/{timer_id:path}", summary="Look at a timer")
+    async def show(timer_id: str) -> DescribedTimer:
         parts = split_id(timer_id)
         found = None if parts is None else await service.find(parts[0])
         if found is None:
-            return _unknown(timer_id)
-        return JSONResponse(timer_value(found.id, found.state, service.now_ms()))
+            raise _unknown(timer_id)
+        return DescribedTimer.of(found.id, found.state, service.now_ms())
 
 
-def _add_listing(app: FastAPI, service: TimerService) -> None:
-    @app.get(_TIMERS, summary="List timers, those of a tag where one is given")
+def _add_listing(router: TypedRouter, service: TimerService) -> None:
+    @router.get(_TIMERS, summary="List timers, those of a tag where one is given")
     async def timers(
         limit: Annotated[int, Query(ge=1, le=_LIST_MAX)] = _LIST_DEFAULT,
         tag: str | None = None,
-        after: str | None = None,
-    ) -> Response:
+        after: Annotated[str | None, Query(json_schema_extra={"format": "cursor"})] = None,
+    ) -> DescribedTimers:
         try:
             page = await service.page(tag, after, limit)
         except ValueError as error:
             raise InvalidTimer(str(error)) from None
         now_ms = service.now_ms()
-        shown = [timer_value(each.id, each.state, now_ms) for each in page.timers]
-        return JSONResponse({"timers": shown, "next-after": page.next_after})
+        found = [DescribedTimer.of(each.id, each.state, now_ms) for each in page.timers]
+        return DescribedTimers(found, page.next_after)
 
 
 def _located(timer_id: str, replication: int) -> Response:
     return Response(status_code=200, headers={"Location": f"/timers/{timer_id}-{replication}"})
 
 
-def _unknown(timer_id: str) -> Response:
-    return PlainTextResponse(f"there is no timer {json.dumps(timer_id[:80])}", 404)
+def _unknown(timer_id: str) -> HTTPException:
+    return HTTPException(404, f"there is no timer {json.dumps(timer_id[:80])}")

@@ -4,16 +4,17 @@ Decides paths and fields; the schedules themselves are those of the library.
 """
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Self
 
-from fastapi import FastAPI, Query, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi import HTTPException, Query
+from fastapi.responses import PlainTextResponse
+from msgspec import UNSET, UnsetType, field
+from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     WithJsonSchema,
 )
 
@@ -40,7 +41,16 @@ from scheduler.services.recurring.state import (
     recurring_of,
 )
 from scheduler.services.timers.calls import call_ordering_id
-from scheduler.services.timers.timer import CallbackRequest, RequestPart, Seconds
+from scheduler.services.timers.timer import (
+    CallbackRequest,
+    CallbackTarget,
+    DescribedCallback,
+    RequestPart,
+    Seconds,
+    ServiceAnswer,
+    Time,
+)
+from scheduler.services.typed_routes import TypedRouter
 
 _LOOKS = 3
 _LOOK_PAUSE_S = 0.05
@@ -55,16 +65,11 @@ def _instant(text: str) -> int:
         raise ValueError("it must be a time in RFC 3339 with a zone") from None
 
 
-Duration = Annotated[
-    Seconds,
-    AfterValidator(lambda seconds: 1000 * seconds),
-    PlainSerializer(lambda ms: ms / 1000, when_used="json"),
-]
+Duration = Annotated[Seconds, AfterValidator(lambda seconds: 1000 * seconds)]
 """Milliseconds, told in seconds."""
 Instant = Annotated[
     int,
     BeforeValidator(_instant),
-    PlainSerializer(format_instant, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """Milliseconds, told as RFC 3339 has it."""
@@ -78,15 +83,15 @@ class ScheduleFields(RequestPart):
 
     model_config = ConfigDict(extra="forbid")
 
-    cron: str | None = None
-    every_ms: Duration | None = Field(None, alias="every")
-    time_zone: str = Field("UTC", alias="time-zone")
+    cron: str | None = Field(None, json_schema_extra={"format": "cron"})
+    every_ms: Duration | None = Field(None, alias="every", json_schema_extra={"minimum": 1})
+    time_zone: str = Field("UTC", alias="time-zone", json_schema_extra={"format": "time-zone"})
     overlap: Overlap = "skip"
     catch_up_ms: Duration = Field(0, alias="catch-up")
     jitter_ms: Duration = Field(0, alias="jitter")
     starts_ms: Instant | None = Field(None, alias="from")
     ends_ms: Instant | None = Field(None, alias="until")
-    count_max: int | None = Field(None, alias="times")
+    count_max: int | None = Field(None, alias="times", json_schema_extra={"minimum": 1})
 
 
 class RecurringRequest(RequestPart):
@@ -102,6 +107,60 @@ class RecurringRequest(RequestPart):
             data=self.callback.http.model_dump(),
             **self.schedule.model_dump(exclude_unset=True),
         )
+
+
+class ScheduleDescription(ServiceAnswer, frozen=True, kw_only=True):
+    """When a recurring schedule is due, as it was asked for; durations are seconds."""
+
+    cron: str | UnsetType = UNSET
+    every: float | UnsetType = UNSET
+    time_zone: str
+    overlap: Overlap
+    catch_up: float
+    jitter: float
+    starts: Time | UnsetType = field(default=UNSET, name="from")
+    until: Time | UnsetType = UNSET
+    times: int | UnsetType = UNSET
+
+
+class DescribedSchedule(ServiceAnswer, frozen=True):
+    """A recurring schedule and, where it is shown alone and not paused, its next times."""
+
+    name: str
+    schedule: ScheduleDescription
+    callback: DescribedCallback | None
+    ordering_id: str
+    paused: bool
+    next: Time | None
+    taken: int
+    skipped: int
+    missed: int
+    next_times: list[str] | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, found: Recurring) -> Self:
+        """Describe a schedule."""
+        rule, state = found.rule, found.state
+        target = rule.data.get("uri"), rule.data.get("opaque")
+        return cls(
+            name=found.name,
+            schedule=_description(rule),
+            callback=None
+            if target[0] is None
+            else DescribedCallback(CallbackTarget(*map(str, target))),
+            ordering_id=rule.ordering_id,
+            paused=state.paused,
+            next=None if found.next_ms is None else format_instant(found.next_ms),
+            taken=state.taken,
+            skipped=state.skipped,
+            missed=state.missed,
+        )
+
+
+class DescribedSchedules(ServiceAnswer, frozen=True):
+    """All recurring schedules, by name."""
+
+    recurring: list[DescribedSchedule]
 
 
 class RecurringService:
@@ -147,59 +206,54 @@ class RecurringService:
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
 
-def add_recurring(app: FastAPI, service: RecurringService) -> None:
+def add_recurring(router: TypedRouter, service: RecurringService) -> None:
     """Add the paths below ``/recurring``."""
 
-    @app.put("/recurring/{name}", summary="Make or replace a recurring schedule")
-    async def replace(name: str, body: RecurringRequest) -> Response:
+    @router.put("/recurring/{name}", summary="Make or replace a recurring schedule")
+    async def set_(name: str, body: RecurringRequest) -> PlainTextResponse:
         await service.append(set_task(name, body.rule(name), service.now_ms()))
         return PlainTextResponse("accepted")
 
-    @app.delete("/recurring/{name}", summary="End a recurring schedule")
-    async def delete(name: str) -> Response:
+    @router.delete("/recurring/{name}", summary="End a recurring schedule")
+    async def delete(name: str) -> PlainTextResponse:
         return await change(name, Change.DELETE.value)
 
-    @app.post("/recurring/{name}/{change_name}", summary="pause, resume or trigger a schedule")
-    async def change(name: str, change_name: str) -> Response:
+    @router.post("/recurring/{name}/{change_name}", summary="pause, resume or trigger a schedule")
+    async def change(name: str, change_name: str) -> PlainTextResponse:
         asked = {each.value: each for each in Change if each is not Change.SET}.get(change_name)
         if asked is None:
-            return PlainTextResponse("a change is one of pause, resume, trigger", 404)
+            raise HTTPException(404, "a change is one of pause, resume, trigger")
         await service.append(request_task(name, ChangeRequest(asked), service.now_ms()))
         return PlainTextResponse("accepted")
 
-    @app.get("/recurring", summary="List recurring schedules")
-    async def list_all() -> Response:
-        return JSONResponse({"recurring": [recurring_value(one) for one in await service.all()]})
+    @router.get("/recurring", summary="List recurring schedules")
+    async def list_all() -> DescribedSchedules:
+        return DescribedSchedules([DescribedSchedule.of(each) for each in await service.all()])
 
-    @app.get("/recurring/{name}", summary="Look at a recurring schedule and its next times")
+    @router.get("/recurring/{name}", summary="Look at a recurring schedule and its next times")
     async def show(
         name: str,
         count: Annotated[int, Query(alias="next", ge=0, le=_NEXT_MAX)] = _NEXT_DEFAULT,
-    ) -> Response:
+    ) -> DescribedSchedule:
         found = await service.find(checked_name(name))
         if found is None:
-            return PlainTextResponse("there is no such recurring schedule", 404)
-        value = recurring_value(found)
-        if not found.state.paused:
-            times = next_times(found.rule, service.now_ms(), found.state.anchor_ms, count)
-            value["next-times"] = [text.partition(" ")[2] for text in times]
-        return JSONResponse(value)
+            raise HTTPException(404, "there is no such recurring schedule")
+        shown = DescribedSchedule.of(found)
+        if found.state.paused:
+            return shown
+        times = next_times(found.rule, service.now_ms(), found.state.anchor_ms, count)
+        return replace(shown, next_times=[text.partition(" ")[2] for text in times])
 
 
-def recurring_value(found: Recurring) -> dict[str, Any]:
-    """Return a schedule as JSON, in the fields of a request."""
-    rule, state = found.rule, found.state
-    fields = ScheduleFields.model_construct(
-        **rule.model_dump(include={*ScheduleFields.model_fields}, exclude_none=True)
+def _description(rule: RecurringRule) -> ScheduleDescription:
+    return ScheduleDescription(
+        cron=UNSET if rule.cron is None else rule.cron,
+        every=UNSET if rule.every_ms is None else rule.every_ms / 1000,
+        time_zone=rule.time_zone,
+        overlap=rule.overlap,
+        catch_up=rule.catch_up_ms / 1000,
+        jitter=rule.jitter_ms / 1000,
+        starts=UNSET if rule.starts_ms is None else format_instant(rule.starts_ms),
+        until=UNSET if rule.ends_ms is None else format_instant(rule.ends_ms),
+        times=UNSET if rule.count_max is None else rule.count_max,
     )
-    return {
-        "name": found.name,
-        "schedule": fields.model_dump(mode="json", by_alias=True, exclude_none=True),
-        "callback": {"http": rule.data} if "uri" in rule.data else None,
-        "ordering-id": rule.ordering_id,
-        "paused": state.paused,
-        "next": None if found.next_ms is None else format_instant(found.next_ms),
-        "taken": state.taken,
-        "skipped": state.skipped,
-        "missed": state.missed,
-    }

@@ -6,9 +6,10 @@ whole seconds outside and milliseconds inside.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -223,25 +224,88 @@ def next_pop(rule: TimerRule, start_ms: int, now_ms: int) -> tuple[int, int]:
     return passed + 1, rule.pop_ms(start_ms, passed + 1)
 
 
-def timer_value(name: str, state: TimerState, now_ms: int) -> dict[str, Any]:
-    """Return a timer as JSON: the fields it was made with, its id, and its next pop."""
-    rule = state.rule
-    assert rule is not None, "a timer that has ended is not shown"
-    number, due_ms = next_pop(rule, state.start_ms, now_ms)
-    value: dict[str, Any] = {
-        "id": f"{name}-{rule.replication}",
-        "timing": {
-            "interval": rule.interval_ms // 1000,
-            "repeat-for": rule.repeat_for_ms // 1000,
-        },
-        "callback": {"http": {"uri": rule.uri, "opaque": rule.opaque}},
-        "reliability": {"replication-factor": rule.replication},
-        "next-pop": {
-            "sequence-number": number,
-            "time": format_instant(due_ms),
-        },
-    }
-    if rule.tags:
-        tags = [{"type": tag, "count": count} for tag, count in rule.tags]
-        value["statistics"] = {"tag-info": tags}
-    return value
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class ServiceAnswer(msgspec.Struct, frozen=True, rename="kebab"):
+    """What the service answers, or a part of it, in the names of a request."""
+
+
+class DescribedTiming(ServiceAnswer, frozen=True):
+    """When a timer pops, in seconds."""
+
+    interval: int
+    repeat_for: int
+
+
+class CallbackTarget(ServiceAnswer, frozen=True):
+    """Which URL is called back, and with what."""
+
+    uri: str
+    opaque: str
+
+
+class DescribedCallback(ServiceAnswer, frozen=True):
+    """How somebody is called back."""
+
+    http: CallbackTarget
+
+
+class DescribedReliability(ServiceAnswer, frozen=True):
+    """How often the seed keeps a timer."""
+
+    replication_factor: int
+
+
+class PopDescription(ServiceAnswer, frozen=True):
+    """The pop that is due next, by the clock alone."""
+
+    sequence_number: int
+    time: Time
+
+
+class TagCount(ServiceAnswer, frozen=True):
+    """What a timer counts for."""
+
+    type: str
+    count: int
+
+
+class DescribedStatistics(ServiceAnswer, frozen=True):
+    """What a timer counts for."""
+
+    tag_info: list[TagCount]
+
+
+class DescribedTimer(ServiceAnswer, frozen=True):
+    """A timer: the fields it was made with, its id, and its next pop."""
+
+    id: str
+    timing: DescribedTiming
+    callback: DescribedCallback
+    reliability: DescribedReliability
+    next_pop: PopDescription
+    statistics: DescribedStatistics | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, name: str, state: TimerState, now_ms: int) -> Self:
+        """Describe a timer."""
+        rule = state.rule
+        assert rule is not None, "a timer that has ended is not shown"
+        number, due_ms = next_pop(rule, state.start_ms, now_ms)
+        tags = [TagCount(tag, count) for tag, count in rule.tags]
+        return cls(
+            id=f"{name}-{rule.replication}",
+            timing=DescribedTiming(rule.interval_ms // 1000, rule.repeat_for_ms // 1000),
+            callback=DescribedCallback(CallbackTarget(rule.uri, rule.opaque)),
+            reliability=DescribedReliability(rule.replication),
+            next_pop=PopDescription(number, format_instant(due_ms)),
+            statistics=DescribedStatistics(tags) if tags else UNSET,
+        )
+
+
+class DescribedTimers(ServiceAnswer, frozen=True):
+    """Some timers, and where the next ones begin."""
+
+    timers: list[DescribedTimer]
+    next_after: str | None
