@@ -43,7 +43,7 @@ class Scheduler(SchedulerClient):
     FolderDamaged, PartitionCountChanged.
     """
 
-    _stop_beside: Callable[[], None] | None = None
+    _stop_service: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Scheduler(SchedulerClient):
         """What observes this node: its metrics and, once it was started, its health."""
         return self._parts.observation
 
-    def serve_beside(self, stop: Callable[[], None]) -> None:
-        """Have something that works with ``dependencies`` stopped before this node drains."""
-        self._stop_beside = stop
+    def stop_first(self, stop: Callable[[], None]) -> None:
+        """Have a service that works with ``dependencies`` stopped before this node drains."""
+        self._stop_service = stop
 
     def start(self) -> None:
         """Begin to poll, once; NodeStopped where this scheduler was stopped before."""
@@ -187,7 +187,7 @@ class Scheduler(SchedulerClient):
         try:
             while not self._stop_requested.is_set():
                 self._round(POLL_MS)
-            self._let_beside_stop()
+            self._let_service_stop()
             drained = self._node.request_stop()
             while not drained.done():
                 self._round(POLL_MS)
@@ -200,12 +200,14 @@ class Scheduler(SchedulerClient):
             finally:
                 self._stopped.set()
 
-    def _let_beside_stop(self) -> None:
-        """Stop what is served beside this node; whatever that takes, the node goes on polling."""
-        if self._stop_beside is not None:
-            beside = threading.Thread(target=self._stop_beside, name="hourhand-stop", daemon=True)
-            beside.start()
-            while beside.is_alive():
+    def _let_service_stop(self) -> None:
+        """Stop what is served with this node; whatever that takes, the node goes on polling."""
+        if self._stop_service is not None:
+            stopping = threading.Thread(
+                target=self._stop_service, name="hourhand-stop", daemon=True
+            )
+            stopping.start()
+            while stopping.is_alive():
                 self._round(POLL_MS)
 
     def _let_go(self) -> None:

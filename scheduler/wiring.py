@@ -158,7 +158,7 @@ def _open_connections(
     log = observation.log(open_log(settings, clock))
     undo.callback(log.close)
     if feed is not None:
-        stores = feed.around(stores)
+        stores = feed.publishing(stores)
         observation.telemetry.also_tell(feed)
     writer = observation.writer(writer)
     return _Connections(clock, observation, writer, stores, log, partition_count)
@@ -401,7 +401,7 @@ def open_told_stores(settings: Settings, clock: Clock) -> Stores:
     except BaseException:
         feed.close()
         raise
-    return feed.around(stores)
+    return feed.publishing(stores)
 
 
 @opens_drivers

@@ -47,7 +47,7 @@ class LifecycleFeed:
         self._process = uuid.uuid4().hex
         self._numbers = itertools.count()
 
-    def around(self, stores: Stores) -> Stores:
+    def publishing(self, stores: Stores) -> Stores:
         """Return stores whose writes are published first; closing them closes the feed."""
 
         def close() -> None:

@@ -78,4 +78,4 @@ class DoorRunning(StartedOnEntry):
         except BaseException:
             self._closing.close()
             raise
-        self.scheduler.serve_beside(self._stop_door)
+        self.scheduler.stop_first(self._stop_door)

@@ -88,7 +88,7 @@ encode_event = msgspec.json.Encoder().encode
 class LifecyclePublisher(Telemetry, Protocol):
     """Publishes to a topic what happens to tasks, before it is stored."""
 
-    def around(self, stores: Stores) -> Stores:
+    def publishing(self, stores: Stores) -> Stores:
         """Return stores whose writes are published first; closing them closes the topic."""
 
     def close(self) -> None:

@@ -15,7 +15,9 @@ from tests.conformance.stores import Beside, PagingSuite, ScheduleSuite, StatusS
 
 def _published(data: MemoryStores) -> Stores:
     clock = VirtualClock(NOW_MS)
-    return LifecycleFeed(MemoryMessages(clock), "events", clock).around(open_memory_stores(data))
+    return LifecycleFeed(MemoryMessages(clock), "events", clock).publishing(
+        open_memory_stores(data)
+    )
 
 
 @pytest.fixture

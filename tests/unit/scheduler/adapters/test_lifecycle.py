@@ -62,7 +62,7 @@ def feed(topic: HeldMessages) -> LifecycleFeed:
 @pytest.fixture
 def stores(feed: LifecycleFeed) -> Stores:
     """Stores whose writes are published."""
-    return feed.around(open_memory_stores(MemoryStores()))
+    return feed.publishing(open_memory_stores(MemoryStores()))
 
 
 def test_nothing_is_written_before_its_event_is_acknowledged(
