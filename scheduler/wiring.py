@@ -391,8 +391,8 @@ def open_feed(settings: Settings, clock: Clock) -> LifecyclePublisher | None:
     return LifecycleFeed(open_messages(settings), topic, clock)
 
 
-def open_told_stores(settings: Settings, clock: Clock) -> Stores:
-    """Open the stores for a writer outside a node, who tells of what it writes if asked to."""
+def open_published_stores(settings: Settings, clock: Clock) -> Stores:
+    """Open the stores for a writer outside a node, who publishes what it writes if asked to."""
     feed = open_feed(settings, clock)
     if feed is None:
         return open_stores(settings)

@@ -1,1 +1,1 @@
-"""What a node tells of itself: figures, health, reports, log lines."""
+"""The numbers of a node, and what it tells of itself: metrics, health, reports."""

@@ -40,6 +40,7 @@ class NodeTelemetry:
         self.hours = HourlyCounts()
         self.troubles = NodeTroubles(clock)
         self._clock = clock
+        self._troubled = self.troubles.troubled
         self._told = tuple(each.emit for each in told)
         self._check: Callable[[Event], None] = _tell_nobody
         self._watched_shares = 0
@@ -172,7 +173,8 @@ class NodeTelemetry:
         cell.total += delay_ms
         if event.attempt > 1:
             self._retries.value += 1
-        if hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
+        shares = self._watched_shares
+        if shares and hash(event.key.ordering_id) & SHARE_MASK < shares:
             self._check(event)
 
     def _on_finished(self, event: events.AttemptFinished) -> None:
@@ -192,8 +194,10 @@ class NodeTelemetry:
     def _on_closed(self, event: events.TaskClosed) -> None:
         self._closed[event.result._value_].value += 1
         self.hours.count_closed(event)
-        self.troubles.end(event.key)
-        if hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
+        if self._troubled:
+            self.troubles.end(event.key)
+        shares = self._watched_shares
+        if shares and hash(event.key.ordering_id) & SHARE_MASK < shares:
             self._check(event)
 
     def _on_enqueued(self, event: events.TaskEnqueued) -> None:

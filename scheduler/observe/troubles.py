@@ -55,7 +55,8 @@ class NodeTroubles:
         self._clock = clock
         self._lock = threading.Lock()
         self._partitions: dict[int, PartitionNotes] = {}
-        self._troubled: dict[TaskKey, _Trouble] = {}
+        self.troubled: dict[TaskKey, _Trouble] = {}
+        """For whoever only asks whether there are any; the lock guards the rest."""
         self.moments: deque[Moment] = deque(maxlen=MOMENTS_MAX)
 
     def noted(self, number: int) -> PartitionNotes:
@@ -66,7 +67,7 @@ class NodeTroubles:
     def listed(self, most: int, *, blocked: bool) -> tuple[int, tuple[TroubledTask, ...]]:
         """Return how many tasks are blocked, or fail, and the first so many: oldest first."""
         with self._lock:
-            found = [(key, each) for key, each in self._troubled.items() if each.blocked is blocked]
+            found = [(key, each) for key, each in self.troubled.items() if each.blocked is blocked]
         found.sort(key=lambda pair: pair[1].since_ms)
         return len(found), tuple(
             TroubledTask(str(key), each.partition, each.since_ms, each.attempts, each.error)
@@ -78,7 +79,7 @@ class NodeTroubles:
         error = (event.error_class or event.result.value)[:_ERROR_CHARS_MAX]
         with self._lock:
             self._of(event.partition).failed += 1
-            known = self._troubled.get(event.key)
+            known = self.troubled.get(event.key)
             if known is not None:
                 known.attempts, known.error = event.attempt, error
             else:
@@ -91,7 +92,7 @@ class NodeTroubles:
         if event.on_exhausted != "block":
             return
         with self._lock:
-            known = self._troubled.get(event.key)
+            known = self.troubled.get(event.key)
             if known is not None:
                 known.blocked = True
             else:
@@ -100,9 +101,8 @@ class NodeTroubles:
 
     def end(self, key: TaskKey) -> None:
         """A key is closed."""
-        if self._troubled:
-            with self._lock:
-                self._troubled.pop(key, None)
+        with self._lock:
+            self.troubled.pop(key, None)
 
     def decide(self, event: CommandDecided) -> None:
         """A command had its effect."""
@@ -133,8 +133,8 @@ class NodeTroubles:
         lost = event if isinstance(event, PartitionLost) else None
         with self._lock:
             self._of(event.partition).loaded_until_ms = None
-            for key in [k for k, v in self._troubled.items() if v.partition == event.partition]:
-                del self._troubled[key]
+            for key in [k for k, v in self.troubled.items() if v.partition == event.partition]:
+                del self.troubled[key]
             what, detail = ("lost", lost.reason) if lost else ("revoked", "")
             self._mark(what, event.partition, detail)
 
@@ -149,8 +149,8 @@ class NodeTroubles:
         return self._partitions.setdefault(partition, PartitionNotes())
 
     def _remember(self, key: TaskKey, trouble: _Trouble) -> None:
-        if len(self._troubled) < TROUBLED_MAX:
-            self._troubled[key] = trouble
+        if len(self.troubled) < TROUBLED_MAX:
+            self.troubled[key] = trouble
 
     def _mark(self, what: str, partition: int, detail: str) -> None:
         self.moments.append(Moment(self._clock.now_ms(), what, partition, detail))

@@ -166,7 +166,7 @@ class opened_sink:  # noqa: N801 - used like a function
             # The embedded store has one writer at a time, and that is the node.
             direct = settings.store != "embedded"
             clock = wiring.open_clock()
-            stores = self._keep(wiring.open_told_stores(settings, clock)) if direct else None
+            stores = self._keep(wiring.open_published_stores(settings, clock)) if direct else None
             bulk = self._keep(wiring.open_bulk(settings)) if direct else None
             ports = SinkPorts(
                 writer=writer,

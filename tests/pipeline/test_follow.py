@@ -209,7 +209,7 @@ def _tells_all_that_happened(rows: list[Row]) -> None:
 def test_a_bulk_load_is_told_of(settings: Settings, spark: SparkSession) -> None:
     """By the sink's own stores."""
     assert spark.version
-    stores = wiring.open_told_stores(settings, wiring.open_clock())
+    stores = wiring.open_published_stores(settings, wiring.open_clock())
     task = a_stored_task(offset=-1)
     stores.schedule.insert_tasks(0, [task], 77).result(WAIT_S)
     stores.close()
