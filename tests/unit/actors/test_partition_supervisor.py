@@ -5,17 +5,23 @@ from actors.messages import (
     LogCaughtUp,
     MeetSiblings,
     PartitionDrained,
+    PartitionHoldUpdated,
+    PersistRecords,
     RevokePartitions,
     StartTasks,
     TasksDrained,
     WatermarkMeasured,
 )
-from actors.model.events import CatchUpEnded
+from actors.model.errors import StoreUnavailable
+from actors.model.events import CatchUpEnded, PartitionHeld, TaskClosed
+from actors.model.outcome import Outcome
 from actors.model.ownership import Assignment, initial_watermark
 from actors.model.settings import RecoverySettings, TreeSettings
+from actors.model.task import Task
 from actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
-from tests.builders import NOW_MS
-from tests.unit.probes import PARTITION, Harness, Probe, ProbeActor, ProbedChildren
+from actors.task_executor import TaskExecutor
+from tests.builders import NOW_MS, a_record, a_task
+from tests.unit.probes import EPOCH, PARTITION, Harness, Probe, ProbeActor, ProbedChildren
 
 PERSISTENCE, CONTROLLER, SCHEDULER, EXECUTOR, TRACKER = range(5)
 
@@ -43,6 +49,11 @@ class Bench:
     def child(self, index: int) -> ProbeActor:
         """Return one of its five children."""
         return self.role.children[index]
+
+
+class _Job(TaskExecutor):
+    def execute(self, task: Task) -> Outcome | None:
+        raise AssertionError(f"{task.key} was run by a fake")
 
 
 def _starts(bench: Bench) -> int:
@@ -107,3 +118,30 @@ def test_a_drained_partition_waits_for_its_last_watermark_but_not_for_a_slow_sto
 
     assert isinstance(bench.child(PERSISTENCE).messages[-1], DrainTasks)
     assert not drained_early and bench.topic.has(PartitionDrained)
+
+
+def test_the_five_that_it_makes_run_a_record_and_wait_for_a_store_that_cannot_be_read() -> None:
+    """With what it gave them: the store as it insists on it, the ownership, the budget (P7)."""
+    harness, topic = Harness(make_executor=_Job), Probe()
+    harness.requests.hold("load_tasks")
+    for _ in range(EPOCH):
+        claim = harness.effects.stores.ownership.claim(PARTITION, NOW_MS - 1_000).result(timeout=0)
+    assignment = Assignment(harness.ownership, claim.watermark, catch_up_offset=1, next_offset=0)
+    ref = harness.spawn(PartitionSupervisor(harness.effects, assignment, topic), meets=False)
+
+    harness.requests.take("load_tasks").fail(StoreUnavailable("no answer"))
+    harness.run()
+    held = [each.held for each in topic.take_all(PartitionHoldUpdated)]
+    told = harness.telemetry.of(PartitionHeld)
+    harness.requests.hold_nothing()
+    harness.advance(60_000)
+    record = a_record(task=a_task(due_in_ms=60_000), offset=0)
+    ref.tell(PersistRecords(1, (record,), {PARTITION: 1}))
+    ref.tell(PersistRecords(2, (), {PARTITION: 1}))
+    harness.advance(1_000)
+
+    assert held == [True]
+    assert [each.held for each in topic.take_all(PartitionHoldUpdated)] == [False]
+    assert told[0].reason == "the store cannot be read: no answer"
+    assert [started.attempt.epoch for started in harness.runner.started] == [EPOCH]
+    assert harness.effects.memory.held_bytes > 0 and not harness.telemetry.of(TaskClosed)
