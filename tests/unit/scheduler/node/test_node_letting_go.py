@@ -37,6 +37,17 @@ def test_what_no_tree_worked_on_counts_as_drained() -> None:
     assert [e.drained for e in bench.harness.telemetry.of(PartitionRevoked)] == [True]
 
 
+def test_what_runs_learns_at_once_that_its_partition_is_given_up() -> None:
+    """What waits for others' work stops waiting; nothing is given up yet."""
+    bench = Bench()
+    bench.assign(0, 1)
+
+    bench.log.listener.revoking((1,))
+
+    runner = bench.harness.runner
+    assert runner.drained == [1] and not runner.abandoned
+
+
 def test_what_still_runs_at_the_deadline_was_not_drained() -> None:
     """It has no tree that could wait for it, and the group waits no longer."""
     bench = Bench()
