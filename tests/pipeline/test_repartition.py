@@ -180,7 +180,7 @@ def _other_count(_small: Settings, folder: Path) -> RepartitionPlan:
         (_to(PARTITIONS), InvalidInput, r"--to 4 is the number of partitions"),
         (_to(0), SettingsInvalid, r"--to 0 is no number"),
         (_to(6, topic__partitions="6"), SettingsInvalid, r"--into topic\.partitions"),
-        (_to(6, nonsense="6"), SettingsInvalid, r"'nonsense' is no setting"),
+        (_to(6, nonsense="6"), SettingsInvalid, r"nonsense: no such setting"),
         (_same_folder, SettingsInvalid, r"same log.*--into embedded\.folder="),
         (_occupied, InvalidInput, r"embedded\.folder '.*' holds tasks"),
         (_written, InvalidInput, r"embedded\.folder '.*' holds records already"),
