@@ -182,7 +182,7 @@ def _fit_timers(case: Any) -> None:
         body["callback"]["http"]["uri"] = "http://localhost/"
     if "schedule" in body:
         given = {"every": 3_600} if "cron" in body["schedule"] else {"cron": "0 9 * * *"}
-        kept = {"overlap", "time-zone", "times"} & body["schedule"].keys()
+        kept = {"overlap", "time-zone"} & body["schedule"].keys()
         body["schedule"] = given | {name: body["schedule"][name] for name in kept}
 
 
