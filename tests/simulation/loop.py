@@ -6,6 +6,7 @@ them.  It decides nothing; what is due when is the virtual clock's matter.
 
 import asyncio
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
@@ -125,7 +126,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         """Run a callback at a time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when * 1000, next(self._sequence), handle))
+        due_ms = when * 1000
+        while due_ms / 1000 < when:
+            # Called too early by a rounding, whoever waits for ``when`` would ask anew for ever.
+            due_ms = math.nextafter(due_ms, math.inf)
+        heapq.heappush(self._timers, (due_ms, next(self._sequence), handle))
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
