@@ -430,7 +430,7 @@ def _constructed(effects: Effects, ordering_id: str) -> TaskExecutor:
     executor = effects.make_executor(ordering_id)
     if not isinstance(executor, TaskExecutor):
         kind = type(executor).__name__
-        raise TypeError(f"the executor factory returned a {kind}, no TaskExecutor")
+        raise TypeError(f"the executor factory returned a {kind}, which is not a TaskExecutor")
     if complaint := attribute_complaint(executor):
         raise TypeError(f"{type(executor).__qualname__}.{complaint}")
     return executor

@@ -23,7 +23,7 @@ _TIMEOUT_S = 120.0
 class Completions:
     """A reader of one installation's completions, on connections of its own.
 
-    Entered before a measure begins: opening connections is no part of it.
+    Entered before a measure begins: opening connections is not part of it.
     """
 
     def __init__(self, settings: Settings) -> None:

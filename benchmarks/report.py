@@ -34,7 +34,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 def show(rows: Sequence[Row]) -> None:
     """Print the table, and then the lines."""
-    # Wide enough for every column where the output is no terminal.
+    # Wide enough for every column where the output is not a terminal.
     console = Console(width=None if Console().is_terminal else 160)
     console.print(table(rows))
     for line in json_lines(rows):

@@ -52,7 +52,7 @@ class DeliverWebhook(TaskExecutor):
             return Drop("the customer removed this endpoint")
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             return Retry(after=timedelta(seconds=float(answer.headers.get("Retry-After", 60))))
-        # Anything else that is no success is an exception, so the policy above says when again.
+        # Anything else that is not a success is an exception, so the policy above says when again.
         answer.raise_for_status()
         return None
 

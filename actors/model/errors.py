@@ -7,7 +7,7 @@
     │   ├── InvalidTask               a task or a command that breaks the format
     │   ├── TaskTooLarge              a record above the size the log accepts
     │   ├── TaskInThePast             older than the grace window
-    │   ├── InvalidKey                text that is no task key
+    │   ├── InvalidKey                text that is not a task key
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   └── AlreadyStarted            started a second time

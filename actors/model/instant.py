@@ -107,5 +107,5 @@ def _parse_any(text: str) -> int:
 
 def _no_instant(text: str) -> ValueError:
     return ValueError(
-        f"{text[:80]!r} is no RFC 3339 instant with a time zone, in the years 1 to 9999"
+        f"{text[:80]!r} is not an RFC 3339 instant with a time zone, in the years 1 to 9999"
     )

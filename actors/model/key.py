@@ -44,14 +44,14 @@ class TaskKey(NamedTuple):
         parts = list(legacy.groups()) if legacy else text.split(",")
         if len(parts) != 3:
             raise InvalidKey(
-                f"{text!r} is no task key: expected <instant>,<ordering id>,<uniqueness key>,"
+                f"{text!r} is not a task key: expected <instant>,<ordering id>,<uniqueness key>,"
                 " with commas inside the ids written as %2C"
             )
         try:
             scheduled_ms = parse_instant(parts[0])
             ids = parts[1:] if legacy else [_unquoted(part) for part in parts[1:]]
         except ValueError as error:
-            raise InvalidKey(f"{text!r} is no task key: {error}") from error
+            raise InvalidKey(f"{text!r} is not a task key: {error}") from error
         return cls(scheduled_ms, ids[0], ids[1])
 
 

@@ -87,7 +87,7 @@ def created_per_s(bench: Bench, settings: Settings, module: str) -> float:
     """Return how many creations a second one server acknowledges."""
     with _serving(bench, module, settings) as (_, port):
         count = bench.sizes.timer_creations
-        # What is compiled or connected at the first requests is no part of it.
+        # What is compiled or connected at the first requests is not part of it.
         _load(bench, port, kind="create", count=count // 10)
         done = _load(bench, port, kind="create", count=count)
     return count / float(done["ended_s"] - done["began_s"])
@@ -99,7 +99,7 @@ def _creations(bench: Bench) -> list[Line]:
         warming = created_per_s(bench.warming(), settings, "timers_node")
         bench.say(f"timers_node, not counted: {warming:,.0f} creations/s")
     for number in range(1, bench.sizes.rounds + 1):
-        # The node first: what the bare endpoint writes is no record of a task.
+        # The node first: what the bare endpoint writes is not a record of a task.
         with installation(bench) as settings:
             for module, values in found.items():
                 values.append(created_per_s(bench, settings, module))

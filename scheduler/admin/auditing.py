@@ -162,7 +162,7 @@ def parse_place(text: str) -> AuditPlace:
     """Read what ``place_text`` wrote; raises ValueError for anything else."""
     at_ms, dash, name = text.partition("-")
     if not (dash and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) < 16 and name.isalnum()):
-        raise ValueError(f"{text[:80]!r} is no place in the audit log")
+        raise ValueError(f"{text[:80]!r} is not a place in the audit log")
     return AuditPlace(int(at_ms), name[:64])
 
 

@@ -111,7 +111,7 @@ class DeadLetters:
         self._partition_count = partition_count
 
     def page(self, before: str | None, limit: int) -> LetterPage:
-        """Return letters, newest first; InvalidInput where ``before`` is no place."""
+        """Return letters, newest first; InvalidInput where ``before`` is not a place."""
         try:
             return self._log_view.letters(before, limit)
         except ValueError as error:
@@ -164,7 +164,7 @@ def parse_places(texts: Sequence[str]) -> list[Position]:
         partition, colon, offset = text.partition(":")
         numbers = partition.isascii() and partition.isdecimal() and offset.isdecimal()
         if not (colon and numbers and offset.isascii() and len(text) < 30):
-            raise InvalidInput(f"{text[:40]!r} is no place of a dead letter, as 0:12 is one")
+            raise InvalidInput(f"{text[:40]!r} is not a place of a dead letter, as 0:12 is one")
         places.append(Position(int(partition[:9]), int(offset[:18])))
     return places
 

@@ -222,7 +222,7 @@ class RecurringSchedules:
         self._clock = clock
 
     def page(self, after: str | None, limit: int) -> Listing[Recurring]:
-        """Return about ``limit`` schedules; InvalidInput where ``after`` is no cursor."""
+        """Return about ``limit`` schedules; InvalidInput where ``after`` is not a cursor."""
         return list_definitions(
             self._definitions, DefinitionKind.RECURRING, after, limit, _unless_over
         )
@@ -232,7 +232,7 @@ class RecurringSchedules:
         return self.known([name]).get(name)
 
     def known(self, names: Sequence[str]) -> dict[str, Recurring]:
-        """Return those of these schedules that there are; InvalidTask for what is no name."""
+        """Return those of these schedules that there are; InvalidTask for what is not a name."""
         rows = self._definitions.find_all(name_of(checked_name(each)) for each in names)
         found = [recurring_of(row) for row in answered(rows) if not row.ended]
         return {each.name: each for each in found if not each.state.over}

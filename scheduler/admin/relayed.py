@@ -104,7 +104,7 @@ class RelayMessages:
 
     def known(self, ids: Sequence[str]) -> dict[str, TaskView]:
         """Return the deliveries that wait under these ids."""
-        # What UTF-8 cannot hold is no id, and stores cannot even be asked for it.
+        # What UTF-8 cannot hold is not an id, and stores cannot even be asked for it.
         storable = [each for each in dict.fromkeys(ids) if storable_text(each) == each]
         rows = self._definitions.find_all(map(claim_name, storable))
         found: dict[str, TaskView] = {}

@@ -79,7 +79,7 @@ def _reached(host: str) -> str:
 def _asked(address: str) -> dict[str, Any]:
     parts = urlsplit(address)
     if parts.scheme != "http" or not parts.hostname:
-        raise SettingsInvalid(f"{address!r} is no address: expected http://host:port")
+        raise SettingsInvalid(f"{address!r} is not an address: expected http://host:port")
     try:
         connection = HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S)
         with closing(connection):
@@ -91,7 +91,7 @@ def _asked(address: str) -> dict[str, Any]:
         found = json.loads(body)
         answer: dict[str, Any] = {**found, "checks": dict(found["checks"])}
     except (ValueError, KeyError, TypeError):
-        raise NodeUnhealthy(f"{address} answers, but is no node: {body[:100]!r}") from None
+        raise NodeUnhealthy(f"{address} answers, but is not a node: {body[:100]!r}") from None
     return answer
 
 

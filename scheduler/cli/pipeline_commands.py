@@ -128,7 +128,7 @@ def load(
         str, typer.Option(metavar="run|reject", help="What becomes of tasks of the past.")
     ] = "reject",
     rejects: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="For rows that are no task.")
+        str | None, typer.Option(metavar="FOLDER", help="For rows that are not tasks.")
     ] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.1, metavar="ROWS", help="Most rows each second.")
@@ -140,7 +140,7 @@ def load(
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Schedule the tasks of a file of any size; rows that are no task are put aside.
+    """Schedule the tasks of a file of any size; rows that are not tasks are put aside.
 
     Fields are scheduled_time, ordering_id, uniqueness_key and data. Without a column for the
     data, all other columns become the data. Safe to stop and to run again, beside nodes.

@@ -135,7 +135,7 @@ def outcome(
         place = re.fullmatch(r"(\d{1,10}):(\d{1,19})", receipt, re.ASCII)
         if place is None:
             shown = reprlib.repr(receipt)
-            raise InvalidKey(f"{shown} is no receipt: expected partition:offset, as 3:1274")
+            raise InvalidKey(f"{shown} is not a receipt: expected partition:offset, as 3:1274")
         partition, offset = checked_place(int(place[1]), int(place[2]))
         stores = wiring.open_stores(settings)
         try:

@@ -136,7 +136,7 @@ def _fail(error: Exception, line: str, code: int, *, debug: bool) -> None:
 
 
 def say(line: str) -> None:
-    """Tell the person something that is no result: on standard error, after the name."""
+    """Tell the person something that is not a result: on standard error, after the name."""
     typer.echo(f"hourhand: {line}", err=True)
 
 

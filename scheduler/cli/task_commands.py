@@ -2,7 +2,7 @@
 
 Each appends to the log and says where the record stands; what a node made of a command is
 waited for and shown.  They need no node to be running, except for that last part.  A command is
-written to the audit log first, as the admin API's acts are; scheduling is no operator's act.
+written to the audit log first, as the admin API's acts are; scheduling is not an operator's act.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -270,7 +270,7 @@ def schedule_file(settings: Settings, name: str, output: OutputFormat) -> None:
         nonlocal invalid_lines
         invalid_lines += 1
         if invalid_lines <= _LINES_SHOWN_MAX:
-            say(f"line {number} is no task: {error}")
+            say(f"line {number} is not a task: {error}")
 
     shown = 0
 

@@ -31,7 +31,7 @@ def parse_duration_ms(text: str) -> int:
     """Read ``10s``, ``1h30m``, ``250ms``, ``2d``; weeks are ``w``."""
     if not _DURATION.fullmatch(text):
         raise InvalidTask(
-            f"{text!r} is no duration: write a number and one of {', '.join(_UNITS_MS)},"
+            f"{text!r} is not a duration: write a number and one of {', '.join(_UNITS_MS)},"
             " such as 10s or 1h30m"
         )
     parts = _DURATION_PART.findall(text)
@@ -91,7 +91,7 @@ def parse_data(text: str) -> dict[str, Any]:
 def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
     """Yield the tasks of a file that holds one record of the log's format a line.
 
-    A line that is no task is told to ``on_invalid`` with its number, and the next one is read;
+    A line that is not a task is told to ``on_invalid`` with its number, and the next one is read;
     empty lines and a byte order mark are passed over.  However long a line is, no more of it
     than a record can have is held in memory.
     """
@@ -106,7 +106,7 @@ def read_tasks(lines: BinaryIO, on_invalid: OnInvalidLine) -> Iterator[Task]:
                 )
             record = decode_record(LogRecord(-1, -1, 0, None, text))
             if isinstance(record, Command):
-                raise PoisonRecord(f"a {record.kind} is no task; use `hourhand {record.kind}`")
+                raise PoisonRecord(f"a {record.kind} is not a task; use `hourhand {record.kind}`")
         except PoisonRecord as error:
             on_invalid(number, error)
             continue

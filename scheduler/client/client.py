@@ -167,7 +167,7 @@ class SchedulerClient(SystemTaskClient):
     def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
         """Return what the command behind ``receipt`` achieved; None while it is undecided.
 
-        Blocks for one read of the store.  Raises InvalidKey for what is no receipt,
+        Blocks for one read of the store.  Raises InvalidKey for what is not a receipt,
         StoreUnavailable and NodeStopped.
         """
         if not isinstance(receipt, Receipt):

@@ -161,7 +161,7 @@ def require_one_source(settings: Checked, name: str) -> Checked:
 
 
 def revealed(secret: SecretStr | None, file: Path | None, name: str) -> str | None:
-    """Return a secret's text; the line end that editors put after it is no part of it.
+    """Return a secret's text; the line end that editors put after it is not part of it.
 
     ``name`` is the file's setting.  Raises SettingsInvalid where the file cannot be used.
     """
@@ -170,7 +170,7 @@ def revealed(secret: SecretStr | None, file: Path | None, name: str) -> str | No
     try:
         text = _read(file, name).decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise SettingsInvalid(f"{name} names {file}, which is no text in UTF-8") from None
+        raise SettingsInvalid(f"{name} names {file}, which is not text in UTF-8") from None
     if not text:
         raise SettingsInvalid(f"{name} names {file}, which is empty")
     return text

@@ -60,7 +60,7 @@ class Reading(Generic[Part]):
         while self.under_way and self.under_way[0].durable:
             self.next_offset = self.under_way.popleft().next_offset
         if self.next_offset is not None and not self.under_way:
-            # Past what is no record, too.
+            # Past what is not a record, too.
             self.next_offset = max(self.next_offset, self.reached_offset)
 
 

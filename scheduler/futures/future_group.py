@@ -27,7 +27,7 @@ class FutureGroup:
         self._futures.append(self._append(partition, ordering_id.encode(), value))
 
     def settle(self) -> Mapping[int, HourhandError]:
-        """Wait for every future; what is no HourhandError is raised."""
+        """Wait for every future; what is not a HourhandError is raised."""
         if self._futures:
             # The last of them first: usually the one wait for all, as a log answers in order.
             self._futures[-1].exception()

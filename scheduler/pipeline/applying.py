@@ -312,7 +312,7 @@ def _write_times(destination: Destination) -> Callable[[int], int]:
 
 
 def _told(earliest: Mapping[int, int], counts: _Counts) -> pa.RecordBatch:
-    # Partition -1 carries what is no partition's.
+    # Partition -1 carries what is not a partition's.
     rows = [(each, at, 0, 0, 0) for each, at in earliest.items()]
     rows.append((-1, 0, counts.records, counts.poison, counts.elsewhere))
     columns = [

@@ -162,7 +162,7 @@ def _start(spark: SparkSession, job: JobOptions, plan: FollowPlan) -> StreamingQ
         .partitionBy("date")
         .outputMode("append")
         .option("path", plan.folder)
-        # A folder that begins so is no part of the table to Spark and others that read it.
+        # A folder that begins so is not part of the table to Spark and others that read it.
         .option("checkpointLocation", f"{plan.folder.rstrip('/')}/_checkpoint")
     )
     if plan.once:

@@ -1,4 +1,4 @@
-"""``hourhand pipeline load``: schedules what a file holds, and puts aside what is no task.
+"""``hourhand pipeline load``: schedules what a file holds, and puts aside what is not a task.
 
 Decides how a file is read and what is reported; safe to run again, as writing a task twice
 changes nothing.
@@ -51,7 +51,7 @@ class LoadPlan:
     timezone: str | None = None
     accept_past: bool = False
     rejects: str | None = None
-    """Folder for what is no task; beside the input where it is not named."""
+    """Folder for what is not a task; beside the input where it is not named."""
     rows_per_second: float | None = None
     writers: int | None = None
     """Spark tasks that write at a time; as many as Spark has cores."""

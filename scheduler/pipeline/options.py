@@ -101,7 +101,7 @@ def _number(own: Mapping[str, str], name: str, kind: type, lowest: float, highes
         value = None
     if value is None or not lowest <= value <= highest:
         raise SettingsInvalid(
-            f"option {name}: {shown(own[name])} is no number from {lowest:g} to {highest:g}"
+            f"option {name}: {shown(own[name])} is not a number from {lowest:g} to {highest:g}"
         )
     return value
 

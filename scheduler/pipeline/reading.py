@@ -66,7 +66,7 @@ EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Bounds of what is wanted; None is no bound."""
+    """Bounds of what is wanted; None is not a bound."""
 
     first_ms: int = EVER[0]
     end_ms: int = EVER[1]
@@ -143,7 +143,7 @@ def _span(wanted: Filter, step_ms: int) -> tuple[int, int]:
         case EqualTo() | EqualNullSafe():
             return start_ms, start_ms + step_ms
         case GreaterThan() | GreaterThanOrEqual():
-            # One that is no whole step may be taken too low, never too high.
+            # One that is not a whole step may be taken too low, never too high.
             return start_ms, EVER[1]
         case LessThan() if start_ms * 1000 == _micros(value):
             return EVER[0], start_ms

@@ -76,7 +76,9 @@ def run_repartition(job: JobOptions, plan: RepartitionPlan) -> Summary:
 def target_of(source: Options, plan: RepartitionPlan) -> Options:
     """Return the options of the new installation; SettingsInvalid for a count that none has."""
     if not 1 <= plan.to <= PARTITIONS_MAX:
-        raise SettingsInvalid(f"--to {plan.to} is no number of partitions: 1 to {PARTITIONS_MAX}")
+        raise SettingsInvalid(
+            f"--to {plan.to} is not a number of partitions: 1 to {PARTITIONS_MAX}"
+        )
     if "topic.partitions" in {name.lower() for name in plan.into}:
         raise SettingsInvalid("--into topic.partitions is what --to says: leave it out")
     changed = {**plan.into, "topic.partitions": str(plan.to)}

@@ -221,7 +221,7 @@ def _task(rules: Rules, *row: Any) -> StoredTask:
     task, reason = validate(rules, *row)
     if task is None:
         raise InvalidTask(
-            f"row {shown(row)} is no task: {reason}; filter such rows out, or use"
+            f"row {shown(row)} is not a task: {reason}; filter such rows out, or use"
             " `hourhand pipeline load`, which puts them aside"
         )
     return task

@@ -122,7 +122,7 @@ def validate_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
         )
         data = values["data"]
     except (ValueError, RecursionError) as error:
-        return Verdict(None, f"the line is no JSON object: {error}"[:_REASON_CHARS_MAX])
+        return Verdict(None, f"the line is not a JSON object: {error}"[:_REASON_CHARS_MAX])
     return validate(rules, time, ordering_id, uniqueness_key, data and bytes(data))
 
 
@@ -207,7 +207,7 @@ def _object(data: str | bytes | None) -> bytes:
     try:
         _object_decoder.decode(encoded)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"data is no JSON object: {error}") from None
+        raise ValueError(f"data is not a JSON object: {error}") from None
     return encoded
 
 

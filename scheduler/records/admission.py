@@ -160,7 +160,7 @@ def checked_place(partition: object, offset: object) -> tuple[int, int]:
     """Return where a receipt says its record stands; raises InvalidKey where no log has that."""
     if not (_is_natural(partition, 2**31 - 1) and _is_natural(offset, 2**63 - 1)):
         got = f"{shown(partition)}:{shown(offset)}"
-        raise InvalidKey(f"{got} is no receipt: expected partition:offset, as 3:1274")
+        raise InvalidKey(f"{got} is not a receipt: expected partition:offset, as 3:1274")
     assert isinstance(partition, int), "checked just now"
     assert isinstance(offset, int), "checked just now"
     return partition, offset

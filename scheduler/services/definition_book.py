@@ -143,5 +143,5 @@ def _split_cursor(after: str | None) -> tuple[int, str | None]:
     number, _, inner = after.partition("~")
     plain = number.isascii() and number.isdigit() and len(number) <= _PARTITION_DIGITS_MAX
     if not plain or storable_text(inner) != inner:
-        raise ValueError(f"{shown(after)} is no cursor of a listing")
+        raise ValueError(f"{shown(after)} is not a cursor of a listing")
     return int(number), inner or None

@@ -150,7 +150,7 @@ def test_order_is_judged_on_tasks_accepted_well_before() -> None:
 
 
 def test_time_without_a_store_stores_nothing_in_order() -> None:
-    """What was accepted 40 s before needs 30 s of them to be stored; a replica's loss is no excuse.
+    """What was accepted 40 s before needs 30 s of them; losing a replica excuses nothing.
 
     An outage counts only where it lies between the acceptance and the moment the first is due.
     """

@@ -46,7 +46,7 @@ def test_a_task_done_long_before_the_kill_may_not_run_again() -> None:
 
 
 def test_time_without_a_store_makes_no_completion_durable() -> None:
-    """What ended before all of the store was paused may run again; one replica is no store."""
+    """What ended before all of the store was paused may run again; one replica is not a store."""
     plant = killed_15_s_after_the_last_task()
     pause = a_fault(harm="store", from_us=STRUCK_US, lasts_us=14 * SECOND_US)
     plant.faults = [pause, *plant.faults]

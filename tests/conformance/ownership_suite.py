@@ -133,7 +133,7 @@ class OwnershipSuite(StoreSuite):
     def test_a_partition_without_an_owner_cannot_be_saved(
         self, stores: Stores, partition: int
     ) -> None:
-        """Saving is no way around claiming."""
+        """Saving is not a way around claiming."""
         with pytest.raises(OwnershipLost):
             done(stores.ownership.save_watermark(partition, 1, MOVED_ON))
         assert done(stores.ownership.read_watermark(partition)) is None

@@ -119,7 +119,7 @@ def _query(rng: random.Random) -> bytes:
 
 
 def _headers(rng: random.Random, length: int) -> tuple[tuple[bytes, bytes], ...]:
-    """Return headers, some there twice or with bytes that are no text."""
+    """Return headers, some there twice or with bytes that are not text."""
     host = rng.choice((b"localhost", b"127.0.0.1:7253", b"[::1]", b"[::1]:7253", b"localhost"))
     found = [(b"host", host), (b"content-length", str(length).encode())]
     known = (b"content-type", b"authorization", b"cookie", b"x-forwarded-for", b"accept-encoding")

@@ -118,7 +118,7 @@ def begun(asking: StartingPositions) -> bool:
 
 
 def test_a_partition_begins_as_soon_as_it_has_a_leader_again(cluster: KafkaServer) -> None:
-    """What the driver remembers of a time without one is no reason to wait."""
+    """What the driver remembers of a time without one is not a reason to wait."""
     settings = settings_of(cluster, "led-anew")
     make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
     properties = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "led-anew"}

@@ -95,7 +95,7 @@ def unread() -> Unread:
 
 
 def test_records_have_their_effect_in_their_order(unread: Unread) -> None:
-    """Tasks, commands, and what is no record at all."""
+    """Tasks, commands, and what is not a record at all."""
     kept, gone, moved = (a_key(ordering_id=each) for each in ("kept", "gone", "moved"))
     for key in (kept, gone, moved):
         unread.schedule(key)

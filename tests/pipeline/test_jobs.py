@@ -65,7 +65,7 @@ class Careful(TaskExecutor):
 
 
 def reminders(story: Story) -> tuple[Path, list[TaskKey]]:
-    """Write 60 tasks due by now, one of tonight, a duplicate, and a line that is no task."""
+    """Write 60 tasks due by now, one of tonight, a duplicate, and a line that is not a task."""
     past = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=30)
     lines: list[dict[str, object]] = [
         {
@@ -102,7 +102,7 @@ def test_from_a_file_to_a_report_and_an_audit_that_finds_what_is_planted(story: 
 
     assert (loaded["rowsWritten"], loaded["logged"]) == (61, 61)
     assert len(_rejects(loaded)) == 2
-    assert any("is no RFC 3339 instant" in each["reason"] for each in _rejects(loaded))
+    assert any("is not an RFC 3339 instant" in each["reason"] for each in _rejects(loaded))
 
     report = story.run("report", str(story.folder / "report"), "--from", "-2h", "--to", "+1h")
     assert (report["executions"], report["failure"], report["ahead"]) == (60, 1, 1)

@@ -38,8 +38,8 @@ def test_settings_are_options_by_their_dotted_names(tmp_path: Path) -> None:
     ("wrong", "complaint"),
     [
         ({"table": "jobs"}, "is none of tasks, statuses, attempts, states"),
-        ({"bucketsPerTask": "none"}, "is no number from 1 to 100000"),
-        ({"rowsPerSecond": "0"}, "is no number from 0.001"),
+        ({"bucketsPerTask": "none"}, "is not a number from 1 to 100000"),
+        ({"rowsPerSecond": "0"}, "is not a number from 0.001"),
         ({"colour": "red"}, "no such setting"),
         ({"kafka.password": "hunter2"}, "is a secret, which would stand in Spark's plans"),
         ({"kafka.security_properties.sasl.jaas": "hunter2"}, "is a secret"),

@@ -178,7 +178,7 @@ def _other_count(_small: Settings, folder: Path) -> RepartitionPlan:
     ("plan", "error", "says"),
     [
         (_to(PARTITIONS), InvalidInput, r"--to 4 is the number of partitions"),
-        (_to(0), SettingsInvalid, r"--to 0 is no number"),
+        (_to(0), SettingsInvalid, r"--to 0 is not a number"),
         (_to(6, topic__partitions="6"), SettingsInvalid, r"--into topic\.partitions"),
         (_to(6, nonsense="6"), SettingsInvalid, r"nonsense: no such setting"),
         (_same_folder, SettingsInvalid, r"same log.*--into embedded\.folder="),

@@ -138,6 +138,6 @@ def test_a_row_that_is_no_task_is_named(spark: SparkSession, options: dict[str, 
     )
 
     with pytest.raises(
-        Exception, match=r"'customer-7', 'x', '\[1\]'.* is no task: data is no JSON object"
+        Exception, match=r"'customer-7', 'x', '\[1\]'.* is not a task: data is not a JSON object"
     ):
         frame.write.format("hourhand").mode("append").options(**options).save()

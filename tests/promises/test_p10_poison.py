@@ -36,7 +36,7 @@ POISON = {
     "no such day": START.replace(b"02-09", b"02-30") + b"}",
     "a time without a zone": START.replace(b"13Z", b"13") + b"}",
     "a time beyond all": START.replace(b"2026-", b"99999-") + b"}",
-    "data that is no object": START + b',"taskData":[1]}',
+    "data that is not an object": START + b',"taskData":[1]}',
     "data that is null": START + b',"taskData":null}',
     "data too deep": START + b',"taskData":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
     "data with a number too large": START + b',"taskData":{"x":1e999}}',

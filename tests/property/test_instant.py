@@ -64,5 +64,5 @@ def test_a_datetime_is_cut_to_the_millisecond_before_it(instant: datetime) -> No
 @given(any_text)
 def test_any_other_text_is_refused_with_value_error(text: str) -> None:
     """No text raises anything but ValueError, and the message shows it."""
-    with pytest.raises(ValueError, match="is no RFC 3339 instant"):
+    with pytest.raises(ValueError, match="is not an RFC 3339 instant"):
         parse_instant(text)

@@ -60,7 +60,7 @@ def test_any_other_text_is_refused_with_invalid_key(text: str) -> None:
     try:
         key = TaskKey.parse(text)
     except InvalidKey as error:
-        assert "is no task key" in str(error)  # noqa: PT017 - either is right
+        assert "is not a task key" in str(error)  # noqa: PT017 - either is right
     else:
         assert TaskKey.parse(str(key)) == key
 

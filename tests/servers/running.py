@@ -1,6 +1,6 @@
 """Starts a real server for a fixture, or skips what needs it where there is none.
 
-It decides that a missing Java is no failure, and nothing about the server itself.
+It decides that a missing Java is not a failure, and nothing about the server itself.
 """
 
 from collections.abc import Callable, Iterator

@@ -35,7 +35,7 @@ def cut_off(world: FaultyWorld, rng: random.Random) -> None:
 
 def flicker(world: FaultyWorld, rng: random.Random) -> None:
     """A node is cut off until the group gave it up, then reaches the coordinator for moments:
-    now and then one of its commits gets through before it hears that it is no member.
+    now and then one of its commits gets through before it hears that it is not a member.
     """
     member = rng.choice(world.members)
     membership = member.log.membership

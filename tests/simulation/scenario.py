@@ -74,7 +74,7 @@ class Workload(_Part):
     deadly: float = 0.0
     """Share of sick tasks that do so at every attempt."""
     hostile: float = 0.0
-    """Share of sick tasks, and of calls of their executors, that raise what is no Exception."""
+    """Share of sick tasks, and of calls of their executors, that raise what is not an Exception."""
     hostile_setup: float = 0.0
     """Share of constructors, readings of ``retry`` and waits of sick ids' executors that raise
     such; every sick task ends well then, after waits of the default policy.

@@ -159,7 +159,7 @@ class Truth:
                     completion is not None and self._closes(record.partition, completion[1], offset)
                 )
             case other:
-                raise AssertionError(f"{other} is no entry")
+                raise AssertionError(f"{other} is not an entry")
 
     def homeless(self, partition: int) -> set[int]:
         """Return the offsets of misplaced records that may be refused where they belong."""

@@ -199,7 +199,7 @@ def _tls_context(settings: CassandraSettings) -> ssl.SSLContext | None:
         except ssl.SSLError as error:
             raise SettingsInvalid(
                 f"cassandra.tls.certificate_file {tls.certificate_file} and key_file"
-                f" {tls.key_file} are no pair in PEM that key_password opens"
+                f" {tls.key_file} are not a pair in PEM that key_password opens"
                 f" ({error.reason or error})"
             ) from None
     return context

@@ -1,7 +1,7 @@
 """``DefinitionStore`` on Cassandra: the table ``definition``.
 
 Ids are spread over shards by a checksum, so that millions of them in one partition of the log
-are no single Cassandra partition.  A row that expires carries a TTL, and nothing is removed
+are not a single Cassandra partition.  A row that expires carries a TTL, and nothing is removed
 by hand.
 """
 

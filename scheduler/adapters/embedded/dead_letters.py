@@ -34,7 +34,7 @@ class EmbeddedLogView:
     def letters(self, before: str | None, limit: int) -> LetterPage:
         """Read dead letters; a place is a row's id."""
         if before is not None and not (before.isdecimal() and len(before) < 19):
-            raise ValueError(f"{before[:80]!r} is no place among the dead letters")
+            raise ValueError(f"{before[:80]!r} is not a place among the dead letters")
         end = 2**62 if before is None else int(before)
         query = f"SELECT {_COLUMNS} FROM dead_letter WHERE id < ? ORDER BY id DESC LIMIT ?"
 

@@ -77,7 +77,7 @@ class FolderLock:
                 " embedded.folder"
             ) from None
         _held.add(self)
-        # Only for the reader of a refusal: a full disk is no reason not to lock.
+        # Only for the reader of a refusal: a full disk is not a reason not to lock.
         with contextlib.suppress(OSError):
             holder = f"pid {os.getpid()} on {socket.gethostname()}\n"
             os.ftruncate(self._descriptor, 0)

@@ -14,7 +14,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 CLIENT_CLOSE_S = 5.0
-"""For a client that is no member: above what an answer under way is waited for."""
+"""For a client that is not a member: above what an answer under way is waited for."""
 
 
 def close_within(close: Callable[[], object], timeout_s: float) -> bool:
@@ -47,7 +47,7 @@ def close_within(close: Callable[[], object], timeout_s: float) -> bool:
 
 
 def close_client(client: Any) -> bool:
-    """Close a client that is no member of a group within ``CLIENT_CLOSE_S``.
+    """Close a client that is not a member of a group within ``CLIENT_CLOSE_S``.
 
     It has nothing to leave, and has been seen to wait for its brokers all the same.
     """

@@ -88,6 +88,6 @@ def _parsed(before: str) -> dict[int, int]:
     for part in before.split(","):
         partition, colon, offset = part.partition(":")
         if not (colon and partition.isdecimal() and offset.isdecimal() and len(offset) < 19):
-            raise ValueError(f"{before[:80]!r} is no place among the dead letters")
+            raise ValueError(f"{before[:80]!r} is not a place among the dead letters")
         left[int(partition[:9])] = int(offset)
     return left

@@ -221,7 +221,7 @@ def _size_bytes(each: LogRecord | tuple[int, int]) -> int:
 def record_of(message: Any) -> LogRecord:
     """Return what the driver read as a record of the log."""
     headers: Headers = ()
-    # A header whose name is no UTF-8 makes the driver refuse all of them; nothing of a task
+    # A header whose name is not UTF-8 makes the driver refuse all of them; nothing of a task
     # depends on headers, so the record is read without.
     with contextlib.suppress(UnicodeDecodeError):
         headers = message.headers() or ()

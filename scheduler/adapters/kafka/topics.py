@@ -35,7 +35,7 @@ _BROKER_RECORD_BYTES_MAX = 1_048_588
 def create_topics(settings: Settings) -> list[str]:
     """Create the task topic and the dead-letter topic where they are missing.
 
-    Returns the names it created; another process that creates them meanwhile is no error.
+    Returns the names it created; another process that creates them meanwhile is not an error.
     Raises LogUnavailable.
     """
     return create_missing(settings, [_task_topic(settings), dead_letter_topic(settings)])

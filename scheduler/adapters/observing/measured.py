@@ -32,7 +32,7 @@ def error_code(error: BaseException) -> str:
 
 
 class MeasuredStore:
-    """Stands for one store; what is no method of it is passed on as it is."""
+    """Stands for one store; what is not a method of it is passed on as it is."""
 
     def __init__(self, store: object, clock: Clock, telemetry: Telemetry) -> None:
         self._store = store

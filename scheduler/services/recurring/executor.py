@@ -76,7 +76,7 @@ class RunRecurring(SystemExecutor):
             if request.change is Change.SET:
                 checked_rule(**(request.rule or {}))
         except (msgspec.ValidationError, InvalidTask, TypeError) as error:
-            return Drop(f"its data is no change of a recurring schedule: {error}")
+            return Drop(f"its data is not a change of a recurring schedule: {error}")
         return await self._change(task, name, found, request)
 
     # A tick.

@@ -110,7 +110,7 @@ class DecideClaims(SystemExecutor):
             for request in requests:
                 place_parts(request.place)
         except (msgspec.ValidationError, ValueError) as error:
-            return Drop(f"its data is no batch of claims: {error}")
+            return Drop(f"its data is not a batch of claims: {error}")
         dependencies = self._dependencies
         partition = dependencies.appender.partition_of(task.ordering_id)
         self._decided.note_decided(partition, (), dependencies.clock.monotonic_ms())

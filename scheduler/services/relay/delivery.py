@@ -155,7 +155,7 @@ class DeliverMessage(SystemExecutor):
             if delivery.place is not None:
                 place_parts(delivery.place)
         except (msgspec.ValidationError, ValueError) as error:
-            return Drop(f"its data is no delivery: {error}")
+            return Drop(f"its data is not a delivery: {error}")
         if delivery.message is None and delivery.parked is None:
             return Drop("its data holds no message")
         for look in range(self._dependencies.looks_max):

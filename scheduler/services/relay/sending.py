@@ -51,7 +51,7 @@ def message_to_send(
     """Return the message; raises InvalidTask where Kafka could not hold it."""
     parts: tuple[tuple[str, object], ...] = (("key", key), ("value", value))
     if not re.fullmatch(TOPIC_NAME, str(topic)) or len(topic) > _TOPIC_CHARS_MAX:
-        raise InvalidTask(f"cannot send: {shown(topic)} is no topic's name")
+        raise InvalidTask(f"cannot send: {shown(topic)} is not a topic's name")
     for name, content in parts:
         if content is not None and not isinstance(content, bytes):
             raise InvalidTask(f"cannot send: {name} is bytes or None, got {shown(content)}")

@@ -52,7 +52,7 @@ class CallBack(SystemExecutor):
         try:
             call = msgspec.convert(task.data, Call)
         except msgspec.ValidationError as error:
-            return Drop(f"its data is no callback: {error}")
+            return Drop(f"its data is not a callback: {error}")
         try:
             of = f"recurring/{task.ordering_id.removeprefix(call_ordering_id(''))}"
             await self._caller.call(call.uri, call.opaque.encode(), call.number, of)

@@ -180,7 +180,7 @@ class RunTimer(SystemExecutor):
                 return await self._pop(task, found, state, pop)
             change = msgspec.convert(task.data, TimerChange)
         except msgspec.ValidationError as error:
-            return Drop(f"its data is no change of a timer: {error}")
+            return Drop(f"its data is not a change of a timer: {error}")
         if state is not None and state.made_by == task.uniqueness_key:
             # Run again after a crash, or sent after a row that was written all the same: all but
             # the first pop is durable.

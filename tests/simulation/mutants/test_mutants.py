@@ -1,4 +1,4 @@
-"""The mutants fit the code, the quick ones are caught, and what is no fault is not."""
+"""The mutants fit the code, the quick ones are caught, and what is not a fault is not."""
 
 import os
 from pathlib import Path

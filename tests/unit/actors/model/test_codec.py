@@ -92,7 +92,7 @@ def test_data_is_kept_as_the_producer_wrote_it() -> None:
             b"{" + _KEY + b',"command":"cancel","to":"2026-02-09T01:41:12.959Z"}',
             '"to" belongs to a reschedule',
         ),
-        (b"{" + _KEY + b',"command":"reschedule","to":"soon"}', "'soon' is no RFC 3339"),
+        (b"{" + _KEY + b',"command":"reschedule","to":"soon"}', "'soon' is not an RFC 3339"),
         (_KEY.join((b"{", b"}")).replace(b'"a"', b'""'), "orderingId is empty"),
         (_KEY.join((b"{", b"}")).replace(b'"a"', b'"\\ud800"'), "surrogate"),
         (_KEY.join((b"{", b"}")).replace(b"12.959Z", b"12.959"), "with a time zone"),

@@ -73,7 +73,7 @@ def test_a_leap_second_is_the_number_unix_time_gives_it(text: str) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     """The error shows the text."""
-    with pytest.raises(ValueError, match="is no RFC 3339 instant with a time zone") as caught:
+    with pytest.raises(ValueError, match="is not an RFC 3339 instant with a time zone") as caught:
         parse_instant(text)
 
     assert repr(text) in str(caught.value)

@@ -14,7 +14,7 @@ from tests.builders import NOW, NOW_MS, a_stored_task, a_task
 
 
 def test_the_key_of_a_task_is_its_time_and_its_two_ids() -> None:
-    """Data is no part of the identity."""
+    """Data is not part of the identity."""
     task = a_task(due_in_ms=0, ordering_id="a", uniqueness_key="b", data={"c": 1})
 
     assert task.key == TaskKey(NOW_MS, "a", "b")

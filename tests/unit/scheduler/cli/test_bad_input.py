@@ -29,8 +29,8 @@ _BAD_INPUT = {
         2,
         "invalid-task",
     ),
-    "data that is no JSON": ((*_SCHEDULE, "--data", "{n: 1}"), {}, 2, "invalid-task"),
-    "data that is no object": ((*_SCHEDULE, "--data", "[1]"), {}, 2, "invalid-task"),
+    "data that is not JSON": ((*_SCHEDULE, "--data", "{n: 1}"), {}, 2, "invalid-task"),
+    "data that is not an object": ((*_SCHEDULE, "--data", "[1]"), {}, 2, "invalid-task"),
     "data from nowhere": ((*_SCHEDULE, "--data", "@nowhere.json"), {}, 2, "invalid-task"),
     "two megabytes": ((*_SCHEDULE, "--data", "@large.json"), {}, 2, "task-too-large"),
     "the past": (
@@ -61,14 +61,14 @@ _BAD_INPUT = {
         3,
         "settings-invalid",
     ),
-    "a group that is no group": (("list",), {"HOURHAND_GROUP": "x"}, 3, "settings-invalid"),
+    "a group that is not a group": (("list",), {"HOURHAND_GROUP": "x"}, 3, "settings-invalid"),
     "an unknown setting by file": (
         ("list", "--config", "unknown.toml"),
         {},
         3,
         "settings-invalid",
     ),
-    "a file that is no TOML": (("list", "--config", "large.json"), {}, 3, "settings-invalid"),
+    "a file that is not TOML": (("list", "--config", "large.json"), {}, 3, "settings-invalid"),
     "a file that is not there": (("list", "--config", "gone.toml"), {}, 3, "settings-invalid"),
 }
 

@@ -89,7 +89,7 @@ def test_a_file_is_scheduled_and_every_bad_line_is_named(folder: Path) -> None:
     done = hourhand("schedule", "--from-file", "tasks.jsonl", "-o", "json")
 
     assert json.loads(done.stdout) == {"accepted": 2, "rejected": 2}
-    assert "line 2 is no task" in done.stderr
+    assert "line 2 is not a task" in done.stderr
     assert "1999-01-01T00:00:00.000Z,a,1 is rejected" in done.stderr
     assert done.exit_code == 2
 

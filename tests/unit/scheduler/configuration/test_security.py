@@ -113,7 +113,7 @@ def test_settings_are_shown_without_secrets(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_secret_is_read_from_its_file_each_time(tmp_path: Path) -> None:
-    """The line end that an editor leaves is no part of it; spaces are."""
+    """The line end that an editor leaves is not part of it; spaces are."""
     file = tmp_path / "password"
     kafka = KafkaSettings(username="someone", password_file=file)
 

@@ -60,7 +60,7 @@ def test_only_partitions_that_are_read_have_an_offset_to_commit() -> None:
 
 
 def test_offsets_are_committed_once_an_interval_and_sooner_on_request() -> None:
-    """Nothing to commit is no commit."""
+    """Nothing to commit is not a commit."""
     clock = VirtualClock()
     committed: list[Mapping[int, int]] = []
     commits = PeriodicCommits(committed.append, clock, 1_000)

@@ -192,7 +192,7 @@ def test_states_and_an_ordering_id_choose() -> None:
 
 
 def test_an_ordering_id_that_no_task_can_have_finds_nothing() -> None:
-    """A terminal may hand over bytes that are no UTF-8; stores cannot be asked for them."""
+    """A terminal may hand over bytes that are not UTF-8; stores cannot be asked for them."""
     installation = Installation()
     installation.insert(a_stored_task())
 

@@ -59,7 +59,7 @@ def test_an_answer_that_cannot_be_decoded_is_not_one_without_rows(
 
 
 def test_arrays_are_columns_with_none_where_nothing_is_stored() -> None:
-    """Numbers under a mask are no numbers."""
+    """Numbers under a mask are not numbers."""
     some = np.ma.MaskedArray([5, 9], mask=[False, True])
     every = np.ma.MaskedArray([7, 8], mask=[False, False])
     texts = np.array(["a", None], dtype=object)

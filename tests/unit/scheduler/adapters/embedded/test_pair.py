@@ -96,7 +96,7 @@ def test_files_of_two_folders_are_refused(tmp_path: Path) -> None:
     [("log.db", r"log\.db is damaged: partition 0 ends at 1"), ("store.db", r"store\.db is damag")],
 )
 def test_an_older_copy_of_one_file_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
-    """Restoring one of the two is no backup."""
+    """Restoring one of the two is not a backup."""
     run_a_node(tmp_path)
     shutil.copy(tmp_path / name, tmp_path / "kept")
     run_a_node(tmp_path)

@@ -27,7 +27,7 @@ def test_what_never_ends_is_left_behind(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_what_it_raises_is_raised() -> None:
-    """A refusal of the driver is no timeout."""
+    """A refusal of the driver is not a timeout."""
 
     def refuse() -> None:
         raise RuntimeError("refused")

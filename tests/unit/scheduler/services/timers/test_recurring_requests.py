@@ -106,7 +106,7 @@ def test_what_is_no_request_is_400(body: bytes) -> None:
 
 
 def test_an_unknown_change_is_404() -> None:
-    """Set and delete are no posts."""
+    """Set and delete are not posts."""
     bench = TimersBench()
     assert bench.http.post("/recurring/n/explode").status_code == 404
     assert bench.http.post("/recurring/n/set").status_code == 404
