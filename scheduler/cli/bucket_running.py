@@ -26,7 +26,7 @@ from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog, Outgoing
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.process.collector import tune_gc
@@ -148,7 +148,7 @@ class BucketRelay(StartedOnEntry):
         self._closing.callback(member.stop)
         return member
 
-    def _rules_of(self, settings: Settings) -> Rules:
+    def _rules_of(self, settings: Settings) -> BucketRules:
         buckets, topic = settings.buckets, settings.topic
         own_topics = (topic.name, topic.dead_letter, *buckets.own_topics)
 
@@ -157,7 +157,7 @@ class BucketRelay(StartedOnEntry):
                 return None
             return "it is Hourhand's own, or relay.target_topics names others only"
 
-        return Rules(
+        return BucketRules(
             buckets.topic,
             topic.dead_letter,
             allows,

@@ -39,7 +39,7 @@ class HttpServer:
         connections_max: int = 1_000,
         receive_s: float = RECEIVE_S,
     ) -> None:
-        self._server = _Server(
+        self._server = _DoorServer(
             receive_s,
             uvicorn.Config(
                 app,
@@ -106,7 +106,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
 
-class _Server(uvicorn.Server):
+class _DoorServer(uvicorn.Server):
     """Tells when it serves, or will not."""
 
     def __init__(self, receive_s: float, config: uvicorn.Config) -> None:

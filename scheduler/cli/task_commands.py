@@ -128,7 +128,7 @@ def cancel(
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(common) as settings:
-        _command(settings, _Asked(Action.CANCEL, key, reason=reason), wait, output)
+        _command(settings, _ActRequest(Action.CANCEL, key, reason=reason), wait, output)
 
 
 def reschedule(
@@ -155,7 +155,7 @@ def reschedule(
     with command_session(common) as settings:
         now_ms = wiring.open_clock().now_ms()
         target: datetime = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
-        _command(settings, _Asked(Action.RESCHEDULE, key, target, reason), wait, output)
+        _command(settings, _ActRequest(Action.RESCHEDULE, key, target, reason), wait, output)
 
 
 def run_now(
@@ -173,7 +173,7 @@ def run_now(
       hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(common) as settings:
-        _command(settings, _Asked(Action.RUN_NOW, key, reason=reason), wait, output)
+        _command(settings, _ActRequest(Action.RUN_NOW, key, reason=reason), wait, output)
 
 
 def drop(
@@ -191,7 +191,7 @@ def drop(
       hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(common) as settings:
-        _command(settings, _Asked(Action.DROP, key, reason=reason), wait, output)
+        _command(settings, _ActRequest(Action.DROP, key, reason=reason), wait, output)
 
 
 def retry(
@@ -209,11 +209,11 @@ def retry(
       hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
     """
     with command_session(common) as settings:
-        _command(settings, _Asked(Action.RETRY, key, reason=reason), wait, output)
+        _command(settings, _ActRequest(Action.RETRY, key, reason=reason), wait, output)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ActRequest:
     """What is asked for a task."""
 
     action: Action
@@ -222,7 +222,7 @@ class _Asked:
     reason: str = ""
 
 
-def _command(settings: Settings, asked: _Asked, wait_s: float, output: OutputFormat) -> None:
+def _command(settings: Settings, asked: _ActRequest, wait_s: float, output: OutputFormat) -> None:
     """Send a command, wait for its outcome, print both; exit 2 where it changed nothing."""
     parsed = TaskKey.parse(asked.key)
     with operator_service(settings) as service:

@@ -58,7 +58,7 @@ class BulkResult:
 
 
 @dataclass(slots=True)
-class _Group:
+class _TaskGroup:
     """Tasks in their order, those the client refused among them."""
 
     records: AppendGroup
@@ -102,7 +102,7 @@ class BulkRun:
     telemetry: Telemetry
     on_rejected: OnRejected | None = None
 
-    _groups: deque[_Group] = field(default_factory=deque)
+    _groups: deque[_TaskGroup] = field(default_factory=deque)
     """Not settled, oldest first; the last one is being filled."""
     _kept: list[BulkRejected] = field(default_factory=list)
     _accepted: int = 0
@@ -131,7 +131,7 @@ class BulkRun:
 
     def _fill(self, tasks: Iterator[Task], count: int) -> bool:
         """Append a group; False where no task is left, or the log fails."""
-        group = _Group(self.begin_group())
+        group = _TaskGroup(self.begin_group())
         self._groups.append(group)
         admit, append, keep = self.admit, group.records.append, group.tasks.append
         for task in islice(tasks, count):

@@ -31,7 +31,7 @@ from scheduler.demo import screen as demo_screen
 from scheduler.demo.audit import Planned, Run
 from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from scheduler.demo.records import FOLDER_VARIABLE, DemoExecutor, RecordReader
-from scheduler.demo.screen import LATE_MS, Progress, Screen
+from scheduler.demo.screen import LATE_MS, DemoProgress, Screen
 from scheduler.process.interrupts import interruptible, interrupts_held
 
 DUE_SPREAD_MS = 15_000
@@ -60,7 +60,7 @@ Next:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """The tasks of one run, and the three that commands are sent for."""
 
     tasks: Sequence[Task]
@@ -95,7 +95,7 @@ class Plan:
         )
 
 
-def make_plan(tasks_count: int, first_due_ms: int) -> Plan:
+def make_plan(tasks_count: int, first_due_ms: int) -> DemoPlan:
     """Spread ``tasks_count`` tasks evenly from ``first_due_ms`` over the next seconds."""
     rng = random.Random(tasks_count)  # noqa: S311 - a plan that can be made again
     orderings = max(1, min(ORDERINGS_MAX, tasks_count // 8))
@@ -112,7 +112,7 @@ def make_plan(tasks_count: int, first_due_ms: int) -> Plan:
         for number in range(tasks_count)
     ]
     # From the second half, so that each of them still waits when its command arrives.
-    return Plan(
+    return DemoPlan(
         tasks=tasks,
         cancelled=tasks[tasks_count * 5 // 8],
         rescheduled=tasks[tasks_count * 6 // 8],
@@ -240,7 +240,7 @@ class _Demo:
         again = " again" if len(self._nodes) > 1 else ""
         self._screen.say(f"  [green]●[/] node started{again}: pid {node.pid}")
 
-    def _schedule(self, client: SchedulerClient) -> Plan:
+    def _schedule(self, client: SchedulerClient) -> DemoPlan:
         started_ms = self._clock.monotonic_ms()
         plan = make_plan(self._tasks, self._clock.now_ms() + _LEAD_MS)
         client.schedule_tasks(plan.tasks).raise_if_rejected()
@@ -254,7 +254,7 @@ class _Demo:
         )
         return plan
 
-    def _command(self, client: SchedulerClient, plan: Plan) -> None:
+    def _command(self, client: SchedulerClient, plan: DemoPlan) -> None:
         """Cancel one, move one, run one now, and wait for what became of each."""
         sent = {
             "cancelled": client.cancel_task(plan.cancelled.key),
@@ -304,7 +304,7 @@ class _Demo:
         if node.ended_within(_LOOK_S):
             raise NodeFailed(f"the node ended by itself:\n{node.tail()}")
 
-    def _judge(self, plan: Plan) -> bool:
+    def _judge(self, plan: DemoPlan) -> bool:
         runs = self._reader.runs
         findings = demo_audit.audit(plan.expectations(), runs, self._killed)
         firsts = list(demo_audit.first_starts(runs).values())
@@ -347,7 +347,7 @@ class _Tally:
         """Whether every task that has to run has ended well."""
         return self._scheduled > 0 and not self._missing
 
-    def expect(self, plan: Plan) -> None:
+    def expect(self, plan: DemoPlan) -> None:
         """Take note of what is to run."""
         self._missing = {task.task_id for task in plan.expectations() if task.runs}
         self._scheduled = len(self._missing)
@@ -362,6 +362,6 @@ class _Tally:
                 self._missing.remove(run.task_id)
                 self._succeeded += 1
 
-    def progress(self, node_state: str) -> Progress:
+    def progress(self, node_state: str) -> DemoProgress:
         """Return the counts as the screen takes them."""
-        return Progress(self._scheduled, self._succeeded, self._retried, self._late, node_state)
+        return DemoProgress(self._scheduled, self._succeeded, self._retried, self._late, node_state)

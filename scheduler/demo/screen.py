@@ -29,7 +29,7 @@ _RARE_FAULTS = frozenset({"unexpected", "unended", "fences"})
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DemoProgress:
     """How far a run is."""
 
     scheduled: int
@@ -65,7 +65,7 @@ class Screen:
         """Print a line that stays."""
         self.console.print(text, highlight=False)
 
-    def show(self, progress: Progress, now_ms: float) -> None:
+    def show(self, progress: DemoProgress, now_ms: float) -> None:
         """Show how far the run is; ``now_ms`` only spaces out the plain lines."""
         if self.console.is_terminal:
             self._live.update(_panel(progress))
@@ -77,7 +77,7 @@ class Screen:
             )
 
 
-def _panel(progress: Progress) -> Group:
+def _panel(progress: DemoProgress) -> Group:
     grid = Table.grid(padding=(0, 2))
     bar = ProgressBar(
         max(1, progress.scheduled),

@@ -23,8 +23,8 @@ from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Outgoing
 from scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
-from scheduler.kafka_only.waiting import Plan, Rules
-from scheduler.services.relay.headers import Action, Malformed, Request, request_of
+from scheduler.kafka_only.waiting import BucketRules, StepPlan
+from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
 from scheduler.services.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
@@ -33,7 +33,7 @@ logger = logging.getLogger("hourhand.relay")
 class IntakeRules(msgspec.Struct, frozen=True):
     """What all partitions of the in-topic have in common."""
 
-    rules: Rules
+    rules: BucketRules
     relay: RelaySettings
     delay_ms_max: int
     """What the pending topic's retention covers."""
@@ -46,7 +46,7 @@ class _Read(msgspec.Struct, frozen=True):
     """A record in memory."""
 
     record: LogRecord
-    request: Request | Malformed
+    request: RelayRequest | Malformed
     """Malformed: why it can never be relayed."""
     size_bytes: int
 
@@ -115,7 +115,7 @@ class Arrivals:
         del now_ms
         return False
 
-    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+    def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
         """Return what becomes of the records that were read, bounded; None where there are none."""
         rules = self._intake.rules
         outgoing: list[Outgoing] = []
@@ -133,13 +133,13 @@ class Arrivals:
                 offsets.append(read.record.offset)
         if next_offset == self._marker.next_offset:
             return None
-        return Plan(tuple(outgoing), tuple(offsets), Marker(next_offset))
+        return StepPlan(tuple(outgoing), tuple(offsets), Marker(next_offset))
 
-    def settle(self, plan: Plan) -> None:
+    def settle(self, plan: StepPlan) -> None:
         """A plan took effect."""
         self.begin(plan.marker)
 
-    def put_back(self, plan: Plan) -> None:
+    def put_back(self, plan: StepPlan) -> None:
         """A plan certainly took no effect; what it was about is still held."""
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:
@@ -147,10 +147,10 @@ class Arrivals:
         self._letters.refuse(offset, refused, reason)
 
     def _read_of(self, record: LogRecord) -> _Read:
-        request: Request | Malformed
+        request: RelayRequest | Malformed
         try:
             request = request_of(record, self._intake.relay, self._intake.allows)
-            if request.action is not Action.SCHEDULE:
+            if request.action is not RelayAction.SCHEDULE:
                 raise Malformed(
                     f"action {request.action}: Kafka alone keeps no index of ids, so what waits"
                     " cannot be found; cancel and reschedule need --storage engine"
@@ -163,7 +163,7 @@ class Arrivals:
         """Return when a message is due; infinity where nobody waits for it."""
         return math.inf if isinstance(read.request, Malformed) else self._when(read.request)
 
-    def _when(self, request: Request) -> int:
+    def _when(self, request: RelayRequest) -> int:
         return request.deadline_ms - self._intake.relay.timing_advance_ms
 
     def _step(self, read: _Read, now_ms: int, layout: Layout) -> Outgoing | None:

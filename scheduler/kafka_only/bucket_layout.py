@@ -17,7 +17,7 @@ MOVES_EARLY_MS = 250
 owner has it in memory in time."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class BucketPlace(msgspec.Struct, frozen=True):
     """Where a message waits next."""
 
     partition: int
@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     """It may rest there this long."""
 
 
-class Bucket(msgspec.Struct, frozen=True, array_like=True):
+class DelayBucket(msgspec.Struct, frozen=True, array_like=True):
     """Delays from a lower bound up to the next bucket's; the last one has no end."""
 
     lower_ms: int
@@ -38,16 +38,16 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
     """All buckets, by lower bound; the first begins at 0."""
 
     version: int
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[DelayBucket, ...]
 
-    def place(self, delay_ms: int, spread_by: bytes) -> Place:
+    def place(self, delay_ms: int, spread_by: bytes) -> BucketPlace:
         """Return where a message waits that has ``delay_ms`` left; one place for the same bytes."""
         reached = [each for each in self.buckets if each.lower_ms <= max(0, delay_ms)]
         bucket = reached[-1]
         count = len(bucket.partitions)
         # Most buckets have one, and every message is placed several times.
         chosen = partition_of_key(spread_by, count) if count > 1 else 0
-        return Place(bucket.partitions[chosen], bucket.lower_ms)
+        return BucketPlace(bucket.partitions[chosen], bucket.lower_ms)
 
     def within(self, partition_count: int) -> "Layout":
         """Return the layout for somebody who knows of so many partitions only."""
@@ -80,11 +80,11 @@ class Layout(msgspec.Struct, frozen=True, rename="camel"):
         middle_ms = self._middle_ms(index)
         if middle_ms is None:
             partitions = (*bucket.partitions, partition)
-            halves: tuple[Bucket, ...] = (Bucket(bucket.lower_ms, partitions, now_ms),)
+            halves: tuple[DelayBucket, ...] = (DelayBucket(bucket.lower_ms, partitions, now_ms),)
         else:
             halves = (
-                Bucket(bucket.lower_ms, bucket.partitions, now_ms),
-                Bucket(middle_ms, (partition,), now_ms),
+                DelayBucket(bucket.lower_ms, bucket.partitions, now_ms),
+                DelayBucket(middle_ms, (partition,), now_ms),
             )
         buckets = (*self.buckets[:index], *halves, *self.buckets[index + 1 :])
         return Layout(self.version + 1, buckets)
@@ -105,9 +105,9 @@ def first_layout(
 
     The first, from which everything is passed on, has ``first_partitions`` of them.
     """
-    first = Bucket(0, tuple(range(first_partitions)))
+    first = DelayBucket(0, tuple(range(first_partitions)))
     others = enumerate(range(first_partitions, partition_count))
-    further = (Bucket(round(first_ms * factor**number), (p,)) for number, p in others)
+    further = (DelayBucket(round(first_ms * factor**number), (p,)) for number, p in others)
     return Layout(1, (first, *further))
 
 

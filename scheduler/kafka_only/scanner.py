@@ -18,7 +18,7 @@ from actors.ports.telemetry import Telemetry
 from scheduler.kafka_only.bucket_layout import Layout
 from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
 from scheduler.kafka_only.ports import Fenced, Outgoing, PartitionTransactions, Refused
-from scheduler.kafka_only.waiting import Plan
+from scheduler.kafka_only.waiting import StepPlan
 
 
 class Planner(Protocol):
@@ -56,13 +56,13 @@ class Planner(Protocol):
     def passes_on(self, now_ms: int) -> bool:
         """Return whether the next step passes on what is due, which waits for nobody's turn."""
 
-    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+    def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
         """Return one step."""
 
-    def settle(self, plan: Plan) -> None:
+    def settle(self, plan: StepPlan) -> None:
         """A plan took effect."""
 
-    def put_back(self, plan: Plan) -> None:
+    def put_back(self, plan: StepPlan) -> None:
         """A plan took no effect."""
 
     def refuse(self, offset: int, refused: Outgoing, reason: str) -> None:

@@ -23,7 +23,7 @@ from scheduler.kafka_only.step_timing import MOVE_GATHER_MS
 from scheduler.services.relay.delivery import Message
 
 
-class Rules(msgspec.Struct, frozen=True):
+class BucketRules(msgspec.Struct, frozen=True):
     """What all partitions have in common."""
 
     pending_topic: str
@@ -48,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True):
         return max(1, min(self.batch_bytes_max, memory.share_bytes // 2))
 
 
-class Plan(msgspec.Struct, frozen=True):
+class StepPlan(msgspec.Struct, frozen=True):
     """One step: what is produced, and how far it brings the partition."""
 
     outgoing: tuple[Outgoing, ...]
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True):
     """How many of the pending topic go to the dead-letter topic."""
 
 
-class _Fate(Enum):
+class _StepOutcome(Enum):
     """What a step makes of a message."""
 
     PASSED_ON = auto()
@@ -71,7 +71,7 @@ class _Fate(Enum):
     PUT_ASIDE = auto()
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _HeldRecord(msgspec.Struct, frozen=True):
     """A record in memory."""
 
     record: LogRecord
@@ -87,12 +87,12 @@ class Waiting:
 
     gather_ms = MOVE_GATHER_MS
 
-    def __init__(self, rules: Rules, memory: WindowMemory) -> None:
+    def __init__(self, rules: BucketRules, memory: WindowMemory) -> None:
         self._rules = rules
         self.memory = memory
         self._marker = Marker(0)
         self._reached = 0
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _HeldRecord] = {}
         self._in_order: deque[int] = deque()
         self._ripening: list[tuple[int, int, str, int]] = []
         """(when it needs its owner, when it is due, its origin, its offset), as a heap."""
@@ -150,32 +150,32 @@ class Waiting:
         """Return whether the next step passes on what is due."""
         return bool(self._ripening) and self._ripening[0][1] <= now_ms
 
-    def plan(self, now_ms: int, layout: Layout) -> Plan | None:
+    def plan(self, now_ms: int, layout: Layout) -> StepPlan | None:
         """Return what is to be done now, bounded; None where nothing is."""
         ripe = self._ripe(now_ms)
         if not ripe:
             return None
         outgoing: list[Outgoing] = []
         due_ms: list[int] = []
-        fates: Counter[_Fate] = Counter()
+        fates: Counter[_StepOutcome] = Counter()
         for held in ripe:
             step, fate = self._step(held, now_ms, layout)
             outgoing.append(step)
             fates[fate] += 1
-            if fate is _Fate.PASSED_ON and held.envelope is not None:
+            if fate is _StepOutcome.PASSED_ON and held.envelope is not None:
                 due_ms.append(held.envelope.due_ms)
         offsets = tuple(held.record.offset for held in ripe)
         marker = self._marker.doing(offsets, self._first_left(frozenset(offsets)))
-        moved, put_aside = fates[_Fate.MOVED], fates[_Fate.PUT_ASIDE]
-        return Plan(tuple(outgoing), offsets, marker, tuple(due_ms), moved, put_aside)
+        moved, put_aside = fates[_StepOutcome.MOVED], fates[_StepOutcome.PUT_ASIDE]
+        return StepPlan(tuple(outgoing), offsets, marker, tuple(due_ms), moved, put_aside)
 
-    def settle(self, plan: Plan) -> None:
+    def settle(self, plan: StepPlan) -> None:
         """A plan took effect."""
         self._marker = plan.marker
         for offset in plan.offsets:
             self._forget(offset)
 
-    def put_back(self, plan: Plan) -> None:
+    def put_back(self, plan: StepPlan) -> None:
         """A plan certainly took no effect."""
         for offset in plan.offsets:
             heapq.heappush(self._ripening, self._entry(self._held[offset]))
@@ -184,9 +184,9 @@ class Waiting:
         """Put a record aside with its next plan; LogUnavailable where that was refused too."""
         self._letters.refuse(offset, refused, reason)
 
-    def _ripe(self, now_ms: int) -> list[_Held]:
+    def _ripe(self, now_ms: int) -> list[_HeldRecord]:
         rules = self._rules
-        ripe: list[_Held] = []
+        ripe: list[_HeldRecord] = []
         size_bytes, bytes_max = 0, rules.step_bytes(self.memory)
         while self._ripening and self._ripening[0][0] <= now_ms:
             if len(ripe) >= rules.batch_records_max or size_bytes >= bytes_max:
@@ -196,30 +196,34 @@ class Waiting:
             size_bytes += held.size_bytes
         return ripe
 
-    def _step(self, held: _Held, now_ms: int, layout: Layout) -> tuple[Outgoing, _Fate]:
+    def _step(
+        self, held: _HeldRecord, now_ms: int, layout: Layout
+    ) -> tuple[Outgoing, _StepOutcome]:
         """Return what is produced for a record, and what that makes of its message."""
         envelope, message = held.envelope, held.message
         if envelope is None or message is None:
             return self._letters.letter(
                 self._rules.pending_topic, held.record, held.record.headers, held.unread
-            ), _Fate.PUT_ASIDE
+            ), _StepOutcome.PUT_ASIDE
         reason = self._letters.reason(held.record.offset) or self._rules.allows(envelope.topic)
         if reason is not None:
             told = f"message for topic {envelope.topic!r} not passed on: {reason}"
             return self._letters.letter(
                 self._rules.pending_topic, held.record, message.headers, told
-            ), _Fate.PUT_ASIDE
+            ), _StepOutcome.PUT_ASIDE
         if envelope.due_ms <= now_ms:
             away_ms = self._rules.away_until_ms(envelope.topic, message.key)
             if away_ms is None or away_ms <= now_ms:
                 return (
                     Outgoing(envelope.topic, None, message.key, message.value, message.headers),
-                    _Fate.PASSED_ON,
+                    _StepOutcome.PASSED_ON,
                 )
             # Kept here, messages for a target that is away for long would fill the memory, and
             # hold what is for others.
             envelope = msgspec.structs.replace(envelope, due_ms=away_ms)
-        return pending(self._rules.pending_topic, layout, envelope, message, now_ms), _Fate.MOVED
+        return pending(
+            self._rules.pending_topic, layout, envelope, message, now_ms
+        ), _StepOutcome.MOVED
 
     def _first_left(self, planned: frozenset[int]) -> int:
         """Return the first offset that still waits once a plan has taken effect."""
@@ -230,7 +234,7 @@ class Waiting:
                 return offset
         return self._reached
 
-    def _entry(self, held: _Held) -> tuple[int, int, str, int]:
+    def _entry(self, held: _HeldRecord) -> tuple[int, int, str, int]:
         record = held.record
         if held.envelope is None:
             return 0, 0, "", record.offset
@@ -243,10 +247,10 @@ class Waiting:
         self._letters.forget(offset)
 
 
-def _read(record: LogRecord) -> _Held:
+def _read(record: LogRecord) -> _HeldRecord:
     size_bytes = record_bytes(record)
     try:
         envelope, message = read_envelope(record)
     except NoEnvelope as error:
-        return _Held(record, None, None, size_bytes, str(error))
-    return _Held(record, envelope, message, size_bytes)
+        return _HeldRecord(record, None, None, size_bytes, str(error))
+    return _HeldRecord(record, envelope, message, size_bytes)

@@ -43,7 +43,7 @@ _APPLIED_ARROW = pa.schema(
 )
 
 
-class Place(NamedTuple):
+class OutcomePlace(NamedTuple):
     """Where an outcome is kept: at its record's old partition and renumbered offset."""
 
     partition: int
@@ -132,7 +132,7 @@ class TailApplier:
     def _command(self, partition: int, command: Command) -> None:
         """Completion, then row, then outcome, as a node does."""
         stores = self._stores
-        place = Place(partition, command.offset)
+        place = OutcomePlace(partition, command.offset)
         if answered(stores.ownership.find_outcome(*place), JOB_S) is not None:
             return
         owner = self._owner(command.key)
@@ -163,7 +163,7 @@ class TailApplier:
         at = self._next_write_time(owner)
         answered(self._stores.status.insert_completions(owner, [completion], at), JOB_S)
 
-    def _record(self, place: Place, owner: int, key: TaskKey, decision: Decision) -> None:
+    def _record(self, place: OutcomePlace, owner: int, key: TaskKey, decision: Decision) -> None:
         outcome = RecordedOutcome(decision.outcome, key, decision.new_key)
         at = self._next_write_time(owner)
         answered(self._stores.ownership.insert_outcome(*place, outcome, at), JOB_S)

@@ -28,7 +28,7 @@ from scheduler.pipeline.transform_load import (
     judged_lines,
     without_duplicates,
 )
-from scheduler.pipeline.validation import Rules, checked_timezone
+from scheduler.pipeline.validation import LoadRules, checked_timezone
 
 FORMATS = {
     ".parquet": "parquet",
@@ -129,10 +129,10 @@ def _write(job: JobOptions, plan: LoadPlan, tasks: DataFrame, writers: int) -> S
     return {f"{name}Written" if name == "rows" else name: totals[name] for name in names}
 
 
-def _rules(job: JobOptions, plan: LoadPlan) -> Rules:
+def _rules(job: JobOptions, plan: LoadPlan) -> LoadRules:
     settings = job.source.settings()
     now_ms = wiring.open_clock().now_ms()
-    return Rules(
+    return LoadRules(
         partition_count=partition_count(job),
         oldest_ms=INSTANT_MIN_MS if plan.accept_past else now_ms - settings.client.grace_ms,
         record_bytes_max=settings.client.record_bytes_max,

@@ -146,7 +146,7 @@ class Contents:
 
 
 @dataclass(slots=True)
-class _Progress:
+class _RestoreProgress:
     """What is done; kept in the target as its note."""
 
     source: str
@@ -229,7 +229,7 @@ class Restore:
         store.finish(self._partitions)
         return {"copied": progress.copied, "log": progress.log}
 
-    def _progress(self, store: TransferStore, contents: Contents) -> _Progress:
+    def _progress(self, store: TransferStore, contents: Contents) -> _RestoreProgress:
         note = store.read_note()
         name = store_name(self._settings)
         if note is None:
@@ -238,8 +238,8 @@ class Restore:
                     f"the target's {name} holds tasks, completions or owners already: name one"
                     " that is empty or does not exist yet"
                 )
-            return _Progress(contents.identity, self._partitions)
-        progress = _Progress(**json.loads(note))
+            return _RestoreProgress(contents.identity, self._partitions)
+        progress = _RestoreProgress(**json.loads(note))
         if (progress.source, progress.partitions) != (contents.identity, self._partitions):
             raise InvalidInput(
                 f"the target's {name} was begun from another source, or from this one before nodes"
@@ -247,7 +247,7 @@ class Restore:
             )
         return progress
 
-    def _note(self, store: TransferStore, progress: _Progress) -> None:
+    def _note(self, store: TransferStore, progress: _RestoreProgress) -> None:
         if not store.write_note(json.dumps(asdict(progress))):
             raise InvalidInput(
                 f"a node has begun with the target's {store_name(self._settings)}: stop it, and"
@@ -308,7 +308,7 @@ class Restore:
         return new_watermark(partition, claims, self._partitions, stragglers_max, now_ms)
 
     def _begin_partitions(
-        self, contents: Contents, destination: Destination, progress: _Progress
+        self, contents: Contents, destination: Destination, progress: _RestoreProgress
     ) -> None:
         """Store where each partition begins, and what is paused."""
         now_ms = wiring.open_clock().now_ms()

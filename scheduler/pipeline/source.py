@@ -40,7 +40,7 @@ from scheduler.pipeline.sink import (
     bulk_write_time,
 )
 from scheduler.pipeline.transform_load import times_of
-from scheduler.pipeline.validation import Rules, plain_tasks, validate
+from scheduler.pipeline.validation import LoadRules, plain_tasks, validate
 from scheduler.ports.bulk import BulkTable
 from scheduler.process.pause import pause
 
@@ -49,7 +49,7 @@ _CHUNK_ROWS = 5_000
 _PIECES_WRITTEN_MAX = 2
 
 
-class _Message(WriterCommitMessage):
+class _SinkMessage(WriterCommitMessage):
     """What one Spark task wrote."""
 
     def __init__(self, counts: SinkCounts) -> None:
@@ -95,7 +95,7 @@ class HourhandWriter(DataSourceArrowWriter):
         """Write the rows of one Spark task; repeating it changes nothing."""
         settings = self._options.settings()
         counts = SinkCounts()
-        rules = Rules(
+        rules = LoadRules(
             # Which partition a task belongs to is the sink's to say.
             partition_count=1,
             oldest_ms=INSTANT_MIN_MS,
@@ -105,7 +105,7 @@ class HourhandWriter(DataSourceArrowWriter):
             for found in self._written(sink, self._pieces(iterator), rules):
                 counts += found
         note_metrics(self._options, {"table": "tasks", **counts._asdict()})
-        return _Message(counts)
+        return _SinkMessage(counts)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Put small batches together and cut large ones: a piece is what a sink takes at once."""
@@ -122,7 +122,7 @@ class HourhandWriter(DataSourceArrowWriter):
             yield pa.concat_batches(held).rename_columns(self._names)
 
     def _written(
-        self, sink: TaskSink, pieces: Iterable[pa.RecordBatch], rules: Rules
+        self, sink: TaskSink, pieces: Iterable[pa.RecordBatch], rules: LoadRules
     ) -> Iterator[SinkCounts]:
         """Write pieces, a few at a time: while the store works the next one is prepared."""
         writing: deque[Future[SinkCounts]] = deque()
@@ -201,7 +201,7 @@ def _never(*_: object) -> Any:
     raise AssertionError("an embedded partition is begun by its node")
 
 
-def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
+def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
     """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
     columns = (
         batch.column("scheduled_time"),
@@ -217,7 +217,7 @@ def tasks_of(batch: pa.RecordBatch, rules: Rules) -> list[StoredTask]:
     return list(map(StoredTask, map(TaskKey, *key), data, repeat(NO_OFFSET)))
 
 
-def _task(rules: Rules, *row: Any) -> StoredTask:
+def _task(rules: LoadRules, *row: Any) -> StoredTask:
     task, reason = validate(rules, *row)
     if task is None:
         raise InvalidTask(

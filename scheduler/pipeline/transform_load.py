@@ -26,7 +26,7 @@ from actors.model.partition import partition_of
 from scheduler.pipeline.columns import hours_of, instants_of
 from scheduler.pipeline.validation import (
     FIELDS,
-    Rules,
+    LoadRules,
     TaskColumns,
     Verdict,
     millis_of,
@@ -59,7 +59,7 @@ _JUDGED_ARROW = pa.schema(
 
 
 def judged_lines(
-    lines: DataFrame, rules: Rules, names: Mapping[str, str], *, keep_rows: bool = True
+    lines: DataFrame, rules: LoadRules, names: Mapping[str, str], *, keep_rows: bool = True
 ) -> DataFrame:
     """Judge lines of JSON in column ``value``, as text: nothing of their data is rewritten.
 
@@ -71,7 +71,7 @@ def judged_lines(
 
 
 def judged_columns(
-    rows: DataFrame, rules: Rules, names: Mapping[str, str], *, keep_rows: bool = True
+    rows: DataFrame, rules: LoadRules, names: Mapping[str, str], *, keep_rows: bool = True
 ) -> DataFrame:
     """Judge the rows of a table; raises InvalidTask where columns are missing or of no use.
 
@@ -182,7 +182,7 @@ def _data(schema: StructType, columns: Mapping[str, str]) -> Column:
 
 
 def _judge_lines(
-    rules: Rules,
+    rules: LoadRules,
     names: Mapping[str, str],
     batches: Iterator[pa.RecordBatch],
     *,
@@ -195,7 +195,7 @@ def _judge_lines(
         yield _judged(rules, rows, judged)
 
 
-def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _judge_rows(rules: LoadRules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         torn = batch.column("torn")
         values = [batch.column(each) for each in _JUDGED_FIELDS]
@@ -215,7 +215,7 @@ def _judge_rows(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
         yield _judged(rules, pc.coalesce(torn, batch.column("row")), verdicts)
 
 
-def _all_tasks(rules: Rules, tasks: TaskColumns, rows: pa.Array) -> pa.RecordBatch:
+def _all_tasks(rules: LoadRules, tasks: TaskColumns, rows: pa.Array) -> pa.RecordBatch:
     arrays = [
         partitions_of(tasks.ordering_id, rules.partition_count),
         instants_of(hours_of(tasks.millis)),
@@ -246,7 +246,7 @@ def _add_partition(count: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         yield batch.append_column("partition", owners)
 
 
-def _judged(rules: Rules, rows: pa.Array, verdicts: Sequence[Verdict]) -> pa.RecordBatch:
+def _judged(rules: LoadRules, rows: pa.Array, verdicts: Sequence[Verdict]) -> pa.RecordBatch:
     keys = [None if task is None else task.key for task, _ in verdicts]
     millis = pa.array([None if key is None else key.scheduled_ms for key in keys], pa.int64())
     count = rules.partition_count

@@ -50,7 +50,7 @@ _NO_DATA = "{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class LoadRules:
     """What is allowed, the same for all rows of one load."""
 
     partition_count: int
@@ -81,7 +81,7 @@ def checked_timezone(name: str | None) -> str | None:
 
 
 def validate(
-    rules: Rules, time: object, ordering_id: object, uniqueness_key: object, data: Any
+    rules: LoadRules, time: object, ordering_id: object, uniqueness_key: object, data: Any
 ) -> Verdict:
     """Judge one row; ``time`` is text, a datetime, or whole UTC milliseconds."""
     try:
@@ -111,7 +111,7 @@ def validate(
     return Verdict(task, None)
 
 
-def validate_line(rules: Rules, line: str, names: Mapping[str, str]) -> Verdict:
+def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verdict:
     """Judge a line of JSON; ``names`` maps fields to the names the file has for them."""
     try:
         found = _line_decoder.decode(line)
@@ -241,7 +241,11 @@ def partitions_of(ordering_ids: pa.Array, count: int) -> pa.Array:
 
 
 def plain_tasks(
-    rules: Rules, times: pa.Array, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array
+    rules: LoadRules,
+    times: pa.Array,
+    ordering_id: pa.Array,
+    uniqueness_key: pa.Array,
+    data: pa.Array,
 ) -> TaskColumns | None:
     """Return the tasks that rows are; None where one of them may be none."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
@@ -264,7 +268,9 @@ def _within(values: pa.Array, least: int, most: int) -> bool:
     return bool(least <= ends["min"] and ends["max"] <= most)
 
 
-def _are_ids(rules: Rules, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array) -> bool:
+def _are_ids(
+    rules: LoadRules, ordering_id: pa.Array, uniqueness_key: pa.Array, data: pa.Array
+) -> bool:
     """Whether ids and data are text of lengths that are allowed, however the rows combine them."""
     try:
         for each in (ordering_id, uniqueness_key, data):

@@ -26,12 +26,12 @@ from scheduler.pipeline.transform_load import (
     judged_columns,
     without_duplicates,
 )
-from scheduler.pipeline.validation import Rules
+from scheduler.pipeline.validation import LoadRules
 
 pytestmark = pytest.mark.integration
 
 NOON = datetime(2026, 2, 9, 12, tzinfo=UTC)
-RULES = Rules(partition_count=4, oldest_ms=INSTANT_MIN_MS, record_bytes_max=1_000)
+RULES = LoadRules(partition_count=4, oldest_ms=INSTANT_MIN_MS, record_bytes_max=1_000)
 SETTLED_MS = 1_770_638_400_000
 """Noon."""
 

@@ -13,7 +13,7 @@ from actors.model.partition import partition_of
 from actors.model.task import ID_BYTES_MAX
 from scheduler.pipeline.transform_load import times_of
 from scheduler.pipeline.validation import (
-    Rules,
+    LoadRules,
     checked_timezone,
     millis_of,
     partitions_of,
@@ -24,11 +24,11 @@ from scheduler.pipeline.validation import (
 
 AT_MS = 1_770_601_272_959
 AT = "2026-02-09T01:41:12.959Z"
-RULES = Rules(partition_count=4, oldest_ms=INSTANT_MIN_MS, record_bytes_max=1_000)
-VIENNA = Rules(4, INSTANT_MIN_MS, 1_000, "Europe/Vienna")
+RULES = LoadRules(partition_count=4, oldest_ms=INSTANT_MIN_MS, record_bytes_max=1_000)
+VIENNA = LoadRules(4, INSTANT_MIN_MS, 1_000, "Europe/Vienna")
 NOON_MS = 1_770_638_400_000
-NOON_RULES = Rules(partition_count=4, oldest_ms=NOON_MS, record_bytes_max=1_000)
-LAX = Rules(4, INSTANT_MIN_MS, 1_000_000)
+NOON_RULES = LoadRules(partition_count=4, oldest_ms=NOON_MS, record_bytes_max=1_000)
+LAX = LoadRules(4, INSTANT_MIN_MS, 1_000_000)
 MICROS = pa.timestamp("us", tz="UTC")
 Row = tuple[Any, Any, Any, Any]
 SOUND: Row = (NOON_MS, "customer-7", "x", '{"n":1}')
@@ -46,7 +46,7 @@ SOUND: Row = (NOON_MS, "customer-7", "x", '{"n":1}')
         (VIENNA, AT, AT_MS),
     ],
 )
-def test_times_are_instants(rules: Rules, time: object, expected_ms: int) -> None:
+def test_times_are_instants(rules: LoadRules, time: object, expected_ms: int) -> None:
     """With a zone, or with the one that was named for all."""
     task, reason = validate(rules, time, "customer-7", "x", "{}")
 
@@ -92,7 +92,7 @@ def test_a_time_that_clocks_skipped_is_refused() -> None:
 
 def test_the_past_is_refused_from_the_moment_named() -> None:
     """Exactly that moment is accepted."""
-    rules = Rules(4, AT_MS, 1_000)
+    rules = LoadRules(4, AT_MS, 1_000)
 
     assert validate(rules, AT_MS, "a", "x", None).task is not None
     assert "--past run accepts it" in str(validate(rules, AT_MS - 1, "a", "x", None).reason)
@@ -136,7 +136,7 @@ def batch_of(*rows: Row) -> list[pa.Array]:
     return [pa.array(times, pa.int64()), *(pa.array(each, pa.string()) for each in texts)]
 
 
-def one_by_one(rules: Rules, *rows: Row) -> list[tuple[Any, ...]]:
+def one_by_one(rules: LoadRules, *rows: Row) -> list[tuple[Any, ...]]:
     """Return key and data of the tasks that rows are, judged alone; all of them must be."""
     tasks = [validate(rules, *row).task for row in rows]
     return [(*task.key, task.data) for task in tasks if task is not None]

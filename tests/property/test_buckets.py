@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from actors.model.codec import LogRecord
 from actors.model.partition import partition_of
 from scheduler.kafka_only.bucket_layout import (
+    BucketPlace,
     Layout,
-    Place,
     bucket_to_split,
     decode_layout,
     encode_layout,
@@ -53,7 +53,7 @@ def test_an_owner_of_the_first_bucket_writes_to_its_share_of_the_target(
     place = layout.place(0, key.encode())
     assert place.partition == partition_of(key, 16) % first_partitions
     assert place.lower_ms == 0
-    assert layout.place(1_000, key.encode()) == Place(first_partitions, 1_000)
+    assert layout.place(1_000, key.encode()) == BucketPlace(first_partitions, 1_000)
 
 
 @given(layouts(), DELAYS_MS, st.binary())

@@ -149,9 +149,17 @@ def _asserts(trees: Mapping[Path, ast.Module]) -> tuple[int, int]:
     for path, tree in trees.items():
         if path.parts[0] == "actors":
             nodes = list(ast.walk(tree))
-            functions += sum(isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in nodes)
+            functions += sum(_has_a_body(node) for node in nodes)
             asserts += sum(isinstance(n, ast.Assert) for n in nodes)
     return functions, asserts
+
+
+def _has_a_body(node: ast.AST) -> bool:
+    """Whether it is a function that does anything, as a protocol's does not."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+        not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+        for each in node.body
+    )
 
 
 if __name__ == "__main__":

@@ -35,12 +35,12 @@ def send(
 ) -> None:
     """Send statements; returns at once, and calls ``ended`` exactly once."""
     if statements:
-        _Call(session, statements, ended, answered).send_waiting()
+        _PendingStatements(session, statements, ended, answered).send_waiting()
     else:
         ended([])
 
 
-class _Call:
+class _PendingStatements:
     """What is left of a call's statements."""
 
     def __init__(

@@ -45,7 +45,7 @@ _left_to_parent: set[tuple[int, int]] = set()
 """Device and inode of files that were open when this process was forked."""
 
 
-class _Connection(sqlite3.Connection):
+class _ForkSafeConnection(sqlite3.Connection):
     """Does nothing in a forked child, where SQLite must not even close it."""
 
     def __init__(self, path: Path, **options: Any) -> None:
@@ -140,7 +140,7 @@ def open_connection(file: File, *, read_only: bool = False) -> sqlite3.Connectio
             timeout=BUSY_MS / 1000,
             isolation_level=None,
             check_same_thread=False,
-            factory=_Connection,
+            factory=_ForkSafeConnection,
         )
     except (sqlite3.Error, OSError) as error:
         raise file.failure(error) from error

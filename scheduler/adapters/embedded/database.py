@@ -31,7 +31,7 @@ _OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
+class _QueuedWork:
     work: Work[Any]
     rows: int
     in_steps: bool
@@ -58,7 +58,7 @@ class Database:
         # between two looks, and loses every race against a process that commits steadily.
         self._connection.execute(f"PRAGMA busy_timeout={_LOCK_RETRY_MS}")
         self._condition = threading.Condition()
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[_QueuedWork] = deque()
         self._unanswered = 0
         self._closed = False
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
@@ -72,7 +72,7 @@ class Database:
 
     def write(self, work: Work[Answer], *, rows: int = 1) -> "Future[Answer]":
         """Run ``work`` in the next transaction; the future resolves once that is durable."""
-        return self._enqueue(_Request(work, rows, in_steps=False))
+        return self._enqueue(_QueuedWork(work, rows, in_steps=False))
 
     def write_in_steps(self, step: Work[bool], answer: Answer) -> "Future[Answer]":
         """Run ``step`` in one transaction after another until it returns False; resolve to
@@ -80,7 +80,7 @@ class Database:
 
         Others' requests are served in between, so a long piece of work delays nobody.
         """
-        return self._enqueue(_Request(step, GROUP_ROWS_MAX, in_steps=True, answer=answer))
+        return self._enqueue(_QueuedWork(step, GROUP_ROWS_MAX, in_steps=True, answer=answer))
 
     def read(self, work: Work[Answer]) -> "Future[Answer]":
         """Run ``work`` on a reading connection, on one snapshot of the file."""
@@ -110,7 +110,7 @@ class Database:
             for _ in range(self._readers):
                 self._idle.get().close()
 
-    def _enqueue(self, request: _Request) -> "Future[Any]":
+    def _enqueue(self, request: _QueuedWork) -> "Future[Any]":
         with self._condition:
             if not self._closed:
                 self._queue.append(request)
@@ -128,18 +128,18 @@ class Database:
                 self._condition.notify_all()
         self._connection.close()
 
-    def _next_group(self) -> list[_Request]:
+    def _next_group(self) -> list[_QueuedWork]:
         """Wait for requests; empty once the database is closed and all are served."""
         with self._condition:
             self._condition.wait_for(lambda: self._queue or self._closed)
-            group: list[_Request] = []
+            group: list[_QueuedWork] = []
             rows = 0
             while self._queue and rows < GROUP_ROWS_MAX:
                 group.append(self._queue.popleft())
                 rows += group[-1].rows
             return group
 
-    def _serve(self, group: list[_Request]) -> None:
+    def _serve(self, group: list[_QueuedWork]) -> None:
         try:
             self._begin()
             answers = [_answered(request, self._connection) for request in group]
@@ -178,12 +178,12 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _fail(self, group: list[_Request], error: Exception) -> None:
+    def _fail(self, group: list[_QueuedWork], error: Exception) -> None:
         failure = self.file.failure(error) if isinstance(error, FAILURES) else error
         for request in group:
             request.future.set_exception(failure)
 
-    def _resolve(self, request: _Request, answer: Any) -> None:
+    def _resolve(self, request: _QueuedWork, answer: Any) -> None:
         if isinstance(answer, HourhandError):
             request.future.set_exception(answer)
         elif not request.in_steps:
@@ -210,7 +210,7 @@ class Database:
             self._idle.put(connection)
 
 
-def _answered(request: _Request, connection: sqlite3.Connection) -> Any:
+def _answered(request: _QueuedWork, connection: sqlite3.Connection) -> Any:
     try:
         return request.work(connection)
     except HourhandError as refusal:

@@ -19,7 +19,7 @@ from scheduler.configuration.settings import GroupSettings
 logger = logging.getLogger(__name__)
 
 
-class Lease:
+class MembershipLease:
     """The end of the lease, as monotonic milliseconds; written by the polling thread alone.
 
     Only arithmetic on times that are handed in.  Another member can own a partition of ours
@@ -65,7 +65,9 @@ class OffsetCommits:
     partition: all of them go with each commit, so that there is always one to send.
     """
 
-    def __init__(self, topic: str, clock: Clock, lease: Lease, answer_timeout_ms: int) -> None:
+    def __init__(
+        self, topic: str, clock: Clock, lease: MembershipLease, answer_timeout_ms: int
+    ) -> None:
         self._topic = topic
         self._clock = clock
         self._lease = lease

@@ -17,7 +17,7 @@ from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.kafka.closing import close_client, close_within
-from scheduler.adapters.kafka.commits import Lease, OffsetCommits
+from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -114,7 +114,7 @@ class KafkaLog:
         self._topic = settings.topic.name
         self._incremental = settings.group.assignor == "cooperative-sticky"
         self._last_error = LastError()
-        self._lease = Lease(settings.group)
+        self._lease = MembershipLease(settings.group)
         self._commits = OffsetCommits(
             self._topic, clock, self._lease, settings.group.session_timeout_ms
         )

@@ -35,7 +35,7 @@ class Found(NamedTuple):
     end: int
 
 
-class _Asked(NamedTuple):
+class _PositionQuery(NamedTuple):
     """What is asked for a partition, and when (monotonic time)."""
 
     at_ms: float
@@ -60,7 +60,7 @@ class StartingPositions:
         self._clock = clock
         self._timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
         self._pool = ThreadPoolExecutor(_ASKED_AT_ONCE, "hourhand-positions")
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _PositionQuery] = {}
 
     def ask(self, partitions: Iterable[int]) -> None:
         """Begin to ask for partitions that are about to be started."""
@@ -76,7 +76,7 @@ class StartingPositions:
 
         for partition in together:
             asked = self._pool.submit(bounds, partition)
-            self._asked[partition] = _Asked(now_ms, committed, asked)
+            self._asked[partition] = _PositionQuery(now_ms, committed, asked)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what was asked for partitions that are gone."""

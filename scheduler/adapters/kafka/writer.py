@@ -179,7 +179,7 @@ class KafkaWriter:
         partition: int = ANY_PARTITION,
         headers: Headers = (),
     ) -> "Future[Position]":
-        future = _Delivery(self)
+        future = _ReportedAppend(self)
         try:
             self._producer.produce(topic, value, key, partition, future.delivered, headers)
         except HourhandError as error:
@@ -229,7 +229,7 @@ class KafkaWriter:
         }
 
 
-class _Delivery(LightFuture[Position]):
+class _ReportedAppend(LightFuture[Position]):
     """A record's future, which takes the driver's report itself."""
 
     def __init__(self, writer: KafkaWriter) -> None:

@@ -22,7 +22,7 @@ _REVOKE_MARGIN_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Revocation:
+class _GroupRevocation:
     partitions: Sequence[int]
     started: frozenset[int]
     offsets: "Future[Mapping[int, int]]"
@@ -48,7 +48,7 @@ class MemoryLog:
         self._to_commit: dict[int, int] = {}
         self._commit_in_flight: tuple[Request[bool], float] | None = None
         self._commit_waiting = False
-        self._revocation: _Revocation | None = None
+        self._revocation: _GroupRevocation | None = None
         self._turn = 0
         self._answered_sent_ms = -math.inf
         """When the last accepted commit was sent; counts from the next poll on."""
@@ -160,7 +160,7 @@ class MemoryLog:
         elif self._coordinator.reaches(member):
             self._coordinator.remove(member)
 
-    def _leave(self, member: Membership, revocation: _Revocation) -> None:
+    def _leave(self, member: Membership, revocation: _GroupRevocation) -> None:
         self._let_go(member, revocation)
         if self._coordinator.reaches(member):
             self._coordinator.remove(member)
@@ -191,15 +191,15 @@ class MemoryLog:
             self._coordinator.give(member, gained)
             listener.assigned(gained)
 
-    def _revoke(self, partitions: Sequence[int], listener: AssignmentListener) -> _Revocation:
+    def _revoke(self, partitions: Sequence[int], listener: AssignmentListener) -> _GroupRevocation:
         started = frozenset(each for each in partitions if each in self._positions)
         # Nothing more is delivered of them, also if the listener takes its time.
         self._forget(partitions)
         offsets = listener.revoking(partitions)
         deadline_ms = self._clock.monotonic_ms() + self._revoke_ms
-        return _Revocation(partitions, started, offsets, deadline_ms)
+        return _GroupRevocation(partitions, started, offsets, deadline_ms)
 
-    def _let_go(self, member: Membership, revocation: _Revocation) -> None:
+    def _let_go(self, member: Membership, revocation: _GroupRevocation) -> None:
         self._revocation = None
         if not member.alive or not self._coordinator.reaches(member):
             return

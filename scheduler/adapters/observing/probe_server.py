@@ -39,7 +39,7 @@ class _Handler(WSGIRequestHandler):
         """Say nothing."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _ProbeServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     health: Health
     clock: Clock
@@ -81,7 +81,7 @@ class ProbeServer:
     ) -> None:
         self._registry = registry
         self._health = health
-        self._server = make_server(host, port, self._serve, _Server, _Handler)
+        self._server = make_server(host, port, self._serve, _ProbeServer, _Handler)
         self._server.health, self._server.clock = health, clock
         self.port = self._server.server_port
         self._thread = threading.Thread(

@@ -44,12 +44,12 @@ class TracedRunner:
         context = carried_context(attempt.task.data)
         if context is not None:
             wrapper = _Async if runs_async(executor) else _Blocking
-            call = _Call(attempt, context, self._begin, self._note_end)
+            call = _CallSpan(attempt, context, self._begin, self._note_end)
             executor = wrapper(executor, call)
         self._runner.start(attempt, executor, listener)
 
 
-class _Call:
+class _CallSpan:
     """The span of one call."""
 
     def __init__(
@@ -95,11 +95,11 @@ class _Wrapped:
 
     __slots__ = ("_call", "_inner")
     _inner: Executable
-    _call: _Call
+    _call: _CallSpan
     attempt: int
     fence: int
 
-    def __init__(self, inner: Executable, call: _Call) -> None:
+    def __init__(self, inner: Executable, call: _CallSpan) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_call", call)
 

@@ -25,7 +25,7 @@ from scheduler.futures.awaiting import settled
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.records.appending import TaskAppender
 from scheduler.services.relay.delivery import MOVED_ON
-from scheduler.services.relay.headers import Action
+from scheduler.services.relay.headers import RelayAction
 from scheduler.services.relay.standing import CLAIM_KEPT_MS, DecidedHere, MessageClaim, place_parts
 from scheduler.services.system_tasks import SystemDependencies
 
@@ -39,7 +39,7 @@ _TIMES_MAX = 20
 class ClaimRequest(msgspec.Struct, frozen=True, array_like=True):
     """A record of the in-topic that claims an id, or changes what it stands for."""
 
-    action: Action
+    action: RelayAction
     id: str
     place: str
     delivery_ordering_id: str
@@ -76,7 +76,7 @@ def claim_ordering_ids(partition_count: int) -> Mapping[int, str]:
     return found
 
 
-class _Fate(NamedTuple):
+class _DeliveryState(NamedTuple):
     """What became of a claimed message, as the store has it."""
 
     key: TaskKey
@@ -136,7 +136,7 @@ class DecideClaims(SystemExecutor):
         found = await settled(self._dependencies.definitions.find_all(map(claim_name, ids)))
         return {row.name.id: row for row in found}
 
-    async def _fates(self, claims: Mapping[str, MessageClaim]) -> Mapping[str, _Fate]:
+    async def _fates(self, claims: Mapping[str, MessageClaim]) -> Mapping[str, _DeliveryState]:
         """Return what became of the messages that claims stand for, read together."""
         waiting = {each: claim for each, claim in claims.items() if claim.place}
         asked: defaultdict[int, list[TaskKey]] = defaultdict(list)
@@ -179,7 +179,10 @@ class _Decisions:
     """What a batch makes of claims: pure but for the commands, which it has appended."""
 
     def __init__(
-        self, claims: dict[str, MessageClaim], fates: Mapping[str, _Fate], appender: TaskAppender
+        self,
+        claims: dict[str, MessageClaim],
+        fates: Mapping[str, _DeliveryState],
+        appender: TaskAppender,
     ) -> None:
         self.claims = claims
         self.commands: list[Future[Any]] = []
@@ -194,11 +197,11 @@ class _Decisions:
         if claim is not None and claim.has_decided(request.place):
             return
         match request.action:
-            case Action.SCHEDULE:
+            case RelayAction.SCHEDULE:
                 self._claim(claim, request)
-            case Action.CANCEL:
+            case RelayAction.CANCEL:
                 self._cancel(claim, request)
-            case Action.RESCHEDULE:
+            case RelayAction.RESCHEDULE:
                 self._reschedule(claim, request)
             case _:
                 assert_never(request.action)
@@ -217,7 +220,7 @@ class _Decisions:
             before.decided,
             before.idle_before(request.place),
         )
-        self._fates[request.id] = _Fate(request.delivery_key)
+        self._fates[request.id] = _DeliveryState(request.delivery_key)
         self._note(fresh, request, request.due_ms)
 
     def _cancel(self, claim: MessageClaim | None, request: ClaimRequest) -> None:
@@ -242,7 +245,7 @@ class _Decisions:
             while due_ms in claim.times_ms[:-1]:
                 due_ms += 1
             self.commands.append(self._appender.reschedule(key, due_ms))
-            self._fates[request.id] = _Fate(key._replace(scheduled_ms=due_ms))
+            self._fates[request.id] = _DeliveryState(key._replace(scheduled_ms=due_ms))
         if claim.times_ms[-1] != due_ms:
             times_ms = (*claim.times_ms, due_ms)[-_TIMES_MAX:]
             claim = msgspec.structs.replace(claim, times_ms=times_ms)
@@ -278,23 +281,23 @@ def _no_claim(request: ClaimRequest) -> MessageClaim:
     return MessageClaim("", "", (request.asked_ms,), {})
 
 
-def _fate(claim: MessageClaim, found: Mapping[TaskKey, Completion]) -> _Fate:
+def _fate(claim: MessageClaim, found: Mapping[TaskKey, Completion]) -> _DeliveryState:
     keys = _keys(claim)
     for key in keys:
         completion = found.get(key)
         done = completion is not None and completion.result.is_done
         if completion is not None and done and completion.reason != MOVED_ON:
-            return _Fate(key, passed_on_ms=completion.finished_ms)
+            return _DeliveryState(key, passed_on_ms=completion.finished_ms)
     key, seen = keys[-1], {keys[-1]}
     while (closed := found.get(key)) is not None and closed.moved_to_ms is not None:
         key = key._replace(scheduled_ms=closed.moved_to_ms)
         if key in seen:
             # Moved in a circle, and so to where it waits again.
-            return _Fate(key)
+            return _DeliveryState(key)
         seen.add(key)
     if closed is not None and closed.result.is_done:
-        return _Fate(key, passed_on_ms=closed.finished_ms)
-    return _Fate(key, gone=closed is not None)
+        return _DeliveryState(key, passed_on_ms=closed.finished_ms)
+    return _DeliveryState(key, gone=closed is not None)
 
 
 def _keys(claim: MessageClaim) -> list[TaskKey]:

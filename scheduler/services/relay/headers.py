@@ -18,7 +18,7 @@ from scheduler.services.relay.delivery import Message
 ID_CHARS_MAX = 4_000
 
 
-class Action(StrEnum):
+class RelayAction(StrEnum):
     """What a record of the in-topic asks for."""
 
     SCHEDULE = "schedule"
@@ -30,10 +30,10 @@ class Malformed(ValueError):
     """A record's headers cannot be used; its text says why."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class RelayRequest(msgspec.Struct, frozen=True):
     """What a record of the in-topic asks for."""
 
-    action: Action
+    action: RelayAction
     id: str
     deadline_ms: int
     """0 for a cancel."""
@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True):
 
 def request_of(
     record: LogRecord, settings: RelaySettings, allows: Callable[[str], bool]
-) -> Request:
+) -> RelayRequest:
     """Read a record of the in-topic; raises Malformed.
 
     ``allows`` says whether a topic may be a target.
@@ -55,11 +55,11 @@ def request_of(
     if topic is not None and not allows(topic):
         raise Malformed(f"topic {shown(topic)} is not among relay.target_topics")
     deadline_ms = 0
-    if action is not Action.CANCEL:
+    if action is not RelayAction.CANCEL:
         deadline_ms = _deadline_ms(_text(mine, settings.deadline_header), settings)
     target = settings.out_topic if topic is None else topic
     message = Message(target, record.key, record.value, tuple(kept))
-    return Request(action, message_id, deadline_ms, message)
+    return RelayRequest(action, message_id, deadline_ms, message)
 
 
 def _sorted_out(
@@ -86,13 +86,13 @@ def _sorted_out(
     return mine, kept
 
 
-def _action(text: str | None, settings: RelaySettings) -> Action:
+def _action(text: str | None, settings: RelaySettings) -> RelayAction:
     if text is None:
-        return Action.SCHEDULE
+        return RelayAction.SCHEDULE
     try:
-        return Action(text)
+        return RelayAction(text)
     except ValueError:
-        known = ", ".join(Action)
+        known = ", ".join(RelayAction)
         raise Malformed(
             f"header {settings.action_header} is {shown(text)}, known are {known}"
         ) from None

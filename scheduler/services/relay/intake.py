@@ -23,7 +23,7 @@ from scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
 from scheduler.services.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
 from scheduler.services.relay.delivery import Delivery, ordering_id_of
 from scheduler.services.relay.gathering import ClaimGatherer
-from scheduler.services.relay.headers import Action, Malformed, Request, request_of
+from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.relay.sizes import inline_data, parked_row
 from scheduler.services.relay.standing import place_of
@@ -280,7 +280,7 @@ class RelayIntake:
     def _schedule(
         self,
         record: LogRecord,
-        request: Request,
+        request: RelayRequest,
         held: _InTopicReading,
         now_ms: int,
         inline_bytes_max: int,
@@ -288,7 +288,7 @@ class RelayIntake:
         """Append what a record asks for; TaskTooLarge before anything of it was appended."""
         place, stamp_ms = held.place_of(record), held.stamp_ms
         due_ms = 0
-        if request.action is not Action.CANCEL:
+        if request.action is not RelayAction.CANCEL:
             # The same whenever the record is read, so that reading it again makes one task; but
             # one of long ago would have every hour since then looked through.
             oldest_ms = now_ms // _DAY_MS * _DAY_MS - _DAY_MS
@@ -296,7 +296,7 @@ class RelayIntake:
         message, appender = request.message, self._ports.appender
         ordering_id = ordering_id_of(message.key, place)
         data, row = None, None
-        if request.action is Action.SCHEDULE:
+        if request.action is RelayAction.SCHEDULE:
             delivery = Delivery(message, id=request.id, place=place)
             data = inline_data(delivery, inline_bytes_max)
             if data is None:

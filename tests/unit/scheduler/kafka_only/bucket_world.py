@@ -16,7 +16,7 @@ from scheduler.kafka_only.bucket_layout import Layout, first_layout
 from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.ports import Fenced
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.transactional_log import (
@@ -42,7 +42,7 @@ class Owner:
         self._next_read = 0
         # Small windows and batches find more, where lateness is no matter.
         batch_max, held_max = (7, 30) if world.hazards else (100, 1_000)
-        rules = Rules(
+        rules = BucketRules(
             PENDING,
             LETTERS,
             lambda topic: None,

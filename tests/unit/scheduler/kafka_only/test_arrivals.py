@@ -9,7 +9,7 @@ from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from scheduler.kafka_only.bucket_layout import first_layout
 from scheduler.kafka_only.envelope import read_envelope
 from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.waiting import Rules
+from scheduler.kafka_only.waiting import BucketRules
 from scheduler.testing import RecordingTelemetry
 
 LAYOUT = first_layout(1_000, 2.0, 5)
@@ -20,7 +20,7 @@ def _arrivals(
     telemetry: RecordingTelemetry, memory: NodeMemory | None = None, **relay: object
 ) -> Arrivals:
     settings = RelaySettings.model_validate(relay)
-    rules = Rules("pending", "letters", lambda topic: None, 100, 10**6, 1_000, 10**6)
+    rules = BucketRules("pending", "letters", lambda topic: None, 100, 10**6, 1_000, 10**6)
     arrivals = Arrivals(
         IntakeRules(rules, settings, 60_000, lambda topic: topic == settings.out_topic, telemetry),
         (memory or NodeMemory()).begin(0),

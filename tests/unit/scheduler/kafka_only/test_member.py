@@ -18,7 +18,7 @@ from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
@@ -107,7 +107,7 @@ class World:
         return self.opened[-1]
 
     def _own(self, log: HeldLog, partition: int) -> Owner:
-        rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
+        rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = log.transactions(partition)
         scanner = Scanner(
             Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry

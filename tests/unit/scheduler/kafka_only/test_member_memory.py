@@ -16,7 +16,7 @@ from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS
@@ -117,7 +117,7 @@ class World:
         )
 
     def _own(self, log: HeldLog, partition: int) -> Owner:
-        rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10**7, 1_000, 10**7)
+        rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10**7, 1_000, 10**7)
         planner = Waiting(rules, self.memory.begin(object()))
         transactions = log.transactions(partition)
         scanner = Scanner(planner, transactions, self.clock, RecordingTelemetry())

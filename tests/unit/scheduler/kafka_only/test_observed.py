@@ -13,7 +13,7 @@ from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET, BucketWorld
@@ -62,7 +62,7 @@ class OneOwner:
         self.settled = threading.Event()
         self._commits = 0
         self.turns = threading.Lock()
-        rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
+        rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, self._step)
         scanner = Scanner(
             Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, self.telemetry

@@ -16,7 +16,7 @@ from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.services.relay.delivery import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET
@@ -73,7 +73,7 @@ class OneOwner:
         self.layout = first_layout(1_000, 2.0, BUCKETS)
         self.book = LayoutBook(MemoryAdmin(self.layout, BUCKETS), "layout")
         self._handed_over = -1
-        rules = Rules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
+        rules = BucketRules(PENDING, LETTERS, lambda topic: None, 100, 10_000, 1_000, 10_000_000)
         transactions = MemoryTransactions(self.log, 0, lambda _where: None)
         scanner = Scanner(
             Waiting(rules, NodeMemory().begin(0)), transactions, self.clock, RecordingTelemetry()

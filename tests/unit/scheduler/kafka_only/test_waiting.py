@@ -5,15 +5,15 @@ from actors.model.memory import NodeMemory
 from scheduler.kafka_only.bucket_layout import first_layout
 from scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
 from scheduler.kafka_only.marker import Marker
-from scheduler.kafka_only.waiting import Rules, Waiting
+from scheduler.kafka_only.waiting import BucketRules, Waiting
 from scheduler.services.relay.delivery import Message
 
 LAYOUT = first_layout(1_000, 2.0, 5)
 START_MS = 1_000_000
 
 
-def _rules(**more: int) -> Rules:
-    return Rules(
+def _rules(**more: int) -> BucketRules:
+    return BucketRules(
         "pending",
         "letters",
         lambda topic: "it is forbidden" if topic == "forbidden" else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from scheduler.adapters.kafka.commits import Lease, OffsetCommits
+from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits
 from scheduler.configuration.settings import GroupSettings
 
 REACH_MS = 9_000
@@ -18,7 +18,7 @@ POLLING = GroupSettings(
 
 def test_there_is_none_before_both_a_poll_and_an_accepted_commit() -> None:
     """Neither alone proves anything."""
-    polled, accepted = Lease(POLLING), Lease(POLLING)
+    polled, accepted = MembershipLease(POLLING), MembershipLease(POLLING)
     polled.polled(5.0)
     accepted.accepted(5.0)
     assert polled.ends_ms == accepted.ends_ms == -math.inf
@@ -26,7 +26,7 @@ def test_there_is_none_before_both_a_poll_and_an_accepted_commit() -> None:
 
 def test_it_ends_at_the_earlier_of_session_and_poll_interval() -> None:
     """Each less the margin, each from its own beginning."""
-    lease = Lease(POLLING)
+    lease = MembershipLease(POLLING)
     lease.polled(0.0)
     lease.accepted(100.0)
     assert lease.ends_ms == 9_100.0
@@ -38,7 +38,7 @@ def test_it_ends_at_the_earlier_of_session_and_poll_interval() -> None:
 
 def test_an_older_commit_accepted_late_does_not_shorten_it() -> None:
     """The latest proof counts."""
-    lease = Lease(POLLING)
+    lease = MembershipLease(POLLING)
     lease.polled(0.0)
     lease.accepted(200.0)
     lease.accepted(100.0)
@@ -47,7 +47,7 @@ def test_an_older_commit_accepted_late_does_not_shorten_it() -> None:
 
 def test_an_ended_one_comes_back_only_by_a_new_commit() -> None:
     """Polling on changes nothing."""
-    lease = Lease(POLLING)
+    lease = MembershipLease(POLLING)
     lease.polled(0.0)
     lease.accepted(0.0)
     lease.end()
@@ -93,7 +93,7 @@ class Case:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.lease = Lease(GROUP)
+        self.lease = MembershipLease(GROUP)
         self.lease.polled(0.0)
         self.coordinator = Coordinator()
         self.commits = OffsetCommits("topic", self.clock, self.lease, 10_000)

@@ -29,7 +29,7 @@ class Well:
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbeServer]:
     """One that gives a request a second."""
-    monkeypatch.setattr(probe_server._Server, "request_s", 1.0)
+    monkeypatch.setattr(probe_server._ProbeServer, "request_s", 1.0)
     well: Any = Well()
     server = ProbeServer("127.0.0.1", 0, CollectorRegistry(), well, SystemClock())
     yield server

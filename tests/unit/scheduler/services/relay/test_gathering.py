@@ -14,7 +14,7 @@ from scheduler.services.relay.gathering import (
     GATHER_SOON_MS,
     ClaimGatherer,
 )
-from scheduler.services.relay.headers import Action
+from scheduler.services.relay.headers import RelayAction
 from scheduler.services.relay.standing import (
     ACTIVE_MS,
     DECIDED_MAX,
@@ -42,7 +42,7 @@ class Log:
 
 def a_request(name: str, due_ms: int = FAR_MS) -> ClaimRequest:
     """Return a claim that came at 0."""
-    return ClaimRequest(Action.SCHEDULE, name, "00000-0000000000000000001", "o", due_ms, 0)
+    return ClaimRequest(RelayAction.SCHEDULE, name, "00000-0000000000000000001", "o", due_ms, 0)
 
 
 def test_claims_wait_for_others_as_long_as_others_come() -> None:
