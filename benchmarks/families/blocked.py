@@ -24,6 +24,9 @@ BLOCKED_ID = "failing-for-days"
 def _lower_watermark(ownership: OwnershipStore, partition: int, to_ms: int) -> None:
     """Lower a watermark as an owner does before it acknowledges an older task."""
     claim = ownership.claim(partition, to_ms).result(_TIMEOUT_S)
+    if claim.watermark.watermark_ms <= to_ms:
+        # It is there already: the store is new.
+        return
     # Stamped as the new owner's first save, so that it is above every one before it.
     lowered = replace(claim.watermark.lowered_to(to_ms), write_time=claim.epoch << EPOCH_SHIFT)
     ownership.save_watermark(partition, claim.epoch, lowered).result(_TIMEOUT_S)

@@ -40,7 +40,7 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
-from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.current_attempt import note_attempt, tell_attempt
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.ports.messages import MessageWriter
@@ -162,6 +162,9 @@ class VirtualRunner(RegisteredAttempts):
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+        finally:
+            # What the test logs from here on is not the attempt's.
+            note_attempt(None)
         self._registry.end(running, ended)
         return True
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from scheduler.node.current_attempt import note_attempt
 from tests.simulation.invariants import INVARIANTS
 from tests.simulation.judged import Run
 from tests.simulation.scenario import Scenario
@@ -52,6 +53,9 @@ def simulate(scenario: Scenario, seed: int) -> Verdict:
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, PlannedInterrupt):
             raise
         complaints.append(f"a node failed outside its tree: {error!r}")
+    finally:
+        # Whoever logs in this process afterwards runs no attempt.
+        note_attempt(None)
     complaints += judge(world)
     return Verdict(
         scenario=scenario.name,

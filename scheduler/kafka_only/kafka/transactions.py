@@ -11,7 +11,7 @@ waited too long for an answer, begins no further transaction: the next one has a
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -96,6 +96,21 @@ class Losses:
             self.lost = self.lost or arguments[-1]
 
 
+@contextlib.contextmanager
+def fatal_errors_told() -> Iterator[None]:
+    """Raise the driver's fatal error where Python says that a callback returned with one set.
+
+    The driver sets it while it is polled and goes on with its callbacks, so that Python takes the
+    callback for the culprit: SystemError, caused by the KafkaException that was meant.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
 class KafkaTransactions:
     """The transactions of one partition; used from one thread."""
 
@@ -150,9 +165,10 @@ class KafkaTransactions:
         """Produce, note how far, commit; a transaction that the broker aborts is tried again."""
         for tries_left in range(_TRIES, 0, -1):
             self._refuse_missing(outgoing)
-            self._check_losses("before a transaction")
             try:
-                self._try(outgoing, next_offset, marker)
+                with fatal_errors_told():
+                    self._check_losses("before a transaction")
+                    self._try(outgoing, next_offset, marker)
             except KafkaException as error:
                 failure = error.args[0]
                 self._judge(failure)

@@ -40,7 +40,7 @@ def test_the_legacy_form_is_read_as_it_stands() -> None:
         ("2026-02-09T01:41:12.959Z,a", "expected <instant>"),
         ("2026-02-09T01:41:12.959Z,a,b,c", "written as %2C"),
         ("TaskKey(2026-02-09T01:41:12.959Z,a,b,c)", "expected <instant>"),
-        ("2026-02-09T01:41:12.959,a,b", "no RFC 3339 instant with a time zone"),
+        ("2026-02-09T01:41:12.959,a,b", "is not an RFC 3339 instant with a time zone"),
         ("tomorrow,a,b", "'tomorrow' is not an RFC 3339 instant"),
         ("2026-02-09T01:41:12.959Z,%FF,b", "can't decode byte 0xff"),
     ],

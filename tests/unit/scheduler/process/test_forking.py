@@ -155,7 +155,10 @@ settings = Settings(log="kafka", kafka={"bootstrap_servers": sys.argv[1]})
 
 def opened():
     ports = ClientPorts(
-        Writer(settings), lambda: None, wiring.open_clock(), wiring.build_telemetry(settings)
+        Writer(settings, wiring.open_clock()),
+        lambda: None,
+        wiring.open_clock(),
+        wiring.build_telemetry(settings),
     )
     return SchedulerClient(settings, ports)
 

@@ -12,6 +12,7 @@ from actors.model.events import AttemptAbandoned, AttemptStarted
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.ports.runner import Executable
+from scheduler.node.current_attempt import current_attempt
 from scheduler.testing import RecordingTelemetry
 from scheduler.testing.virtual import VirtualRunner
 from tests.builders import NOW_MS, RecordingExecutable, a_stored_task, an_attempt
@@ -74,6 +75,16 @@ def test_an_attempt_runs_when_it_is_its_turn(
     assert not early and worked and len(executor.ran) == 1
     assert bench.endings == [ending] and (executor.attempt, executor.fence) == (2, 4)
     assert not bench.runner.run_one()
+
+
+def test_what_a_test_logs_after_an_attempt_is_not_marked_as_its() -> None:
+    """User code runs in the test's own thread here."""
+    bench = Bench()
+    bench.start()
+
+    bench.runner.run_one()
+
+    assert current_attempt() is None
 
 
 def test_an_async_execute_is_run_to_its_end() -> None:
