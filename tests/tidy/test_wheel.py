@@ -6,21 +6,28 @@ something runs inside it; a full environment hides imports that only an extra co
 
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.tidy.outside import run
-from tests.tidy.source import ROOT, project_metadata
+from tests.tidy.source import ROOT, project_metadata, report
 
-_BUILT_FROM = ("actors", "scheduler", "schema", "pyproject.toml", "setup.cfg", "README.md")
+_BUILT_FROM = (
+    *("actors", "scheduler", "schema"),
+    *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
+)
+_BUILD_LOG = "build.log"
 
 
 def _copy_sources(target: Path) -> None:
@@ -65,7 +72,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     sources = tmp_path_factory.mktemp("sources")
     _copy_sources(sources)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, cwd=sources)
+    # Modules that are not compiled, because the environment says so, would be a warning each.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    }
+    with (folder / _BUILD_LOG).open("w", encoding="utf-8") as log:
+        subprocess.run(
+            [sys.executable, "-W", "default", "-m", "build", "--no-isolation", "--outdir", folder],
+            cwd=sources,
+            env={**environment, "PYTHONWARNINGS": "default"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=True,
+        )
     return folder
 
 
@@ -98,6 +120,48 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
         tops = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()} - {""}
 
     assert tops == {*_BUILT_FROM, "PKG-INFO", "hourhand.egg-info"}
+
+
+def test_the_build_has_no_warnings(built: Path) -> None:
+    """What setuptools warns of today is an error of a later version."""
+    log = (built / _BUILD_LOG).read_text(encoding="utf-8")
+
+    assert "Successfully built" in log
+    report(
+        line
+        for line in log.splitlines()
+        if re.search("warning|deprecat|ignored", line, re.IGNORECASE)
+    )
+
+
+def test_the_metadata_is_complete(built: Path) -> None:
+    """An index, a licence scanner and a reader of ``pip show`` find what they look for."""
+    (wheel,) = built.glob("hourhand-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        found = Metadata.from_email(archive.read(path))
+
+    assert found.license_expression == "Apache-2.0 AND MIT AND OFL-1.1"
+    assert found.author
+    assert found.summary
+    assert found.keywords
+    assert found.classifiers
+    assert found.description_content_type == "text/markdown"
+    assert found.license_files is not None
+    assert "LICENSE" in found.license_files
+    folder = path.removesuffix("METADATA") + "licenses/"
+    report(name for name in found.license_files if folder + name not in names)
+
+
+def test_each_licence_of_a_vendored_file_is_named() -> None:
+    """A folder below ``vendor`` without its licence would be shipped without it."""
+    vendored = [
+        path for path in (ROOT / "scheduler/admin/dashboard/vendor").iterdir() if path.is_dir()
+    ]
+
+    assert vendored
+    report(f"{path} has no LICENSE" for path in vendored if not (path / "LICENSE").is_file())
 
 
 @pytest.mark.slow
