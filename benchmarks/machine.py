@@ -53,7 +53,7 @@ def commit() -> str:
         return done.stdout.strip()
 
     name = git("rev-parse", "--short", "HEAD") or "unknown"
-    return name + ("+" if git("status", "--porcelain", "actors", "scheduler") else "")
+    return name + ("+" if git("status", "--porcelain", "actors", "hourhand", "scheduler") else "")
 
 
 def load_average() -> float:

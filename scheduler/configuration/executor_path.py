@@ -39,13 +39,25 @@ def load_executor(path: str) -> ExecutorFactory:
     except (Exception, SystemExit) as error:
         raise InvalidExecutor(
             f"{path!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+            f"{_hidden_hint(module_name, Path(folder))}"
         ) from error
     for name in attribute.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise InvalidExecutor(f"{path!r}: {module_name!r} has no {attribute!r}") from None
+            hint = _hidden_hint(module_name, Path(folder))
+            raise InvalidExecutor(f"{path!r}: {module_name!r} has no {attribute!r}{hint}") from None
     return checked_factory(repr(path), found)
+
+
+def _hidden_hint(module_name: str, folder: Path) -> str:
+    """Return what to do where the user's module has the name of one of Hourhand's packages."""
+    top = module_name.partition(".")[0]
+    if top not in {"actors", "hourhand", "scheduler"}:
+        return ""
+    own = next((own for own in (folder / f"{top}.py", folder / top) if own.exists()), None)
+    found = f"; {own} is hidden by it: rename that" if own else ""
+    return f" ({top!r} is a package of Hourhand{found})"
 
 
 def tried_factory(name: str, found: object) -> ExecutorFactory:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.tidy.source import ROOT
 
-_TOPS = ("actors", "scheduler")
+_TOPS = ("actors", "hourhand", "scheduler")
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-CODE_FOLDERS = ("actors", "scheduler", "schema", "tests", "examples", "benchmarks")
+CODE_FOLDERS = ("actors", "hourhand", "scheduler", "schema", "tests", "examples", "benchmarks")
 
 ROLES = {
     "topic_supervisor": ("partition_supervisor",),

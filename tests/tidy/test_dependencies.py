@@ -15,7 +15,7 @@ GATHERED = {"all", "pipeline"}
 """Extras that only name others."""
 BROUGHT_ALONG = {"pydantic_core": "pydantic", "starlette": "fastapi", "yarl": "aiohttp"}
 """Imported, though another package brings it."""
-OURS = {"actors", "scheduler"}
+OURS = {"actors", "hourhand", "scheduler"}
 _ROW = re.compile(r"^\| ([\w-]+) \| ([<>=.,\d]+) \| (\w*) \| (.+) \|$", re.MULTILINE)
 
 
@@ -121,8 +121,8 @@ def test_every_package_that_is_imported_is_required() -> None:
     known = sys.stdlib_module_names | core | EXTRA_OF.keys() | BROUGHT_ALONG.keys() | OURS
     report(
         f"{source.name} imports {name}"
-        for source in sources("actors", "scheduler")
-        if source.name != "scheduler/testing_plugin.py"  # pytest loads it
+        for source in sources("actors", "hourhand", "scheduler")
+        if source.name != "hourhand/testing_plugin.py"  # pytest loads it
         for name in {each.partition(".")[0] for each in source.imports}
         if name not in known
     )

@@ -1,10 +1,16 @@
 """The public surface: a dozen names, and importing them loads no driver."""
 
+import importlib
 import subprocess
 import sys
 import types
 
+import pytest
+
+import hourhand
+import hourhand.testing
 import scheduler
+import scheduler.testing
 from tests.tidy.source import ROOT
 
 NAMES_MAX = 12
@@ -27,22 +33,33 @@ def _loaded_after(statement: str) -> set[str]:
     return set(result.stdout.split())
 
 
-def test_the_public_names_are_few_and_real() -> None:
+@pytest.mark.parametrize("package", ["hourhand", "scheduler"])
+def test_the_public_names_are_few_and_real(package: str) -> None:
     """Every name listed can be imported, and no other name is left lying about."""
-    names = list(scheduler.__all__)
+    module = importlib.import_module(package)
+    names = list(module.__all__)
 
     assert len(names) <= NAMES_MAX
     assert len(set(names)) == len(names)
     for name in names:
-        assert getattr(scheduler, name) is not None
+        assert getattr(module, name) is not None
     visible = {
         name
-        for name, value in vars(scheduler).items()
+        for name, value in vars(module).items()
         if not name.startswith("_")
         and name != "TYPE_CHECKING"
         and not isinstance(value, types.ModuleType)
     }
     assert visible <= set(names)
+
+
+def test_hourhand_has_the_names_of_the_scheduler_and_no_others() -> None:
+    """The same objects, so that programs may mix the two."""
+    assert hourhand.__all__ == scheduler.__all__
+    for name in hourhand.__all__:
+        assert getattr(hourhand, name) is getattr(scheduler, name)
+    for name in hourhand.testing.__all__:
+        assert getattr(hourhand.testing, name) is getattr(scheduler.testing, name)
 
 
 def test_the_names_of_the_design_are_public() -> None:
@@ -54,6 +71,8 @@ def test_the_names_of_the_design_are_public() -> None:
 
 def test_importing_the_library_loads_no_driver() -> None:
     """A client of the embedded log never pays for Kafka or Cassandra."""
+    assert not _loaded_after("import hourhand") & DRIVERS
+    assert "scheduler" not in _loaded_after("import hourhand")
     assert not _loaded_after("import scheduler") & DRIVERS
     assert not _loaded_after("from scheduler import *") & DRIVERS
 
@@ -66,6 +85,8 @@ def test_importing_the_library_loads_no_settings_before_they_are_named() -> None
 
 def test_a_name_that_does_not_exist_is_refused_as_any_module_does() -> None:
     """What is loaded late is listed all the same."""
+    assert not hasattr(hourhand, "Shceduler")
+    assert set(hourhand.__all__) <= set(dir(hourhand))
     assert not hasattr(scheduler, "Shceduler")
     assert set(scheduler.__all__) <= set(dir(scheduler))
 

@@ -118,7 +118,7 @@ def test_every_message_is_described() -> None:
 def _matched_names() -> set[str]:
     """Classes that stand in a ``case`` or are asked for by ``isinstance``."""
     names: set[str] = set()
-    for source in sources("actors", "scheduler"):
+    for source in sources("actors", "hourhand", "scheduler"):
         for node in ast.walk(source.tree):
             match node:
                 case ast.MatchClass(cls=ast.Name(id=name)):
@@ -131,7 +131,9 @@ def _matched_names() -> set[str]:
 
 
 def _built_names() -> set[str]:
-    return {name for source in sources("actors", "scheduler") for _, name in source.calls()}
+    return {
+        name for source in sources("actors", "hourhand", "scheduler") for _, name in source.calls()
+    }
 
 
 def test_every_message_is_sent_and_received() -> None:
@@ -146,7 +148,7 @@ def test_every_message_is_sent_and_received() -> None:
 def test_a_class_name_stands_in_one_file() -> None:
     """Who searches for a name finds one thing; a leading underscore makes no other name."""
     files: defaultdict[str, set[str]] = defaultdict(set)
-    for source in sources("actors", "scheduler"):
+    for source in sources("actors", "hourhand", "scheduler"):
         for node in ast.walk(source.tree):
             if isinstance(node, ast.ClassDef):
                 files[node.name.lstrip("_")].add(source.name)

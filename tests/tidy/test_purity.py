@@ -94,7 +94,7 @@ def test_one_file_reads_the_wall_clock() -> None:
     """Everything else is told the time, so tests and simulations can tell it another."""
     report(
         f"{source.name}:{line} calls {name}: {WALL_CLOCKS[name]}"
-        for source in sources("actors", "scheduler")
+        for source in sources("actors", "hourhand", "scheduler")
         if source.name != "scheduler/adapters/clock.py"
         for line, name in source.calls()
         if name in WALL_CLOCKS
@@ -124,7 +124,7 @@ def test_a_wait_can_end_before_its_time() -> None:
     )
     report(
         f"{source.name}:{line} sleeps: {SLEEPS[name]}"
-        for source in sources("actors", "scheduler")
+        for source in sources("actors", "hourhand", "scheduler")
         for line, name in source.calls()
         if name == "time.sleep"
     )
@@ -132,7 +132,7 @@ def test_a_wait_can_end_before_its_time() -> None:
 
 def _timed_sources() -> Iterator[Source]:
     """The product, and the tests that bring their own time."""
-    yield from sources("actors", "scheduler")
+    yield from sources("actors", "hourhand", "scheduler")
     yield from (each for each in sources("tests") if each.name.startswith(TOLD_THE_TIME))
 
 

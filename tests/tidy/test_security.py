@@ -37,8 +37,8 @@ UNSAFE_CALLS = {
     "subprocess.getoutput": "subprocess with a list of arguments",
     "subprocess.getstatusoutput": "subprocess with a list of arguments",
 }
-PRODUCT = ("actors", "scheduler", "schema", "examples")
-INSTALLED = ("actors", "scheduler")
+PRODUCT = ("actors", "hourhand", "scheduler", "schema", "examples")
+INSTALLED = ("actors", "hourhand", "scheduler")
 
 PLANTED = {
     "S105": "password = 'hunter2'\n",
@@ -108,7 +108,7 @@ class _Planted(Source):
 
 
 @pytest.mark.parametrize("rule", PLANTED)
-@pytest.mark.parametrize("folder", ["actors", "scheduler"])
+@pytest.mark.parametrize("folder", ["actors", "hourhand", "scheduler"])
 def test_the_linter_sees_a_planted_fault(rule: str, folder: str) -> None:
     """With the project's own configuration, at a path of the product."""
     found = subprocess.run(

@@ -110,7 +110,7 @@ def test_constructors_take_few_parameters() -> None:
         f"{source.name}:{function.name}": len(function.node.args.args)
         + len(function.node.args.kwonlyargs)
         - 1
-        for source in sources("actors", "scheduler")
+        for source in sources("actors", "hourhand", "scheduler")
         for function in source.functions
         if function.node.name == "__init__"
     }
@@ -187,7 +187,7 @@ def test_every_public_name_is_described() -> None:
     """A method may leave the description to the port or kernel class it fills."""
     contracts = _documented_in_a_contract()
     complaints = []
-    for source in sources("actors", "scheduler"):
+    for source in sources("actors", "hourhand", "scheduler"):
         for node in ast.walk(source.tree):
             if (
                 isinstance(node, ast.ClassDef)
@@ -224,18 +224,20 @@ def test_ports_are_narrow() -> None:
 
 def test_every_module_is_used() -> None:
     """A module is imported by another than tests, or an entry point names it."""
-    imported = {name for source in sources("actors", "scheduler") for name in source.imports}
+    imported = {
+        name for source in sources("actors", "hourhand", "scheduler") for name in source.imports
+    }
     scripts, plugins = (project_metadata()[key] for key in ("scripts", "entry-points"))
-    named = set(re.findall(r"'(scheduler[\w.]*)", f"{scripts} {plugins}"))
+    named = set(re.findall(r"'((?:hourhand|scheduler)[\w.]*)", f"{scripts} {plugins}"))
     report(
         f"{source.name} is imported by nothing"
-        for source in sources("actors", "scheduler")
+        for source in sources("actors", "hourhand", "scheduler")
         if source.path.stem not in {"__init__", "__main__"}
         and source.module not in imported | named
     )
 
 
-@pytest.mark.parametrize("folder", ["actors", "scheduler"])
+@pytest.mark.parametrize("folder", ["actors", "hourhand", "scheduler"])
 def test_no_module_has_a_global_that_changes(folder: str) -> None:
     """Two schedulers in one process share nothing."""
     report(

@@ -125,7 +125,7 @@ def test_every_folder_of_code_is_a_listed_package() -> None:
 
     found = {
         path.parent.relative_to(ROOT).as_posix().replace("/", ".")
-        for folder in ("actors", "scheduler")
+        for folder in ("actors", "hourhand", "scheduler")
         for path in (ROOT / folder).rglob("__init__.py")
     }
     assert listed == found | {"scheduler.schema"}

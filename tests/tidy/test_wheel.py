@@ -24,7 +24,7 @@ from tests.tidy.outside import run
 from tests.tidy.source import ROOT, project_metadata, report
 
 _BUILT_FROM = (
-    *("actors", "scheduler", "schema"),
+    *("actors", "hourhand", "scheduler", "schema"),
     *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
 )
 _BUILD_LOG = "build.log"
@@ -235,10 +235,11 @@ def test_the_command_line_runs_from_another_folder(elsewhere: Path) -> None:
     assert "0." in version
 
 
-def test_both_packages_are_imported_from_the_wheel(elsewhere: Path) -> None:
-    """Neither comes from the repository."""
+def test_all_packages_are_imported_from_the_wheel(elsewhere: Path) -> None:
+    """None comes from the repository."""
     program = (
-        "import actors.topic_supervisor, scheduler; print(actors.__file__, scheduler.__file__)"
+        "import actors.topic_supervisor, hourhand, scheduler;"
+        " hourhand.Task; print(actors.__file__, hourhand.__file__, scheduler.__file__)"
     )
 
     for path in run(elsewhere / "venv/bin/python", "-c", program, cwd=elsewhere).split():
@@ -264,7 +265,7 @@ def test_every_module_is_in_the_wheel(elsewhere: Path) -> None:
 
     missing = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("actors", "scheduler")
+        for folder in ("actors", "hourhand", "scheduler")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {".py", ".typed", ".html", ".css", ".js", ".svg", ".woff2"}
         and not (installed / path.relative_to(ROOT)).is_file()

@@ -30,7 +30,7 @@ def _complaints(name: str, text: str) -> Iterator[str]:
 
 def test_sentences_are_plain() -> None:
     """Every file that people read, but for the page that shows what was there before."""
-    for source in sources("actors", "scheduler", "examples", "benchmarks"):
+    for source in sources("actors", "hourhand", "scheduler", "examples", "benchmarks"):
         report(_complaints(source.name, source.text))
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         name = page.relative_to(ROOT).as_posix()

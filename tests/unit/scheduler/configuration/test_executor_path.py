@@ -53,6 +53,17 @@ def test_a_class_or_a_factory_is_loaded_from_the_working_folder(folder: Path) ->
     assert [type(one).__name__ for one in made] == ["Good", "Good"]
 
 
+@pytest.mark.parametrize("path", ["scheduler:SendInvoice", "scheduler.mails:SendInvoice"])
+def test_a_module_that_hourhand_hides_is_named(folder: Path, path: str) -> None:
+    """The user's own was meant, and Hourhand's package of that name is loaded already."""
+    (folder / "scheduler.py").write_text(_MODULE)
+
+    with pytest.raises(InvalidExecutor, match="package of Hourhand") as raised:
+        load_executor(path)
+
+    assert f"{folder / 'scheduler.py'} is hidden by it: rename that" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [

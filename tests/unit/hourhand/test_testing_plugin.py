@@ -6,9 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from subprocess import run
 
-from scheduler import Task, TaskExecutor
-from scheduler.testing import VirtualScheduler
-from scheduler.testing_plugin import virtual_scheduler
+from hourhand import Task, TaskExecutor
+from hourhand.testing import VirtualScheduler
+from hourhand.testing_plugin import virtual_scheduler
 from tests.tidy.source import ROOT
 
 __all__ = ["virtual_scheduler"]
@@ -42,7 +42,7 @@ def test_the_fixture_makes_schedulers(
 
 
 STOPPED = """
-from scheduler import TaskExecutor
+from hourhand import TaskExecutor
 made = []
 
 class Noting(TaskExecutor):
@@ -63,7 +63,7 @@ def test_the_fixture_stops_what_it_made(tmp_path: Path) -> None:
     path = tmp_path / "test_a_users_own.py"
     path.write_text(STOPPED)
     # Where Hourhand is installed the plugin is there already, under its own name.
-    plugin = ("-p", "no:hourhand", "-p", "scheduler.testing_plugin", "-p", "no:cacheprovider")
+    plugin = ("-p", "no:hourhand", "-p", "hourhand.testing_plugin", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-q", *plugin, str(path)]
     done = run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
 
@@ -73,7 +73,7 @@ def test_the_fixture_stops_what_it_made(tmp_path: Path) -> None:
 def test_the_plugin_alone_imports_no_kit() -> None:
     """It is loaded into every test run of an environment that has Hourhand installed."""
     code = (
-        "import sys, scheduler.testing_plugin;"
+        "import sys, hourhand.testing_plugin;"
         "print('scheduler.testing' in sys.modules, 'cassandra' in sys.modules)"
     )
     done = run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Pytest plugin: fixtures around ``scheduler.testing``, registered by installing Hourhand.
+"""Pytest plugin: fixtures around ``hourhand.testing``, registered by installing Hourhand.
 
 Imports the kit only when a fixture is used, so that it costs other projects' tests nothing.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from scheduler.testing import VirtualScheduler
+    from hourhand.testing import VirtualScheduler
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def virtual_scheduler() -> "Iterator[Callable[..., VirtualScheduler]]":
 
     Call it with what ``VirtualScheduler`` takes: ``virtual_scheduler(SendInvoice)``.
     """
-    from scheduler.testing import VirtualScheduler
+    from hourhand.testing import VirtualScheduler
 
     made: list[VirtualScheduler] = []
 

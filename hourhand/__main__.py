@@ -1,0 +1,28 @@
+"""The ``hourhand`` command, and ``python -m hourhand``.
+
+Decides what is said where a user's own module hides the command line; everything else is the
+command line's.
+"""
+
+import sys
+
+from hourhand.shadowing import require_own_packages
+
+EXIT_HIDDEN = 3
+"""The installation is not as it must be, as every command says it."""
+
+
+def main() -> None:
+    """Run the command line; the entry point of the distribution."""
+    try:
+        require_own_packages()
+    except ImportError as error:
+        sys.stderr.write(f"hourhand: {error}\n")
+        sys.exit(EXIT_HIDDEN)
+    from scheduler.cli.entry import main as run_command
+
+    run_command()
+
+
+if __name__ == "__main__":
+    main()
