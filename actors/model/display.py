@@ -7,8 +7,12 @@ store that refuses an error's message would cost more than the error.
 import logging
 import reprlib
 import traceback
+from types import TracebackType
 
 CHARS_MAX = 200
+
+ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+"""An error as ``logging`` takes it for ``exc_info``."""
 
 
 def shown(value: object) -> str:
@@ -33,6 +37,19 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
         return storable_text(str(error)[:chars_max])
     except BaseException:  # noqa: BLE001 - nothing that an error's text does may spread
         return "its message cannot be shown"
+
+
+def loggable(error: BaseException) -> ErrorInfo | None:
+    """Return an error for ``exc_info`` of ``logging``; None where its trace cannot be shown.
+
+    Its message, notes and chain may be anybody's code, and a handler of the log that cannot format
+    them prints a trace of its own.
+    """
+    try:
+        traceback.format_exception(error)
+    except BaseException:  # noqa: BLE001 - as in message_of
+        return None
+    return type(error), error, error.__traceback__
 
 
 def log_raised(

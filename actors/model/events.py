@@ -138,6 +138,21 @@ class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
     error_class: str | None = None
 
 
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """User code raised, timed out or returned what means nothing.
+
+    Told once for each such attempt where the error is at hand, so before ``AttemptFinished``; also
+    where nobody asks any more what became of the attempt.
+    """
+
+    partition: int
+    key: TaskKey
+    attempt: int
+    result: AttemptResult
+    duration_ms: int
+    error: BaseException
+
+
 class AttemptRefused(msgspec.Struct, frozen=True, gc=False):
     """An attempt did not start because the node had no lease or the clock was set back."""
 
@@ -366,6 +381,7 @@ Event = (
     | PartitionLoadReported
     | AttemptStarted
     | AttemptFinished
+    | AttemptFailed
     | AttemptRefused
     | AttemptStuck
     | AttemptAbandoned

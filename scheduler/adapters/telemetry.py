@@ -2,8 +2,8 @@
 
 Decides which logger and level an event has: what happens once per task is DEBUG, what an
 operator should look at is WARNING or above.  The logger is named after the role that tells
-it (``hourhand.TaskExecutor``), so one role can be turned up alone.  Never formats an event
-that no handler wants, and never raises.
+it (``hourhand.TaskExecutor``), so one role can be turned up alone.  A failed attempt is told with
+the exception itself.  Never formats an event that no handler wants, and never raises.
 """
 
 import logging
@@ -12,9 +12,12 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
 from typing import Any
 
+from actors.model.definition import ordering_id_parts
+from actors.model.display import ErrorInfo, class_name_of, log_raised, loggable, message_of
 from actors.model.events import (
     AssignmentReceived,
     AttemptAbandoned,
+    AttemptFailed,
     AttemptFinished,
     AttemptRefused,
     AttemptStarted,
@@ -55,6 +58,7 @@ from actors.model.events import (
     WindowShrunk,
 )
 from actors.model.status import AttemptResult
+from scheduler.process.user_code import is_interrupt
 
 _NEVER = 1
 """Below every level: what only counts, and would be a line of numbers for each batch."""
@@ -76,6 +80,7 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     PartitionLoadReported: ("ThroughputController", DEBUG),
     AttemptStarted: ("TaskExecutor", DEBUG),
     AttemptFinished: ("TaskExecutor", DEBUG),
+    AttemptFailed: ("TaskExecutor", WARNING),
     AttemptRefused: ("TaskExecutor", INFO),
     AttemptStuck: ("TaskExecutor", WARNING),
     AttemptAbandoned: ("TaskExecutor", WARNING),
@@ -102,17 +107,13 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
 }
 """Class of an event to the role whose logger tells it, and its usual level."""
 
-_EXPECTED_RESULTS = frozenset(
-    each.value for each in (AttemptResult.SUCCESS, AttemptResult.STARTED, AttemptResult.DROPPED)
-)
-"""As text: the hash of a member is a call of Python code."""
-
 
 def _raised_level(event: Event) -> int:
     """Return the level of the few events that are routine or not by what they say."""
     match event:
         case AttemptFinished():
-            return 0 if event.result._value_ in _EXPECTED_RESULTS else WARNING
+            # Of one that failed, the error was told.
+            return WARNING if event.result is AttemptResult.RETRY else 0
         case PartitionRevoked(drained=False) | CatchUpEnded(complete=False):
             return WARNING
         case _:
@@ -149,23 +150,29 @@ class LoggingTelemetry:
                 level = max(level, _raised_level(event))
             if not log.isEnabledFor(level):
                 return
-            values = read(event)
+            values, trace = read(event), None
+            if isinstance(event, AttemptFailed):
+                values["error_message"] = message_of(event.error)
+                trace = _trace_of(event)
             shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
             log.log(
                 level,
                 "%s %s",
                 kind.__name__,
                 shown,
+                exc_info=trace,
                 extra={
                     "event": kind.__name__,
                     "event_fields": values,
                     "event_key": getattr(event, "key", None),
                 },
             )
-        except Exception:
+        except BaseException as error:
             # The contract of the port: whoever emits is in the middle of something that a
-            # broken log handler must not stop.
-            logging.getLogger("hourhand").debug("an event could not be logged", exc_info=True)
+            # broken log handler, or an error that cannot be shown, must not stop.
+            if is_interrupt(error):
+                raise
+            log_raised(logging.getLogger("hourhand"), "an event could not be logged", level=DEBUG)
 
 
 def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
@@ -180,11 +187,20 @@ def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
     return read
 
 
+def _trace_of(event: AttemptFailed) -> ErrorInfo | None:
+    """Return the error for the log's handlers, which show its stack or report it.
+
+    None of a system task: its code is ours, and the message says which server is away.
+    """
+    is_users = ordering_id_parts(event.key.ordering_id) is None
+    return loggable(event.error) if is_users else None
+
+
 def _plain(value: object) -> object:
     """Return what a JSON handler can write: keys and enumerations become their text."""
     if value is None or type(value) in (bool, int, float):
         return value
-    return str(value)
+    return class_name_of(value) if isinstance(value, BaseException) else str(value)
 
 
 def _shown(value: object) -> str:

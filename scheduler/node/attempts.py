@@ -12,7 +12,7 @@ from itertools import chain
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.display import class_name_of, message_of, shown, storable_text
-from actors.model.events import AttemptAbandoned
+from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
@@ -209,6 +209,33 @@ class RegisteredAttempts:
             if running.cancel is not None:
                 running.cancel()
 
+    def _failed(
+        self,
+        running: RunningAttempt,
+        error: BaseException,
+        started_ms: int,
+        finished_ms: int,
+        ending: Ending = Ending.FAILED,
+    ) -> AttemptEnded:
+        """Return the end of an attempt whose user code raised, and tell operators of the error.
+
+        Here, as it is kept nowhere: its trace holds the frames of user code and all their values.
+        """
+        attempt = running.attempt
+        ended = ended_badly(attempt, error, started_ms, finished_ms, ending)
+        cancelled = running.abandoned and running.cancel is not None
+        if not cancelled:
+            event = AttemptFailed(
+                attempt.partition,
+                attempt.task.key,
+                attempt.number,
+                ended.result,
+                finished_ms - started_ms,
+                error,
+            )
+            self._telemetry.emit(event)
+        return ended
+
     def settle(self, attempt: Attempt) -> None:
         """Forget an ended attempt: its outcome is durable, or of no use any more."""
         self._registry.settle(attempt)
@@ -217,7 +244,7 @@ class RegisteredAttempts:
 def ended_well(
     attempt: Attempt, outcome: object, started_ms: int, finished_ms: int
 ) -> AttemptEnded:
-    """Return what an attempt's return value means."""
+    """Return what an attempt's return value means; TypeError where it means nothing."""
     match outcome:
         case None | Done():
             return AttemptEnded(attempt, Ending.DONE, started_ms, finished_ms)
@@ -237,7 +264,7 @@ def ended_well(
             text = (
                 f"execute returned {shown(outcome)}: it returns nothing, Done(), Retry() or Drop()"
             )
-            return ended_badly(attempt, TypeError(text), started_ms, finished_ms)
+            raise TypeError(text)
 
 
 def ended_badly(

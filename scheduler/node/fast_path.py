@@ -17,7 +17,7 @@ from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import RunningAttempt, ended_badly, ended_well, not_started
+from scheduler.node.attempts import RunningAttempt, ended_well, not_started
 from scheduler.node.runner import WorkerRunner
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 
@@ -106,17 +106,16 @@ class NodeRunner(WorkerRunner):
 
         def take(done: "Future[Outcome | None]") -> None:
             finished_ms = self._clock.now_ms()
-            error = done.exception()
-            if error is None:
+            try:
                 ended = ended_well(attempt, done.result(), started_ms, finished_ms)
-            else:
-                ended = ended_badly(attempt, error, started_ms, finished_ms)
+            except BaseException as error:  # noqa: BLE001 - a driver may raise anything
+                ended = self._failed(running, error, started_ms, finished_ms)
             self._registry.end(running, ended)
 
         try:
             answer = work()
         except BaseException as error:  # noqa: BLE001 - a driver may raise anything
-            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+            ended = self._failed(running, error, started_ms, self._clock.now_ms())
             self._registry.end(running, ended)
         else:
             answer.add_done_callback(take)

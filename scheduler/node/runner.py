@@ -27,7 +27,6 @@ from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
     broken_off,
-    ended_badly,
     ended_well,
     not_started,
 )
@@ -110,9 +109,9 @@ class WorkerRunner(RegisteredAttempts):
             ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
         except FutureTimeoutError as error:
             ending = Ending.TIMED_OUT if awaits else Ending.FAILED
-            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+            ended = self._failed(running, error, started_ms, self._clock.now_ms(), ending)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+            ended = self._failed(running, error, started_ms, self._clock.now_ms())
         if watch is not None:
             watch()
         return ended
@@ -203,7 +202,7 @@ class WorkerRunner(RegisteredAttempts):
             return ended_well(attempt, outcome, started_ms, self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
-            return ended_badly(attempt, error, started_ms, self._clock.now_ms(), ending)
+            return self._failed(running, error, started_ms, self._clock.now_ms(), ending)
 
 
 class _Workers:

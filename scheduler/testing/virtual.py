@@ -36,7 +36,6 @@ from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
-    ended_badly,
     ended_well,
     not_started,
 )
@@ -161,7 +160,7 @@ class VirtualRunner(RegisteredAttempts):
             # Whoever runs the test wants it to end.
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            ended = ended_badly(attempt, error, started_ms, self._clock.now_ms())
+            ended = self._failed(running, error, started_ms, self._clock.now_ms())
         finally:
             # What the test logs from here on is not the attempt's.
             note_attempt(None)

@@ -12,6 +12,20 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
 from actors.ports.telemetry import Telemetry
 
+
+class Unshowable(Exception):
+    """An error whose text and notes are code that raises."""
+
+    def __str__(self) -> str:
+        """Raise what ``except Exception`` does not catch."""
+        raise SystemExit(3)
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """Raise where a trace is made."""
+        raise RuntimeError("no notes")
+
+
 _SAMPLES: dict[object, object] = {
     int: 3,
     tuple[int, ...]: (1, 2),
@@ -19,6 +33,7 @@ _SAMPLES: dict[object, object] = {
     str: "text with\nlines and {braces} %s",
     bool: True,
     str | None: None,
+    BaseException: Unshowable(),
     TaskKey: TaskKey(1_770_601_272_959, "an id, with ünïcode", ""),
     AttemptResult: AttemptResult.FAILURE,
     CompletionResult: CompletionResult.SUCCESS,

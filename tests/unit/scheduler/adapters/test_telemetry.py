@@ -8,10 +8,13 @@ from msgspec.structs import fields
 
 from actors.model import events
 from actors.model.codec import CommandKind
+from actors.model.errors import LogUnavailable
 from actors.model.events import Event
+from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
 from scheduler.adapters.telemetry import LoggingTelemetry
 from tests.builders import NOW_MS, a_key
+from tests.conformance.telemetry import Unshowable
 
 EVENT_CLASSES = typing.get_args(Event)
 
@@ -23,6 +26,7 @@ _VALUES: dict[str, object] = {
     "reason": "poison",
     "on_exhausted": "skip",
     "error_class": None,
+    "error": ValueError("no"),
     "kind": CommandKind.CANCEL,
     "outcome": CommandOutcome.APPLIED,
 }
@@ -31,8 +35,8 @@ _VALUES: dict[str, object] = {
 def an_event(kind: type) -> Event:
     """Return an event of a class, with any values of the right types."""
     values = {field.name: _VALUES.get(field.name, 3) for field in fields(kind)}
-    if kind is events.AttemptFinished:
-        values["result"] = AttemptResult.SUCCESS
+    if kind in (events.AttemptFinished, events.AttemptFailed):
+        values["result"] = AttemptResult.FAILURE
     if kind is events.TaskClosed:
         values["result"] = CompletionResult.SUCCESS
     return typing.cast("Event", kind(**values))
@@ -60,9 +64,80 @@ def test_a_failed_attempt_is_a_warning_and_a_good_one_is_not(
     telemetry = LoggingTelemetry()
 
     telemetry.emit(events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS))
-    telemetry.emit(events.AttemptFinished(0, a_key(), 1, AttemptResult.FAILURE, 5, NOW_MS, "Boom"))
+    for result in (AttemptResult.FAILURE, AttemptResult.TIMEOUT):
+        telemetry.emit(events.AttemptFailed(0, a_key(), 1, result, 5, ValueError("no")))
+        telemetry.emit(events.AttemptFinished(0, a_key(), 1, result, 5, NOW_MS, "ValueError"))
 
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+
+
+def _raised(error: BaseException) -> BaseException:
+    """Return an error that has a trace."""
+
+    def look_up_customer() -> None:
+        raise error
+
+    try:
+        look_up_customer()
+    except BaseException as caught:  # noqa: BLE001 - it is the result
+        return caught
+    raise AssertionError("it raises")
+
+
+def _failed(error: BaseException, key: TaskKey | None = None) -> events.AttemptFailed:
+    return events.AttemptFailed(3, key or a_key(), 2, AttemptResult.FAILURE, 5, _raised(error))
+
+
+def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once, so that whoever reports what is logged with an error reports it once."""
+    event = _failed(KeyError("no such customer"))
+
+    LoggingTelemetry().emit(event)
+
+    (record,) = caplog.records
+    assert record.exc_info is not None and record.exc_info[1] is event.error
+    assert f"key={a_key()} attempt=2 result=failure" in record.getMessage()
+    assert "error=KeyError error_message=\"'no such customer'\"" in record.getMessage()
+    assert "in look_up_customer" in logging.Formatter().format(record)
+
+
+def test_an_error_that_cannot_be_shown_is_told_without_its_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its text and notes are user code, which a handler of the log would call."""
+    LoggingTelemetry().emit(_failed(Unshowable()))
+
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert "error=Unshowable error_message='its message cannot be shown'" in record.getMessage()
+
+
+def test_a_system_task_that_fails_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """It waits for a server, and thousands of them do: the message says for which."""
+    error = LogUnavailable("no broker answered")
+
+    LoggingTelemetry().emit(_failed(error, a_key(ordering_id="hourhand:relay:x")))
+
+    (record,) = caplog.records
+    assert record.exc_info is None and "no broker answered" in record.getMessage()
+
+
+def test_an_event_that_cannot_be_logged_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever tells it is in the middle of something; a handler of the log may be anybody's."""
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise SystemExit(record.getMessage())
+
+    caplog.set_level(logging.INFO, "hourhand")
+    log, broken = logging.getLogger("hourhand.TaskExecutor"), Broken()
+    log.addHandler(broken)
+    try:
+        LoggingTelemetry().emit(_failed(ValueError("no")))
+    finally:
+        log.removeHandler(broken)
 
 
 def test_a_line_break_in_an_event_makes_no_second_line(

@@ -8,6 +8,7 @@ import pytest
 
 from actors.model import events
 from actors.model.attempts import Attempt
+from actors.model.status import AttemptResult
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.cli.log_lines import JsonLines
 from scheduler.node.current_attempt import note_attempt
@@ -72,6 +73,22 @@ def _in_context(
     thread.start()
     thread.join(timeout=30)
     return found[0]
+
+
+def test_a_failed_attempt_is_one_line_with_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The fields have the names that they have for every other error."""
+    try:
+        raise KeyError("customer")
+    except KeyError as error:
+        failed = events.AttemptFailed(3, a_key(), 2, AttemptResult.FAILURE, 5, error)
+
+    LoggingTelemetry().emit(failed)
+
+    (line,) = lines(caplog)
+    assert (line["event"], line["level"]) == ("AttemptFailed", "WARNING")
+    assert (line["key"], line["attempt"]) == (str(a_key()), 2)
+    assert (line["error"], line["error_message"]) == ("KeyError", "'customer'")
+    assert 'raise KeyError("customer")' in str(line["stack"])
 
 
 def test_an_error_is_one_line_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:

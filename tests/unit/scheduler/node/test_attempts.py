@@ -157,25 +157,24 @@ def test_an_attempt_that_ended_between_being_seen_and_being_adopted_is_told() ->
         (Done(), Ending.DONE),
         (Retry(), Ending.RETRY),
         (Drop("old"), Ending.DROPPED),
-        (Retry, Ending.FAILED),
-        (True, Ending.FAILED),
-        ("done", Ending.FAILED),
-        (0, Ending.FAILED),
     ],
 )
 def test_what_a_return_value_means(outcome: object, ending: Ending) -> None:
-    """Garbage is a failure, not a success in silence."""
+    """Nothing is done."""
     assert ended_well(an_attempt(), outcome, NOW_MS, NOW_MS + 1).ending is ending
 
 
-def test_a_returned_value_that_cannot_be_shown_is_a_failure_too() -> None:
-    """Its ``repr`` is user code."""
+class _Unshowable:
+    def __repr__(self) -> str:
+        """Raise: it is user code."""
+        raise ValueError("no repr")
 
-    class Unshowable:
-        def __repr__(self) -> str:
-            raise ValueError("no repr")
 
-    assert ended_well(an_attempt(), Unshowable(), NOW_MS, NOW_MS).ending is Ending.FAILED
+@pytest.mark.parametrize("outcome", [Retry, True, "done", 0, _Unshowable()])
+def test_a_return_value_that_means_nothing_is_a_type_error(outcome: object) -> None:
+    """Garbage is a failure, not a success in silence."""
+    with pytest.raises(TypeError, match=r"execute returned .*: it returns nothing"):
+        ended_well(an_attempt(), outcome, NOW_MS, NOW_MS)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Attempt, Ending
 from actors.model.errors import LogUnavailable
+from actors.model.events import AttemptFailed
 from actors.model.outcome import Drop, Outcome
 from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
@@ -110,6 +111,7 @@ def test_a_failing_answer_is_a_failed_attempt(bench: NodeBench) -> None:
 
     ended = bench.ended()
     assert (ended.ending, ended.error_class) == (Ending.FAILED, "LogUnavailable")
+    assert [str(event.error) for event in bench.telemetry.of(AttemptFailed)] == ["nobody answers"]
 
 
 def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
@@ -123,6 +125,7 @@ def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
 
     bench.runner.start(an_attempt(), Raising(), bench.ends.put)
     assert bench.ended().error_class == "LookupError"
+    assert [str(event.error) for event in bench.telemetry.of(AttemptFailed)] == ["no driver"]
     executor = Handing()
     executor.answer.set_result(None)
     bench.runner.start(an_attempt(), executor, bench.ends.put)

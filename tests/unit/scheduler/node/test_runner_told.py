@@ -10,10 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.events import AttemptStarted
+from actors.model.events import AttemptFailed, AttemptStarted, Event
+from actors.model.outcome import Retry
+from actors.model.status import AttemptResult
 from actors.model.task import AttemptState, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
+from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,
@@ -115,6 +118,72 @@ def test_the_start_of_a_retry_is_late_by_what_passed_since_it_was_due(bench: Ben
 
     (told,) = bench.telemetry.of(AttemptStarted)
     assert 500 <= told.delay_ms <= 500 + later_ms
+
+
+@pytest.mark.parametrize(
+    ("executor", "timeout_ms", "error_class", "result"),
+    [
+        (Blocking(fail), None, ValueError, AttemptResult.FAILURE),
+        (Blocking(lambda: "done"), None, TypeError, AttemptResult.FAILURE),
+        (Failing(), None, ValueError, AttemptResult.FAILURE),
+        (Waiting(), 20, TimeoutError, AttemptResult.TIMEOUT),
+        (Promising(), 20, TimeoutError, AttemptResult.TIMEOUT),
+    ],
+)
+def test_the_error_of_a_failed_attempt_is_told_once(
+    bench: Bench,
+    executor: Executable,
+    timeout_ms: int | None,
+    error_class: type[Exception],
+    result: AttemptResult,
+) -> None:
+    """The exception itself, with its trace, before anybody hears of the end."""
+    attempt = bench.run(executor, an_attempt(number=3, timeout_ms=timeout_ms))
+    ended = bench.ended()
+
+    (told,) = bench.telemetry.of(AttemptFailed)
+    assert (told.partition, told.key, told.attempt) == (0, attempt.task.key, 3)
+    assert isinstance(told.error, error_class) and told.error.__traceback__ is not None
+    assert (told.result, told.duration_ms) == (result, ended.finished_ms - ended.started_ms)
+
+
+@pytest.mark.parametrize("executor", [Blocking(), Quick(), Blocking(Retry)])
+def test_an_attempt_that_ends_as_it_wants_to_has_no_error_to_tell(
+    bench: Bench, executor: Executable
+) -> None:
+    """A retry that is asked for is no error."""
+    bench.run(executor)
+    bench.ended()
+
+    assert not bench.telemetry.of(AttemptFailed)
+
+
+def test_what_ends_after_its_drain_deadline_is_told_unless_it_was_cancelled(bench: Bench) -> None:
+    """Nobody hears of its end; but whoever reads the log should know of the error."""
+    begun, gate, told = threading.Event(), threading.Event(), threading.Event()
+    waiting = Waiting()
+
+    def work() -> None:
+        begun.set()
+        gate.wait(TIMEOUT_S)
+        raise LookupError("late")
+
+    class Telling(RecordingTelemetry):
+        def emit(self, event: Event) -> None:
+            super().emit(event)
+            if isinstance(event, AttemptFailed):
+                told.set()
+
+    bench.runner._telemetry = telemetry = Telling()
+    bench.run(waiting, an_attempt(task=task_of("cancelled")))
+    bench.run(Blocking(work))
+    assert begun.wait(TIMEOUT_S) and waiting.begun.wait(TIMEOUT_S)
+    bench.runner.drain((0,), give_up=True)
+    assert waiting.cancelled.wait(TIMEOUT_S)
+    gate.set()
+
+    assert told.wait(TIMEOUT_S)
+    assert [type(event.error) for event in telemetry.of(AttemptFailed)] == [LookupError]
 
 
 @pytest.mark.parametrize("suspect", [False, True])
