@@ -1,4 +1,4 @@
-"""``python -m examples.nightly_jobs``: a job each night for every tenant, at half past two there.
+"""``python examples/nightly_jobs.py``: a job each night for every tenant, at half past two there.
 
 Each tenant has a schedule in its own time zone and an ordering id of its own, so one whose job
 is slow or fails holds up nobody else's.  A job's report is a file named after the tenant and the
@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 
 NIGHTLY = "30 2 * * *"
 TENANTS = {"acme": "Europe/Berlin", "globex": "America/New_York", "initech": "Asia/Tokyo"}

@@ -1,4 +1,4 @@
-"""``python -m examples.payment_capture``: take a reserved payment at its deadline, over the relay.
+"""``python examples/payment_capture.py``: take a reserved payment at its deadline, over the relay.
 
 The shop knows Kafka and nothing of Hourhand: with each reservation it puts a message on the
 relay's in-topic, under the payment's id and with a deadline.  At that time the message appears on
@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from scheduler import Settings
+from hourhand import Settings
 
 _WAIT_S = 60.0
 _QUIET_S = 1.0

@@ -1,4 +1,4 @@
-"""``python -m examples.reminder_mails``: mails a day and an hour before each appointment.
+"""``python examples/reminder_mails.py``: mails a day and an hour before each appointment.
 
 Appointments are moved and cancelled, and their reminders with them.  Mails are written into a
 folder, each under the name of its task: one that is written again after a crash replaces itself.
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 
-from scheduler import Scheduler, SchedulerClient, Settings, Task, TaskExecutor, TaskKey
+from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor, TaskKey
 
 REMINDERS = {"a day": timedelta(days=1), "an hour": timedelta(hours=1)}
 _WAIT_S = 20

@@ -1,4 +1,4 @@
-"""``python -m examples.trial_expiry``: trials end after fourteen days, unless the customer pays.
+"""``python examples/trial_expiry.py``: trials end after fourteen days, unless the customer pays.
 
 The end of a trial is a task; a payment cancels it.  A cancel can come too late, so the executor
 looks at the account as well: the database has the last word, and running a task twice is harmless.
@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scheduler import Drop, Receipt, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import Drop, Receipt, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 
 TRIAL = timedelta(days=14)
 WARNING = timedelta(days=11)

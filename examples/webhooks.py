@@ -1,4 +1,4 @@
-"""``python -m examples.webhooks``: tell customers of events by HTTP, in order, until it works.
+"""``python examples/webhooks.py``: tell customers of events by HTTP, in order, until it works.
 
 The customer is the ordering id: one delivery at a time, in the order of the events, and an
 endpoint that is down delays nobody else's.  Needs httpx, an HTTP client.
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 from tenacity import wait_exponential
 
-from scheduler import (
+from hourhand import (
     Drop,
     Retry,
     RetryPolicy,

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,13 @@ import pytest
 from scheduler import Settings
 from scheduler.wiring import create_bucket_topics
 from tests.documents.blocks import Block, blocks, python_pages
-from tests.documents.surroundings import Page
+from tests.documents.page import Page
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
 _WHOLE_PROGRAMS = {"README.md"}
 _NEEDS_KAFKA = 'store="kafka"'
-_NEEDS_SPARK = "scheduler.pipeline"
+_NEEDS_SPARK = "open_session"
 
 
 def ours(name: str) -> list[Block]:
@@ -32,16 +31,14 @@ def test_the_examples_of_a_page_run(
 ) -> None:
     """One after the other, in a fresh folder; executors and tests that they define run as well."""
     monkeypatch.chdir(tmp_path)
-    page = Page()
-
+    monkeypatch.syspath_prepend(tmp_path)
     ran = 0
-    for block in ours(name):
-        if _NEEDS_KAFKA in block.text or _NEEDS_SPARK in block.text:
-            continue
-        page.run(block.text, name, block.line)
-        ran += 1
+    with Page(tmp_path) as page:
+        for block in ours(name):
+            if _NEEDS_KAFKA not in block.text and _NEEDS_SPARK not in block.text:
+                page.run(block, name)
+                ran += 1
 
-    page.scheduler.run_due()
     assert ran or len(ours(name)) == 1
 
 
@@ -89,7 +86,5 @@ def test_the_example_on_kafka_alone_runs(
         monkeypatch.setenv(name, value)
     create_bucket_topics(Settings(log="kafka", store="kafka"))
     [block] = [block for block in ours("docs/relay.md") if _NEEDS_KAFKA in block.text]
-    page = Page()
-    page.names["timedelta"] = timedelta
-
-    page.run(block.text, "docs/relay.md", block.line)
+    with Page(tmp_path) as page:
+        page.run(block, "docs/relay.md")

@@ -1,10 +1,10 @@
 """Quickstart, tutorial and README, typed line by line by somebody who thinks of nothing.
 
-The wheel is built from this checkout and put where pip looks first, as no index has it.
+Beside them is what they call a clone: a copy of this checkout.
 """
 
 import json
-import os
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -20,31 +20,27 @@ from tests.tidy.source import ROOT
 pytestmark = [pytest.mark.newcomer, pytest.mark.integration]
 
 
-@pytest.fixture
-def variables(wheel: Path) -> dict[str, str]:
-    """Return what lets pip find the wheel."""
-    places = f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}".strip()
-    return {"PIP_FIND_LINKS": places, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+PIP = {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def type_page(name: str, folder: Path, variables: dict[str, str]) -> list[str]:
-    """Follow a page in a fresh folder; return what was typed."""
-    folder.mkdir()
-    with Terminal(folder, variables) as terminal:
+    """Follow a page in a fresh folder with a clone; return what was typed."""
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT, folder / "hourhand", ignore=ignored)
+    with Terminal(folder, {**PIP, **variables}) as terminal:
         return [*follow([*blocks(ROOT / name)], folder, terminal)]
 
 
-def test_the_quickstart_can_be_typed(tmp_path: Path, variables: dict[str, str]) -> None:
-    """With Python and nothing else."""
-    typed = type_page("docs/quickstart.md", tmp_path / "fresh", variables)
+def test_the_quickstart_can_be_typed(tmp_path: Path) -> None:
+    """With Python, a clone and nothing else."""
+    typed = type_page("docs/quickstart.md", tmp_path / "fresh", {})
 
-    assert "pip install hourhand" in typed
+    assert "pip install ./hourhand" in typed
     assert "python hello.py" in typed
 
 
 def test_the_tutorial_can_be_typed(
     tmp_path: Path,
-    variables: dict[str, str],
     kafka_server: KafkaServer,
     cassandra_server: CassandraServer,
 ) -> None:
@@ -57,7 +53,7 @@ def test_the_tutorial_can_be_typed(
         "HOURHAND_TOPIC__NAME": f"tutorial-{uuid.uuid4().hex[:8]}",
     }
 
-    typed = type_page("docs/tutorial.md", tmp_path / "fresh", {**variables, **servers})
+    typed = type_page("docs/tutorial.md", tmp_path / "fresh", servers)
 
     assert "python plan.py" in typed
     assert sum(line.startswith("hourhand run") for line in typed) == 5

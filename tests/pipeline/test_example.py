@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from actors.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from tests.documents.blocks import blocks
-from tests.documents.surroundings import Page
+from tests.documents.page import Page
 from tests.pipeline.installation import settings_of
 from tests.tidy.source import ROOT
 
@@ -47,10 +47,10 @@ def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> No
     wiring.open_stores(Settings(embedded={"folder": data})).close()
     found = blocks(ROOT / "docs/pipeline.md")
     [block] = [block for block in found if block.info == "python"]
-    page = Page()
-
     # This session began in another folder, so the reader's relative path would lead there.
     text = block.text.replace('"hourhand.toml"', f'"{config}"')
-    page.run(text, "docs/pipeline.md", block.line)
+
+    with Page(tmp_path) as page:
+        page.run(block._replace(text=text), "docs/pipeline.md")
 
     assert page.names["failed"].count() == 0
