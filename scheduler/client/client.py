@@ -30,6 +30,7 @@ from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
+from scheduler.futures.light_future import LightFuture
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
 from scheduler.records.admission import (
@@ -56,7 +57,8 @@ class SchedulerClient(SystemTaskClient):
     TopicMissing where it cannot tell.  The futures it returns fail with a CallerError where
     the request can never be accepted, with LogUnavailable where the log did not acknowledge
     it in time (it may still have it), with NodeStopped after ``close``, and with UsedAfterFork
-    in a process that was forked after the client was opened.
+    in a process that was forked after the client was opened.  Each is a
+    ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.
     """
 
     _tunes_gc = False
@@ -103,7 +105,7 @@ class SchedulerClient(SystemTaskClient):
     ) -> None:
         self.close()
 
-    def schedule_task(self, task: Task) -> "Future[Receipt]":
+    def schedule_task(self, task: Task) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
 
         It fails with TaskInThePast, TaskTooLarge or InvalidTask where nothing was sent.
@@ -140,11 +142,11 @@ class SchedulerClient(SystemTaskClient):
         )
         return run.run(tasks)
 
-    def cancel_task(self, key: TaskKey) -> "Future[Receipt]":
+    def cancel_task(self, key: TaskKey) -> "LightFuture[Receipt]":
         """Ask that the key not be started any more; a later schedule record reopens it."""
         return self._send(CommandKind.CANCEL, key)
 
-    def reschedule_task(self, key: TaskKey, to: datetime) -> "Future[Receipt]":
+    def reschedule_task(self, key: TaskKey, to: datetime) -> "LightFuture[Receipt]":
         """Ask that the task be moved to the aware time ``to``, which is part of its new key.
 
         Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
@@ -152,15 +154,15 @@ class SchedulerClient(SystemTaskClient):
         """
         return self._send(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
 
-    def run_task_now(self, key: TaskKey) -> "Future[Receipt]":
+    def run_task_now(self, key: TaskKey) -> "LightFuture[Receipt]":
         """Ask that the task be moved to the time of this record, so that it runs at once."""
         return self._send(CommandKind.RUN_NOW, key)
 
-    def drop_task(self, key: TaskKey) -> "Future[Receipt]":
+    def drop_task(self, key: TaskKey) -> "LightFuture[Receipt]":
         """Ask that the key be closed for good without (another) attempt."""
         return self._send(CommandKind.DROP, key)
 
-    def retry_task(self, key: TaskKey) -> "Future[Receipt]":
+    def retry_task(self, key: TaskKey) -> "LightFuture[Receipt]":
         """Ask that a failed, dropped or blocked key be opened and attempted again."""
         return self._send(CommandKind.RETRY, key)
 
@@ -222,7 +224,7 @@ class SchedulerClient(SystemTaskClient):
             )
         return self._writer
 
-    def _append_own(self, task: Task) -> "Future[Receipt]":
+    def _append_own(self, task: Task) -> "LightFuture[Receipt]":
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
@@ -242,7 +244,7 @@ class SchedulerClient(SystemTaskClient):
 
     def _send(
         self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
-    ) -> "Future[Receipt]":
+    ) -> "LightFuture[Receipt]":
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()

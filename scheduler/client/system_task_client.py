@@ -6,7 +6,6 @@ decided where it runs.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 
 from pydantic import JsonValue
@@ -19,7 +18,7 @@ from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import failed
+from scheduler.futures.light_future import LightFuture, failed
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.requests import request_task, rule_of, set_task
@@ -46,7 +45,7 @@ class SystemTaskClient(ABC):
         """Raise where the client may not be used any more."""
 
     @abstractmethod
-    def _append_own(self, task: Task) -> "Future[Receipt]":
+    def _append_own(self, task: Task) -> "LightFuture[Receipt]":
         """Append a system task, whatever its time."""
 
     @abstractmethod
@@ -60,7 +59,7 @@ class SystemTaskClient(ABC):
         topic: str,
         when: datetime | timedelta,
         headers: Headers = (),
-    ) -> "Future[Receipt]":
+    ) -> "LightFuture[Receipt]":
         """Produce a message to a Kafka topic at an aware time, or after a delay.
 
         The message appears byte for byte, at least once; messages of one key and time in the
@@ -92,7 +91,7 @@ class SystemTaskClient(ABC):
         starts: datetime | None = None,
         ends: datetime | None = None,
         count_max: int | None = None,
-    ) -> "Future[Receipt]":
+    ) -> "LightFuture[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
 
         Replaces a schedule of the same name.  Each time it is due a task with ``ordering_id``
@@ -120,19 +119,19 @@ class SystemTaskClient(ABC):
 
         return self._appended(task)
 
-    def pause_recurring(self, name: str) -> "Future[Receipt]":
+    def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Let a schedule rest: it is due at no time until it is resumed."""
         return self._change_recurring(name, Change.PAUSE)
 
-    def resume_recurring(self, name: str) -> "Future[Receipt]":
+    def resume_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Let a paused schedule go on from now; what it missed is not made up for."""
         return self._change_recurring(name, Change.RESUME)
 
-    def trigger_recurring(self, name: str) -> "Future[Receipt]":
+    def trigger_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Run a schedule's task now, besides the times at which it is due, paused or not."""
         return self._change_recurring(name, Change.TRIGGER)
 
-    def delete_recurring(self, name: str) -> "Future[Receipt]":
+    def delete_recurring(self, name: str) -> "LightFuture[Receipt]":
         """End a schedule; a task that was made already still runs."""
         return self._change_recurring(name, Change.DELETE)
 
@@ -154,11 +153,11 @@ class SystemTaskClient(ABC):
         found = map(recurring_of, book.all_of(DefinitionKind.RECURRING))
         return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
 
-    def _change_recurring(self, name: str, change: Change) -> "Future[Receipt]":
+    def _change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
         request = ChangeRequest(change)
         return self._appended(lambda: request_task(name, request, self._clock.now_ms()))
 
-    def _appended(self, make: Callable[[], Task]) -> "Future[Receipt]":
+    def _appended(self, make: Callable[[], Task]) -> "LightFuture[Receipt]":
         """Append the task that ``make`` returns; what it refuses comes through the future."""
         try:
             return self._append_own(make())

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 Answer = TypeVar("Answer")
 
@@ -21,10 +21,16 @@ async def settled(future: "Future[Answer]", timeout_s: float | None = None) -> A
     """Return a future's result, or raise what it failed with; a cancelled wait leaves it alone.
 
     Raises TimeoutError where it is not resolved in time; the future is left alone then too.
+    Raises RuntimeError where no event loop of asyncio runs.
     """
     if future.done():
         return future.result()
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "no event loop of asyncio runs here: await this future in one, or call result()"
+        ) from None
     bridge = _bridges.get(loop)
     if bridge is None:
         # Only the loop's own thread comes here for this loop.
@@ -41,10 +47,12 @@ class _Bridge:
     """Tells one event loop of futures that other threads resolved."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._expiring: defaultdict[float, deque[tuple[float, asyncio.Future[Any]]]]
+        # Not the loop itself, which would be kept for good by the table that it is the key of.
+        self._loop = ref(loop)
+        self._expiring: defaultdict[float, deque[tuple[float, ref[asyncio.Future[Any]]]]]
         self._expiring = defaultdict(deque)
-        """By timeout: those of one end in the order in which they began, so one timer does."""
+        """By timeout: those of one end in the order in which they began, so one timer does.
+        Who awaits one keeps it, and it keeps the loop."""
         self._lock = Lock()
         self._resolved: deque[asyncio.Future[Any]] = deque()
         self._woken = False
@@ -55,19 +63,19 @@ class _Bridge:
 
     def expire(self, resolved: "asyncio.Future[Any]", timeout_s: float) -> None:
         """Fail an awaitable that is not resolved in time."""
-        expiring = self._expiring[timeout_s]
-        expiring.append((self._loop.time() + timeout_s, resolved))
+        expiring, loop = self._expiring[timeout_s], resolved.get_loop()
+        expiring.append((loop.time() + timeout_s, ref(resolved)))
         if len(expiring) == 1:
-            self._loop.call_later(timeout_s, self._expire, timeout_s)
+            loop.call_later(timeout_s, self._expire, loop, timeout_s)
 
-    def _expire(self, timeout_s: float) -> None:
-        expiring, now_s = self._expiring[timeout_s], self._loop.time()
-        while expiring and (expiring[0][1].done() or expiring[0][0] <= now_s):
-            _, resolved = expiring.popleft()
-            if not resolved.done():
+    def _expire(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        expiring, now_s = self._expiring[timeout_s], loop.time()
+        while expiring and (not _is_awaited(expiring[0][1]()) or expiring[0][0] <= now_s):
+            resolved = expiring.popleft()[1]()
+            if resolved is not None and not resolved.done():
                 resolved.set_exception(TimeoutError())
         if expiring:
-            self._loop.call_at(expiring[0][0], self._expire, timeout_s)
+            loop.call_at(expiring[0][0], self._expire, loop, timeout_s)
 
     def _tell(self, resolved: "asyncio.Future[Any]") -> None:
         with self._lock:
@@ -75,8 +83,11 @@ class _Bridge:
             if self._woken:
                 return
             self._woken = True
+        loop = self._loop()
+        if loop is None:
+            return
         try:
-            self._loop.call_soon_threadsafe(self._settle)
+            loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
             # The loop was closed; nobody waits there any more.
             return
@@ -88,3 +99,7 @@ class _Bridge:
         for each in resolved:
             if not each.done():
                 each.set_result(None)
+
+
+def _is_awaited(resolved: "asyncio.Future[Any] | None") -> bool:
+    return resolved is not None and not resolved.done()

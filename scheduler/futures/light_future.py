@@ -7,7 +7,7 @@ is not the plain case is the standard library's.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
@@ -35,6 +35,8 @@ forking.in_child(_plain._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: 
 class LightFuture(Future[T]):
     """A ``Future`` that is running from the start, and light until it is waited for.
 
+    ``await future`` works on an event loop of asyncio; an await that is cancelled leaves the
+    future, and what it stands for, alone.
     The attributes are the base class's.  With ``_condition`` as a property, its methods and
     ``wait`` and ``as_completed`` work unchanged: who asks for the condition has it made, under
     the lock that the short ways below hold, and from then on these are not taken.
@@ -75,6 +77,12 @@ class LightFuture(Future[T]):
             # Asking for it ends what was left behind.
             _ = self._condition
         return self._state == FINISHED
+
+    def __await__(self) -> Generator[Any, None, T]:
+        # Whoever awaits has loaded asyncio; whoever does not need not load it.
+        from scheduler.futures.awaiting import settled
+
+        return settled(self).__await__()
 
     def _leave_behind(self) -> None:
         """Fail what was under way when this process was forked: its threads are not here.
@@ -155,7 +163,7 @@ class LightFuture(Future[T]):
             raise interrupt
 
 
-def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
+def then(future: Future[Given], answer: Callable[[Given], T]) -> LightFuture[T]:
     """Return a future of what ``answer`` makes of another's result."""
     following = LightFuture[T]()
     following.note_process()
@@ -172,7 +180,7 @@ def then(future: Future[Given], answer: Callable[[Given], T]) -> Future[T]:
     return following
 
 
-def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Future[T]:
+def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> LightFuture[T]:
     """Return a future of what ``begin`` begins with another's result."""
     following = LightFuture[T]()
     following.note_process()
@@ -196,7 +204,7 @@ def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Futu
     return following
 
 
-def failed(error: BaseException) -> Future[Any]:
+def failed(error: BaseException) -> LightFuture[Any]:
     """Return a future that has failed."""
     future = LightFuture[Any]()
     future.set_exception(error)

@@ -3,13 +3,11 @@
 Decides which bucket a message enters, and refuses delays beyond what retention covers.
 """
 
-from concurrent.futures import Future
-
 from actors.model.errors import InvalidTask
 from actors.model.key import TaskKey
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import failed, then
+from scheduler.futures.light_future import LightFuture, failed, then
 from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.ports import BucketStorage
@@ -39,7 +37,7 @@ class BucketSender:
             self._admin.close()
             raise
 
-    def send(self, message: Message, due_ms: int, now_ms: int) -> "Future[Receipt]":
+    def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
         """Append a message that is due at a time; InvalidTask where that is too far ahead."""
         if due_ms - now_ms > self._delay_ms_max:
             return failed(

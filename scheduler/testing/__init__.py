@@ -12,7 +12,6 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
@@ -39,6 +38,7 @@ from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
+from scheduler.futures.light_future import LightFuture
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
@@ -129,7 +129,7 @@ class VirtualScheduler:
 
     # What a client does.
 
-    def schedule_task(self, task: Task) -> "Future[Receipt]":
+    def schedule_task(self, task: Task) -> "LightFuture[Receipt]":
         """Accept a task; the future is resolved already."""
         return self._client.schedule_task(task)
 

@@ -6,7 +6,6 @@ that passes the message on; the client appends it like any other.
 
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from actors.model.instant import INSTANT_MAX_MS
 from actors.model.task import Task
 from scheduler.configuration.door_settings import TOPIC_NAME
 from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import and_then, failed
+from scheduler.futures.light_future import LightFuture, and_then, failed
 from scheduler.records.admission import target_ms
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
@@ -35,7 +34,7 @@ class MessageSender(Protocol):
     never be passed on and with LogUnavailable where it was not acknowledged in time.
     """
 
-    def send(self, message: Message, due_ms: int, now_ms: int) -> "Future[Receipt]":
+    def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
         """Let a message wait; those of one key and time are passed on in the order of calls."""
 
     def close(self) -> None:
@@ -88,7 +87,7 @@ class TaskSender:
     def __init__(
         self,
         settings: Settings,
-        append: "Callable[[Task], Future[Receipt]]",
+        append: "Callable[[Task], LightFuture[Receipt]]",
         definitions: Callable[[], DefinitionBook],
     ) -> None:
         self._inline_bytes_max = settings.relay.inline_bytes_max
@@ -96,7 +95,7 @@ class TaskSender:
         self._append = append
         self._definitions = definitions
 
-    def send(self, message: Message, due_ms: int, now_ms: int) -> "Future[Receipt]":
+    def send(self, message: Message, due_ms: int, now_ms: int) -> "LightFuture[Receipt]":
         """Append the task; a message that is too long for it is made durable before."""
         if fits_inline(message, self._inline_bytes_max):
             return self._append(sending_task(message, due_ms, now_ms))

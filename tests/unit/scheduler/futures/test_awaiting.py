@@ -1,12 +1,15 @@
 """Awaiting what other threads resolve."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from concurrent.futures import Future
 
 import pytest
 
 from scheduler.futures.awaiting import settled
+from scheduler.futures.light_future import LightFuture
 
 
 def test_results_and_failures_of_other_threads_are_awaited() -> None:
@@ -104,3 +107,21 @@ def test_a_deadline_is_no_reason_to_wait_for_it() -> None:
             return await settled(future, 3_600)
 
     assert asyncio.run(main()) == 7
+
+
+def test_a_loop_that_is_closed_is_freed() -> None:
+    """A web framework may make one for each request."""
+    future = LightFuture[int]()
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        loops.append(weakref.ref(loop))
+        # Once the await below has begun.
+        loop.call_soon(future.set_result, 1)
+        return await settled(future, 60)
+
+    asyncio.run(main())
+    gc.collect()
+
+    assert loops[0]() is None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, as_completed, wait
 from functools import partial
 
+import anyio
 import pytest
 
 from scheduler.futures.light_future import LightFuture
@@ -265,3 +266,99 @@ def test_an_interrupt_in_the_main_thread_comes_through_when_all_were_called() ->
     with pytest.raises(KeyboardInterrupt):
         future.set_result(7)
     assert called == [1] and future.result() == 7
+
+
+def test_it_can_be_awaited_itself() -> None:
+    """The future that a client returns serves threads and coroutines alike."""
+
+    async def main() -> tuple[int, list[int]]:
+        waited, failing = LightFuture[int](), LightFuture[int]()
+        several = [LightFuture[int]() for _ in range(3)]
+
+        def resolve() -> None:
+            for number, future in enumerate((waited, *several)):
+                future.set_result(number)
+            failing.set_exception(LookupError("no"))
+
+        thread = threading.Thread(target=resolve)
+        gathered = asyncio.gather(*several)
+        thread.start()
+        found = await asyncio.wait_for(waited, WAIT_S), await gathered
+        with pytest.raises(LookupError):
+            await failing
+        thread.join(WAIT_S)
+        # Once more, as a future may be asked again.
+        assert await waited == 0
+        return found
+
+    assert asyncio.run(main()) == (0, [1, 2, 3])
+
+
+def test_an_await_that_is_cancelled_leaves_it_alone() -> None:
+    """The record is sent all the same, and others may wait for it."""
+
+    async def main() -> int:
+        future = LightFuture[int]()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await future
+        assert future.running()
+        thread = threading.Thread(target=future.set_result, args=(5,))
+        thread.start()
+        try:
+            return await future
+        finally:
+            thread.join(WAIT_S)
+
+    assert asyncio.run(main()) == 5
+
+
+def test_awaiting_starts_no_thread() -> None:
+    """Ten thousand of them would be ten thousand threads."""
+
+    async def main() -> int:
+        futures = [LightFuture[int]() for _ in range(100)]
+        threads = [threading.active_count()]
+        waiting = asyncio.gather(*futures)
+
+        def resolve() -> None:
+            threads.append(threading.active_count())
+            for future in futures:
+                future.set_result(1)
+
+        # Behind the turns in which all of them begin to wait.
+        asyncio.get_running_loop().call_soon(resolve)
+        assert sum(await waiting) == 100
+        return threads[1] - threads[0]
+
+    assert asyncio.run(main()) == 0
+
+
+def test_anyio_can_wait_for_it() -> None:
+    """On its asyncio backend, with its own ways to give up."""
+
+    async def main() -> int:
+        late, ready = LightFuture[int](), LightFuture[int]()
+        with anyio.move_on_after(0.001) as scope:
+            await late
+        assert scope.cancelled_caught and late.running()
+        thread = threading.Thread(target=ready.set_result, args=(3,))
+        thread.start()
+        try:
+            return await ready
+        finally:
+            thread.join(WAIT_S)
+
+    assert anyio.run(main) == 3
+
+
+def test_an_await_without_an_event_loop_says_so() -> None:
+    """As under another library's loop."""
+    future = LightFuture[int]()
+
+    async def main() -> int:
+        return await future
+
+    coroutine = main()
+    with pytest.raises(RuntimeError, match=r"call result\(\)"):
+        coroutine.send(None)
