@@ -187,12 +187,13 @@ class TopicSupervisor(Actor):
     def _end_drain_late(self, revocation: _AwaitedRevocation) -> None:
         late = sorted(revocation.draining)
         assert late, "what has ended has no deadline"
-        self._effects.runner.drain(late, give_up=True)
+        reason = self._effects.settings.recovery.drain_deadline_passed
+        self._effects.runner.drain(late, give_up=reason)
         for partition in late:
             self._end_subtree(partition, drained=False)
 
     def _forget(self, partitions: tuple[int, ...]) -> None:
-        self._effects.runner.drain(partitions, give_up=True)
+        self._effects.runner.drain(partitions, give_up="the partition was lost")
         for partition in partitions:
             self._end_subtree(partition, drained=False)
 

@@ -178,7 +178,13 @@ class Scheduler(SchedulerClient):
             raise KeyboardInterrupt
         # Before anything else, so that a second signal finds that this one was taken.
         self.stop()
-        logger.info("signal %d: running attempts may finish; once more leaves at once", number)
+        recovery = self._settings.tree.recovery
+        logger.info(
+            "signal %d: running attempts may finish within %d ms (tree.recovery.drain_deadline_ms);"
+            " a second signal leaves at once",
+            number,
+            recovery.drain_deadline_ms,
+        )
 
     # On the polling thread.
 

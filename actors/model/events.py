@@ -169,10 +169,13 @@ class AttemptStuck(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptAbandoned(msgspec.Struct, frozen=True, gc=False):
-    """An attempt outlived its drain deadline; its outcome will be discarded."""
+    """The partition of an attempt is given up while it runs; its outcome is discarded."""
 
     partition: int
     key: TaskKey
+    attempt: int
+    reason: str
+    """Which deadline passed and which setting that is, or who has the partition now."""
 
 
 class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ key's bytes, the sign bit cleared, modulo the number of partitions.  librdkafka'
 default (CRC32) differs, so the rule is applied explicitly.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct
 
@@ -44,6 +45,19 @@ def partition_of_key(key: bytes, partition_count: int) -> int:
     """Return the partition, 0 to ``partition_count - 1``, of a record with this key."""
     assert partition_count > 0, "a topic has partitions"
     return _positive_hash_of(key) % partition_count
+
+
+def partitions_text(partitions: Iterable[int]) -> str:
+    """Return partitions as a line of the log names them: ``3 partitions: 0-1, 7``."""
+    numbers = sorted(set(partitions))
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    listed = ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
+    return f"{len(numbers)} partition{'' if len(numbers) == 1 else 's'}: {listed or 'none'}"
 
 
 def partition_of(ordering_id: str, partition_count: int) -> int:

@@ -95,6 +95,12 @@ class RecoverySettings(Group):
     rebuild_pause_max_ms: int = Field(30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 
+    @property
+    def drain_deadline_passed(self) -> str:
+        """What is said of an attempt that is still running at the drain deadline."""
+        deadline_ms = self.drain_deadline_ms
+        return f"ran past the drain deadline of {deadline_ms} ms (tree.recovery.drain_deadline_ms)"
+
 
 class TreeSettings(Group):
     """Everything the actor tree is told."""

@@ -62,11 +62,11 @@ class Runner(Protocol):
     def settle(self, attempt: Attempt) -> None:
         """Forget an ended attempt: its outcome is durable, or of no use any more."""
 
-    def drain(self, partitions: Collection[int], *, give_up: bool = False) -> None:
+    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
         """Let the attempts of these partitions end, which go to another owner: what waits for
         others' work stops waiting.
 
-        With ``give_up`` nobody waits for them any longer: async attempts are cancelled, and do
-        not count as started where they fail of it; blocking ones are reported and run on.  Nobody
-        is told how they end unless somebody adopts them, also after they have ended.
+        With ``give_up``, which says why, nobody waits for them any longer: async attempts are
+        cancelled, and do not count as started where they fail of it; blocking ones are reported and
+        run on.  Nobody is told how they end unless somebody adopts them, even after they ended.
         """

@@ -2,7 +2,7 @@
 
 Decides which logger and level an event has: what happens once per task is DEBUG, what an
 operator should look at is WARNING or above.  The logger is named after the role that tells
-it (``hourhand.TaskExecutor``), so one role can be turned up alone.  A failed attempt is told with
+it (``hourhand.task_executor``), so one role can be turned up alone.  A failed attempt is told with
 the exception itself.  Never formats an event that no handler wants, and never raises.
 """
 
@@ -64,46 +64,47 @@ _NEVER = 1
 """Below every level: what only counts, and would be a line of numbers for each batch."""
 
 _DESTINATIONS: dict[type, tuple[str, int]] = {
-    PartitionAssigned: ("Node", INFO),
-    PartitionRevoked: ("Node", INFO),
-    PartitionLost: ("Node", WARNING),
-    CatchUpEnded: ("PartitionSupervisor", INFO),
-    TreeRebuilt: ("TopicSupervisor", WARNING),
-    BatchPersisted: ("TaskPersistence", DEBUG),
-    TasksStored: ("TaskPersistence", _NEVER),
-    RecordPoisoned: ("PartitionSupervisor", WARNING),
-    RecordMisplaced: ("PartitionSupervisor", WARNING),
-    PartitionHeld: ("PartitionSupervisor", WARNING),
-    PartitionReleased: ("PartitionSupervisor", INFO),
-    WindowLoaded: ("TaskPersistence", DEBUG),
-    WindowShrunk: ("ThroughputController", INFO),
-    PartitionLoadReported: ("ThroughputController", DEBUG),
-    AttemptStarted: ("TaskExecutor", DEBUG),
-    AttemptFinished: ("TaskExecutor", DEBUG),
-    AttemptFailed: ("TaskExecutor", WARNING),
-    AttemptRefused: ("TaskExecutor", INFO),
-    AttemptStuck: ("TaskExecutor", WARNING),
-    AttemptAbandoned: ("TaskExecutor", WARNING),
-    RetriesExhausted: ("TaskExecutor", ERROR),
-    TaskClosed: ("CompletionTracker", DEBUG),
-    CommandDecided: ("PartitionSupervisor", INFO),
-    WatermarkAdvanced: ("TaskPersistence", DEBUG),
-    WatermarkHeld: ("TaskPersistence", WARNING),
-    RelayRecordRefused: ("Relay", DEBUG),
-    MessageRelayed: ("Relay", DEBUG),
-    TimerPopped: ("Timers", DEBUG),
-    TimerTagChanged: ("Timers", DEBUG),
-    TaskEnqueued: ("Client", DEBUG),
-    BulkEnqueued: ("Client", INFO),
-    AssignmentReceived: ("Node", INFO),
-    OrderingsMeasured: ("PartitionExecutor", DEBUG),
-    StoreCalled: ("Store", DEBUG),
-    LogCalled: ("Log", DEBUG),
-    SelfChecked: ("SelfCheck", DEBUG),
-    PromiseDoubted: ("SelfCheck", ERROR),
-    OwnerBegan: ("Buckets", INFO),
-    TransactionCommitted: ("Buckets", DEBUG),
-    BucketSplit: ("Buckets", INFO),
+    # A node tells of these in one line for all partitions.
+    PartitionAssigned: ("node", DEBUG),
+    PartitionRevoked: ("node", DEBUG),
+    PartitionLost: ("node", DEBUG),
+    CatchUpEnded: ("partition_supervisor", DEBUG),
+    TreeRebuilt: ("topic_supervisor", WARNING),
+    BatchPersisted: ("task_persistence", DEBUG),
+    TasksStored: ("task_persistence", _NEVER),
+    RecordPoisoned: ("partition_supervisor", WARNING),
+    RecordMisplaced: ("partition_supervisor", WARNING),
+    PartitionHeld: ("partition_supervisor", WARNING),
+    PartitionReleased: ("partition_supervisor", INFO),
+    WindowLoaded: ("task_persistence", DEBUG),
+    WindowShrunk: ("throughput_controller", INFO),
+    PartitionLoadReported: ("throughput_controller", DEBUG),
+    AttemptStarted: ("task_executor", DEBUG),
+    AttemptFinished: ("task_executor", DEBUG),
+    AttemptFailed: ("task_executor", WARNING),
+    AttemptRefused: ("task_executor", INFO),
+    AttemptStuck: ("task_executor", WARNING),
+    AttemptAbandoned: ("task_executor", WARNING),
+    RetriesExhausted: ("task_executor", ERROR),
+    TaskClosed: ("completion_tracker", DEBUG),
+    CommandDecided: ("partition_supervisor", INFO),
+    WatermarkAdvanced: ("task_persistence", DEBUG),
+    WatermarkHeld: ("task_persistence", WARNING),
+    RelayRecordRefused: ("relay", DEBUG),
+    MessageRelayed: ("relay", DEBUG),
+    TimerPopped: ("timers", DEBUG),
+    TimerTagChanged: ("timers", DEBUG),
+    TaskEnqueued: ("client", DEBUG),
+    BulkEnqueued: ("client", INFO),
+    AssignmentReceived: ("node", DEBUG),
+    OrderingsMeasured: ("partition_executor", DEBUG),
+    StoreCalled: ("store", DEBUG),
+    LogCalled: ("log", DEBUG),
+    SelfChecked: ("self_check", DEBUG),
+    PromiseDoubted: ("self_check", ERROR),
+    OwnerBegan: ("buckets", DEBUG),
+    TransactionCommitted: ("buckets", DEBUG),
+    BucketSplit: ("buckets", INFO),
 }
 """Class of an event to the role whose logger tells it, and its usual level."""
 
@@ -114,13 +115,13 @@ def _raised_level(event: Event) -> int:
         case AttemptFinished():
             # Of one that failed, the error was told.
             return WARNING if event.result is AttemptResult.RETRY else 0
-        case PartitionRevoked(drained=False) | CatchUpEnded(complete=False):
+        case CatchUpEnded(complete=False):
             return WARNING
         case _:
             return 0
 
 
-_DEPENDS = frozenset({AttemptFinished, PartitionRevoked, CatchUpEnded})
+_DEPENDS = frozenset({AttemptFinished, CatchUpEnded})
 
 
 class LoggingTelemetry:
@@ -173,6 +174,11 @@ class LoggingTelemetry:
             if is_interrupt(error):
                 raise
             log_raised(logging.getLogger("hourhand"), "an event could not be logged", level=DEBUG)
+
+
+def roles_told() -> set[str]:
+    """Return the roles whose loggers tell events."""
+    return {role for role, _ in _DESTINATIONS.values()}
 
 
 def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:

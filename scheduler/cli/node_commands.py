@@ -46,8 +46,9 @@ def run(
 ) -> None:
     """Run a node until it is stopped.
 
-    Ctrl-C or SIGTERM lets running attempts finish and then stops; a second one leaves at
-    once with exit code 130, and what ran then runs again elsewhere.
+    Ctrl-C or SIGTERM stops it: running attempts may finish, for 10 seconds unless
+    tree.recovery.drain_deadline_ms says otherwise.  A second one leaves at once with exit
+    code 130, and what ran then runs again elsewhere.
 
     \b
     Examples:

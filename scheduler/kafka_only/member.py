@@ -14,6 +14,7 @@ from actors.kernel.futures import gather
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError
 from actors.model.events import AssignmentReceived, OwnerBegan, PartitionLost, PartitionRevoked
+from actors.model.partition import partitions_text
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.futures.light_future import then
@@ -90,12 +91,14 @@ class Member:
             self._owners = {**self._owners, partition: owner}
             self._telemetry.emit(AssignmentReceived(partition))
             owner.start(self._ask_to_start, self._teller(partition))
+        logger.info("%s was given %s", self._name, partitions_text(partitions))
 
     def revoking(self, partitions: Sequence[int]) -> "Future[Mapping[int, int]]":
         """Let the owners finish; what they did is committed, so nothing is left to commit."""
         gone = self._let_go(partitions)
         for partition in partitions:
             self._telemetry.emit(PartitionRevoked(partition, drained=True))
+        logger.info("%s lets go of %s", self._name, partitions_text(partitions))
         return then(gather([owner.ended for owner in gone]), lambda _ended: {})
 
     def lost(self, partitions: Sequence[int]) -> None:
@@ -103,6 +106,7 @@ class Member:
         self._let_go(partitions)
         for partition in partitions:
             self._telemetry.emit(PartitionLost(partition, "the group gave it to another member"))
+        logger.warning("%s lost %s", self._name, partitions_text(partitions))
 
     def _teller(self, partition: int) -> Callable[[], None]:
         given_ms = self._clock.monotonic_ms()

@@ -192,20 +192,22 @@ class RegisteredAttempts:
         """Keep user code from being called; False where it was called already."""
         return self._registry.withdraw(attempt)
 
-    def drain(self, partitions: Collection[int], *, give_up: bool = False) -> None:
+    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
         """End what waits for others' work, and with ``give_up`` all that can be ended."""
-        if give_up:
-            self._give_up(self._registry.abandon(partitions))
+        if give_up is not None:
+            self._give_up(self._registry.abandon(partitions), give_up)
             return
         for running in chain.from_iterable(map(self._registry.of_partition, partitions)):
             if isinstance(running.executor, SystemExecutor):
                 running.executor.drain()
 
-    def _give_up(self, abandoned: Sequence[RunningAttempt]) -> None:
+    def _give_up(self, abandoned: Sequence[RunningAttempt], reason: str) -> None:
         """Report what still runs, and cancel what can be."""
         for running in abandoned:
             attempt = running.attempt
-            self._telemetry.emit(AttemptAbandoned(attempt.partition, attempt.task.key))
+            key = attempt.task.key
+            event = AttemptAbandoned(attempt.partition, key, attempt.number, reason)
+            self._telemetry.emit(event)
             if running.cancel is not None:
                 running.cancel()
 

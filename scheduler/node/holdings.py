@@ -105,6 +105,11 @@ class Holding(Reading[int]):
         epoch = self.ownership.epoch if self.ownership is not None else None
         return Held(self.partition, self.stage.name.lower(), epoch, self.next_offset)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether an answer of the store is awaited."""
+        return self.stage in (Stage.CLAIMING, Stage.RESUMING)
+
     def postpone(self, now_ms: float, pause_ms: int) -> None:
         """Ask again after a pause, which doubles with every failure in a row."""
         doubled_ms = min(CLAIM_PAUSE_MAX_MS, pause_ms << min(self.failures, 30))
@@ -221,7 +226,7 @@ class Claiming:
 
 def poll_ms(holdings: Iterable[Holding], timeout_ms: int) -> int:
     """Return how long the next poll may wait."""
-    asked = any(each.stage in (Stage.CLAIMING, Stage.RESUMING) for each in holdings)
+    asked = any(each.is_asked for each in holdings)
     return min(timeout_ms, _ASKED_POLL_MS) if asked else timeout_ms
 
 

@@ -31,6 +31,7 @@ from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
 from actors.model.ownership import Claim, Ownership
+from actors.model.partition import partitions_text
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
 from actors.ports.log import TaskLog
@@ -51,6 +52,7 @@ from scheduler.node.tree_state import BatchesInFlight, Rebuilds
 
 logger = logging.getLogger("hourhand.node")
 
+LOST = "lost to another member"
 _STOPPING_COMMIT_MS = 100
 """Pause between two commits of a node that stops."""
 
@@ -86,6 +88,8 @@ class Node:
         self._final_offsets: dict[int, int] = {}
         """Of partitions this node let go of by itself while it stops."""
         self._revocations: list[Revocation] = []
+        self._handed_over: list[int] = []
+        """Partitions that a tree works on since the log last said so."""
         self._root: Ref | None = None
         self._batch = 0
         self._in_flight = BatchesInFlight(effects.memory)
@@ -184,6 +188,13 @@ class Node:
                 if holding.next_offset is not None:
                     offsets[holding.partition] = holding.next_offset
             self._effects.telemetry.emit(PartitionRevoked(holding.partition, drained))
+        if revocation.holdings:
+            logger.log(
+                logging.INFO if drained else logging.WARNING,
+                "let go of %s%s",
+                partitions_text(holding.partition for holding in revocation.holdings),
+                "" if drained else f"; some attempts {self._recovery.drain_deadline_passed}",
+            )
         if self._stop_requested:
             self._final_offsets.update(offsets)
         revocation.future.set_result(offsets)
@@ -263,7 +274,8 @@ class Node:
         if late or not (orphaned or revocation.has_tree):
             self._revocations.remove(revocation)
             current = [h for h in revocation.holdings if self._holdings.get(h.partition) is h]
-            runner.drain([holding.partition for holding in current], give_up=True)
+            reason = self._recovery.drain_deadline_passed
+            runner.drain([holding.partition for holding in current], give_up=reason)
             self._let_go(revocation, drained=not orphaned and not revocation.has_tree)
         elif self._root is not None and not orphaned:
             revocation.told = True
@@ -276,8 +288,9 @@ class Node:
             self._lease.withdraw(partitions)
             for partition in partitions:
                 self._holdings.pop(partition, None)
-                self._effects.telemetry.emit(PartitionLost(partition, "lost to another member"))
-            self._effects.runner.drain(partitions, give_up=True)
+                self._effects.telemetry.emit(PartitionLost(partition, LOST))
+            self._effects.runner.drain(partitions, give_up=LOST)
+            logger.warning("lost to another member: %s", partitions_text(partitions))
             if self._root is not None:
                 self._root.tell(ForgetPartitions(tuple(partitions)))
 
@@ -304,6 +317,7 @@ class Node:
         # The log may be slow to refuse, and the lease of the others needs this thread: one failure
         # ends the round.
         all(self._take_claim(holding) for holding in ready)
+        self._say_what_was_handed_over()
 
     def _take_claim(self, holding: Holding) -> bool:
         """Begin reading a partition whose durable state is known, without a lock meanwhile."""
@@ -344,7 +358,16 @@ class Node:
         self._root.tell(AssignPartitions((assignment,)))
         # Membership is proved, and the lease begins, with the next accepted commit.
         self._commits.hurry()
+        self._handed_over.append(holding.partition)
         self._effects.telemetry.emit(assigned_event(assignment))
+
+    def _say_what_was_handed_over(self) -> None:
+        """Log the new partitions in one line, once no further one is being claimed."""
+        with self._lock:
+            if self._handed_over and not any(each.is_asked for each in self._holdings.values()):
+                still_held = self._holdings.keys() & self._handed_over
+                logger.info("works on %s", partitions_text(still_held))
+                self._handed_over.clear()
 
     def _watch_deadline(self) -> None:
         """Treat a tree that does not answer as failed; empty polls ask it too."""

@@ -172,7 +172,7 @@ class RunnerContract:
         ended = bench.run(attempt, RecordingExecutable())
         assert ended.ending is Ending.DONE
 
-        bench.runner.drain([attempt.partition], give_up=True)
+        bench.runner.drain([attempt.partition], give_up="the test says so")
 
         assert not bench.runner.unsettled(attempt.partition, given_up=False)
         assert list(bench.runner.unsettled(attempt.partition)) == [attempt]

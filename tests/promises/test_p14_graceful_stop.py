@@ -96,7 +96,9 @@ def test_p14_an_attempt_that_outlives_the_deadline_is_reported_and_runs_again() 
     group.advance(60_000)
 
     assert (in_time, late) == (False, True)
-    assert member.count(AttemptAbandoned) == 1
+    (abandoned,) = member.telemetry.of(AttemptAbandoned)
+    deadline_ms = group.settings.tree.recovery.drain_deadline_ms
+    assert f"{deadline_ms} ms (tree.recovery.drain_deadline_ms)" in abandoned.reason
     assert _drained(member) == [False]
     assert group.journal.names == ["invoice-42"]
 

@@ -55,7 +55,7 @@ class Heard(logging.Handler):
 def heard() -> Iterator[Heard]:
     """All loggers at their loudest, for one test."""
     root, handler = logging.getLogger(), Heard()
-    drivers = [logging.getLogger(name) for name in ("cassandra", "hourhand", "scheduler")]
+    drivers = [logging.getLogger(name) for name in ("cassandra", "hourhand")]
     levels = [(logger, logger.level) for logger in (root, *drivers)]
     for logger, _ in levels:
         logger.setLevel(logging.DEBUG)
@@ -99,7 +99,7 @@ def settings(
 
 def test_the_search_finds_what_is_logged(heard: Heard) -> None:
     """In a message, an argument and a trace."""
-    logger = logging.getLogger("scheduler.adapters.kafka.driver")
+    logger = logging.getLogger("hourhand.kafka.driver")
     logger.debug("SASL %s", SECRET)
     try:
         raise ValueError(SECRET)

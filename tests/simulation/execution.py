@@ -105,8 +105,8 @@ class SimulatedRunner(RegisteredAttempts):
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
 
-    def _give_up(self, abandoned: Sequence[RunningAttempt]) -> None:
-        super()._give_up(abandoned)
+    def _give_up(self, abandoned: Sequence[RunningAttempt], reason: str) -> None:
+        super()._give_up(abandoned, reason)
         for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
             if slot.running in abandoned and slot.plan and not slot.plan.blocking:
                 self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))

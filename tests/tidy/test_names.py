@@ -8,6 +8,7 @@ import ast
 import re
 from collections import defaultdict
 
+from scheduler.adapters.telemetry import roles_told
 from tests.tidy.source import ROOT, Source, report, sources
 
 VERBS = {
@@ -143,6 +144,37 @@ def test_every_message_is_sent_and_received() -> None:
         if _is_message(node) and node.name not in parts:
             assert f"actors.messages.{node.name}" in built, f"{node.name} is sent by nobody"
             assert node.name in matched, f"{node.name} is matched nowhere"
+
+
+def _loggers() -> list[tuple[str, str]]:
+    """Return place and name of each logger: a constant's value, else the expression."""
+    found = [(f"role {role}", f"hourhand.{role}") for role in roles_told()]
+    for source in sources("actors", "hourhand", "scheduler"):
+        for node in ast.walk(source.tree):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="getLogger"), args=[name, *_]):
+                    text = name.value if isinstance(name, ast.Constant) else ast.unparse(name)
+                    found.append((f"{source.name}:{node.lineno}", str(text)))
+                case _:
+                    pass
+    return found
+
+
+_OTHERS_LOGGERS = {"concurrent.futures", "f'hourhand.{role}'"}
+"""The standard library's, and the roles' one, whose names are looked at by themselves."""
+
+
+def test_loggers_are_told_apart_by_more_than_case() -> None:
+    """All stand below ``hourhand``, in lower case, so that one setting reaches them all."""
+    loggers = [(place, name) for place, name in _loggers() if name not in _OTHERS_LOGGERS]
+
+    report(
+        f"{place}: logger {name!r}: write 'hourhand.' and the role or adapter, in lower case"
+        for place, name in loggers
+        if not re.fullmatch(r"hourhand(\.[a-z]+(_[a-z]+)*)*", name)
+    )
+    joined = {name.replace("_", "") for _, name in loggers}
+    assert len(joined) == len({name for _, name in loggers}), "two differ by an underscore alone"
 
 
 def test_a_class_name_stands_in_one_file() -> None:

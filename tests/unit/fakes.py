@@ -138,7 +138,7 @@ class FakeRunner:
         """Note that the outcome is of no use any more."""
         self.settled.append(attempt)
 
-    def drain(self, partitions: Collection[int], *, give_up: bool = False) -> None:
+    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
         """Note the partitions."""
         (self.abandoned if give_up else self.drained).extend(partitions)
 

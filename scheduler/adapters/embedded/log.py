@@ -37,7 +37,7 @@ from scheduler.adapters.embedded.records import (
 from scheduler.adapters.embedded.seal import Damage
 from scheduler.configuration.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.embedded")
 
 _KEPT_RECORDS = 1_000
 """So many records below a committed offset stay, for a look back and for ``seek``."""

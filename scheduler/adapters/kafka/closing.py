@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 CLIENT_CLOSE_S = 5.0
 """For a client that is not a member: above what an answer under way is waited for."""

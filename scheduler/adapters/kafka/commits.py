@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import GroupSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 
 class MembershipLease:

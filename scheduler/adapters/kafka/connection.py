@@ -35,7 +35,7 @@ Client = TypeVar("Client")
 _ANSWER_MARGIN_S = 1.0
 """The driver ends a request at its own timeout; waiting a little longer lets it say why."""
 
-driver_logger = logging.getLogger("scheduler.adapters.kafka.driver")
+driver_logger = logging.getLogger("hourhand.kafka.driver")
 UNAUTHORIZED = frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,

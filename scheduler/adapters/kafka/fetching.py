@@ -21,7 +21,7 @@ from actors.ports.log import Polled
 from scheduler.adapters.kafka.connection import UNAUTHORIZED
 from scheduler.process.pause import pause
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 _AHEAD_RECORDS_MAX = 1_000
 _AHEAD_BYTES_MAX = 4_000_000

@@ -29,7 +29,7 @@ from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.configuration.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 _LEAVE_S = 30.0
 """Above what the driver takes to give up on a broker that is connected and silent."""

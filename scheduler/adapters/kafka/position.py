@@ -15,7 +15,7 @@ from scheduler.adapters.kafka.connection import LastError, bounds_of, opened, tr
 from scheduler.configuration.settings import Settings
 from scheduler.process.pause import pause
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 _ANSWER_S_MAX = 1.0
 """Longest wait for one answer: the polling thread waits too, and is needed for the lease of what

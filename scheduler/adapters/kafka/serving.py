@@ -37,7 +37,7 @@ _REOPEN_PAUSE_S_MAX = 10.0
 _PURGE_S = 5.0
 """Longest wait for the reports of what was taken out of a driver's queues, which are there."""
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 
 class ServedProducer:

@@ -29,7 +29,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import LightFuture
 from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.kafka")
 
 _CLOSE_TIMEOUT_S = 10.0
 _GIVEN_UP = frozenset(

@@ -16,7 +16,7 @@ from actors.ports.clock import Clock
 from scheduler.adapters.kafka.connection import LastError, admin_client, describe_topic
 from scheduler.configuration.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.buckets")
 
 _FOUND_MS = 60_000.0
 _UNSURE_MS = 1_000.0

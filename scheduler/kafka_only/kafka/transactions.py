@@ -32,7 +32,7 @@ from scheduler.kafka_only.kafka.targets import TargetTopics
 from scheduler.kafka_only.ports import Fenced, Outgoing, Refused
 from scheduler.process.pause import pause
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("hourhand.buckets")
 
 _FENCED = frozenset(
     {

@@ -1,8 +1,10 @@
 """The partitioner against what Kafka's own tests and clients say."""
 
+from collections.abc import Iterable
+
 import pytest
 
-from actors.model.partition import murmur2, partition_of
+from actors.model.partition import murmur2, partition_of, partitions_text
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,17 @@ def test_an_ordering_id_is_hashed_as_utf8() -> None:
 def test_one_partition_takes_everything() -> None:
     """The smallest topic there is."""
     assert {partition_of(str(number), 1) for number in range(100)} == {0}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "text"),
+    [
+        (range(16), "16 partitions: 0-15"),
+        ([7, 0, 1], "3 partitions: 0-1, 7"),
+        ([5], "1 partition: 5"),
+        ([], "0 partitions: none"),
+    ],
+)
+def test_partitions_are_named_in_one_short_text(partitions: Iterable[int], text: str) -> None:
+    """However many there are, in order."""
+    assert partitions_text(partitions) == text

@@ -132,7 +132,7 @@ def test_an_event_that_cannot_be_logged_stops_nobody(caplog: pytest.LogCaptureFi
             raise SystemExit(record.getMessage())
 
     caplog.set_level(logging.INFO, "hourhand")
-    log, broken = logging.getLogger("hourhand.TaskExecutor"), Broken()
+    log, broken = logging.getLogger("hourhand.task_executor"), Broken()
     log.addHandler(broken)
     try:
         LoggingTelemetry().emit(_failed(ValueError("no")))

@@ -95,6 +95,24 @@ def test_a_partition_that_cannot_be_begun_is_told_of(
     assert bool(record.exc_info) is traced
 
 
+def test_new_partitions_are_one_line_once_no_other_is_being_claimed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that cannot be begun does not keep the others from being named."""
+    bench = Bench()
+
+    with caplog.at_level(logging.INFO, "hourhand.node"):
+        bench.assign(0, 1, 2)
+        bench.log.start_error = LogUnavailable("no broker")
+        bench.assign(3)
+        bench.log.start_error = None
+        bench.clock.advance(10 * PAUSE_MS)
+        bench.step(6)
+
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert lines == ["works on 3 partitions: 0-2", "works on 1 partition: 3"]
+
+
 def test_a_tree_that_lived_for_a_minute_is_forgiven_the_failures_before_it() -> None:
     """However long the node has been there; one that failed sooner is not."""
     bench = Bench()

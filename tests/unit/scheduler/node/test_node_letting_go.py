@@ -1,5 +1,7 @@
 """Node: partitions that are given up or lost, each once, and what is told of it."""
 
+import logging
+
 import pytest
 
 from actors.messages import AssignPartitions, PartitionsRevoked, RevokePartitions
@@ -7,6 +9,8 @@ from actors.model.errors import OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import LEASE_MS, PAUSE_MS, Bench
+
+PAST_DEADLINE = "ran past the drain deadline of 10000 ms (tree.recovery.drain_deadline_ms)"
 
 
 def drain_deadline_ms(bench: Bench) -> int:
@@ -25,6 +29,39 @@ def test_what_is_let_go_says_whether_it_was_drained(*, drained: bool) -> None:
 
     events = bench.harness.telemetry.of(PartitionRevoked)
     assert [(e.partition, e.drained) for e in events] == [(0, drained), (1, drained)]
+
+
+@pytest.mark.parametrize(
+    ("drained", "level", "rest"),
+    [(True, logging.INFO, ""), (False, logging.WARNING, f"; some attempts {PAST_DEADLINE}")],
+)
+def test_what_is_let_go_together_is_one_line(
+    caplog: pytest.LogCaptureFixture, *, drained: bool, level: int, rest: str
+) -> None:
+    """It names the deadline that passed, and its setting."""
+    bench = Bench()
+    bench.assign(0, 1)
+    bench.log.listener.revoking((0, 1))
+
+    with caplog.at_level(logging.INFO, "hourhand.node"):
+        bench.node.tell(PartitionsRevoked((0, 1), drained=drained))
+
+    (record,) = caplog.records
+    assert record.getMessage() == f"let go of 2 partitions: 0-1{rest}"
+    assert record.levelno == level
+
+
+def test_what_is_lost_together_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """However many partitions that are."""
+    bench = Bench()
+    bench.assign(0, 1, 2)
+
+    with caplog.at_level(logging.INFO, "hourhand.node"):
+        bench.log.listener.lost((2, 0))
+
+    assert [r.getMessage() for r in caplog.records] == [
+        "lost to another member: 2 partitions: 0, 2"
+    ]
 
 
 def test_what_no_tree_worked_on_counts_as_drained() -> None:

@@ -177,7 +177,7 @@ def test_an_abandoned_async_attempt_is_cancelled_and_forgotten(bench: Bench, sus
     bench.run(executor, an_attempt(suspect=suspect))
     assert executor.begun.wait(TIMEOUT_S)
 
-    bench.runner.drain((0,), give_up=True)
+    bench.runner.drain((0,), give_up="the test says so")
 
     assert executor.cancelled.wait(TIMEOUT_S) and bench.ends.empty()
     assert len(bench.telemetry.of(AttemptAbandoned)) == 1
@@ -192,7 +192,7 @@ def test_an_attempt_abandoned_before_it_awaits_is_cancelled(bench: Bench) -> Non
         fence = 0
 
         def execute(self, task: Task) -> Awaitable[None]:
-            bench.runner.drain((0,), give_up=True)
+            bench.runner.drain((0,), give_up="the test says so")
             return awaited.execute(task)
 
     bench.run(AbandonedFirst())
@@ -210,7 +210,7 @@ def test_p16_an_abandoned_blocking_attempt_can_be_adopted(bench: Bench) -> None:
 
     attempt = bench.run(Blocking(work))
     assert begun.wait(TIMEOUT_S)
-    bench.runner.drain((0,), give_up=True)
+    bench.runner.drain((0,), give_up="the test says so")
     adopted: SimpleQueue[AttemptEnded] = SimpleQueue()
 
     unsettled = bench.runner.unsettled(0)

@@ -178,7 +178,7 @@ def test_what_ends_after_its_drain_deadline_is_told_unless_it_was_cancelled(benc
     bench.run(waiting, an_attempt(task=task_of("cancelled")))
     bench.run(Blocking(work))
     assert begun.wait(TIMEOUT_S) and waiting.begun.wait(TIMEOUT_S)
-    bench.runner.drain((0,), give_up=True)
+    bench.runner.drain((0,), give_up="the test says so")
     assert waiting.cancelled.wait(TIMEOUT_S)
     gate.set()
 

@@ -179,7 +179,7 @@ def outlive_a_revocation(node: Node) -> None:
     """An attempt that outlived its deadline, and the next owner's, which is this node again."""
     node.due(FIRST)
     node.start(FIRST)
-    node.take(events.AttemptAbandoned(P, FIRST))
+    node.take(events.AttemptAbandoned(P, FIRST, 1, "late"))
     node.take(events.PartitionRevoked(P, drained=False))
     node.take(events.PartitionAssigned(P, 2, 0, 0))
     node.start(FIRST)

@@ -194,7 +194,7 @@ def test_what_waits_in_the_queue_of_an_abandoned_partition_ends_unheard() -> Non
     bench.start()
     bench.start(attempt=an_attempt(task=a_stored_task(ordering_id="o", due_in_ms=0), partition=1))
 
-    bench.runner.drain((0,), give_up=True)
+    bench.runner.drain((0,), give_up="the test says so")
     bench.runner.run_one()
     bench.runner.run_one()
 
