@@ -19,12 +19,13 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.postgres import PostgresMissing, PostgresServer
 from scheduler import Settings, wiring
 from scheduler.adapters.cassandra.connection import open_connection
+from scheduler.configuration.settings_dicts import ClientSettingsDict
 from tests.servers.cassandra import CassandraServer, cassandra_jars
 from tests.servers.kafka import KafkaServer, kafka_jars
 from tests.servers.process import ServerFailed
 
 PARTITIONS = 16
-CLIENT = {"grace_ms": 600_000}
+CLIENT: ClientSettingsDict = {"grace_ms": 600_000}
 """All tasks of a drain are due at its beginning, however long scheduling them takes."""
 KAFKA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn24m")
 _CASSANDRA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn48m", "-Xms4g", "-Xmx4g")
@@ -74,7 +75,7 @@ class Servers:
             yield replace(self, kafka=kafka, cassandra=cassandra)
 
     @contextlib.contextmanager
-    def embedded(self, what: str, **groups: dict[str, Any]) -> Iterator[Settings]:
+    def embedded(self, what: str, **groups: Any) -> Iterator[Settings]:
         """Name a folder for the embedded default, and remove it."""
         folder = self.folder / self.name(what)
         try:
@@ -82,12 +83,13 @@ class Servers:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _settings(self, name: str, groups: dict[str, dict[str, Any]]) -> Settings:
+    def _settings(self, name: str, groups: dict[str, Any]) -> Settings:
+        group: Any = {"id": name, **groups.get("group", {})}
         return Settings(
             log="kafka",
             store="cassandra",
             topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": PARTITIONS},
-            group={"id": name, **groups.get("group", {})},
+            group=group,
             kafka={"bootstrap_servers": self.kafka.bootstrap_servers},
             cassandra={
                 "contact_points": tuple(self.cassandra.addresses),

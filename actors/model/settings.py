@@ -19,42 +19,42 @@ class Group(BaseModel):
 class WindowSettings(Group):
     """How much of the schedule a partition keeps in memory."""
 
-    look_ahead_ms: int = Field(300_000, ge=1_000, le=3_600_000)
+    look_ahead_ms: int = Field(default=300_000, ge=1_000, le=3_600_000)
     """Tasks due within this time are loaded."""
-    prefetch_ms: int = Field(60_000, ge=100, le=3_600_000)
+    prefetch_ms: int = Field(default=60_000, ge=100, le=3_600_000)
     """The next load starts this long before the window's end falls due."""
-    tick_ms: int = Field(200, ge=1, le=60_000)
+    tick_ms: int = Field(default=200, ge=1, le=60_000)
     """Shortest pause between two looks at the load of a partition."""
-    page_tasks: int = Field(1_000, ge=1, le=100_000)
+    page_tasks: int = Field(default=1_000, ge=1, le=100_000)
     """Rows of one load."""
-    tasks_max: int = Field(5_000, ge=10, le=1_000_000)
+    tasks_max: int = Field(default=5_000, ge=10, le=1_000_000)
     """Tasks of a partition in memory, waiting and running."""
-    executing_tasks_max: int = Field(2_000, ge=1, le=1_000_000)
+    executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
     """Due tasks of a partition handed to its ordering executors at a time."""
-    ordering_queue_tasks_max: int = Field(100, ge=1, le=100_000)
+    ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
     """Tasks one ordering id keeps in memory behind the running one; the rest stay stored."""
-    slow_attempt_ms: int = Field(1_000, ge=1, le=3_600_000)
+    slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
     """An attempt that runs longer leaves the queue behind it to the store."""
-    memory_bytes_max: int | None = Field(None, ge=1_048_576, le=1_099_511_627_776)
+    memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
     """Bytes of tasks a node holds: half in its windows, a quarter on their way to the store, a
     quarter as known completions.  Not set: a quarter of what the container or machine allows."""
-    completions_max: int = Field(100_000, ge=100, le=100_000_000)
+    completions_max: int = Field(default=100_000, ge=100, le=100_000_000)
     """Completions a partition knows from memory; older ones are read when asked for."""
-    clock_check_ms: int = Field(1_000, ge=1, le=60_000)
+    clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
     """Longest sleep of the due timer, so a stepped wall clock is noticed."""
 
 
 class WatermarkSettings(Group):
     """How the durable watermark moves and what it leaves behind."""
 
-    interval_ms: int = Field(5_000, ge=1, le=3_600_000)
+    interval_ms: int = Field(default=5_000, ge=1, le=3_600_000)
     """Pause between two advances."""
-    lag_ms: int = Field(15_000, ge=0, le=86_400_000)
+    lag_ms: int = Field(default=15_000, ge=0, le=86_400_000)
     """The watermark stays this far behind the wall clock, so tasks for now, and within the grace
     window, need not lower it; a new owner reads as much again."""
-    stragglers_max: int = Field(100, ge=0, le=10_000)
+    stragglers_max: int = Field(default=100, ge=0, le=10_000)
     """Blocked ordering ids the watermark may pass; with more it waits."""
-    completion_retention_ms: int = Field(14 * 86_400_000, ge=0)
+    completion_retention_ms: int = Field(default=14 * 86_400_000, ge=0)
     """How long a done key stays done after its hour was deleted (P5)."""
 
     @property
@@ -68,31 +68,31 @@ class WatermarkSettings(Group):
 class ExecutionSettings(Group):
     """How user code runs on a node."""
 
-    workers: int = Field(32, ge=1, le=10_000)
+    workers: int = Field(default=32, ge=1, le=10_000)
     """Threads for blocking ``execute``."""
-    async_attempts_max: int = Field(1_000, ge=1, le=1_000_000)
+    async_attempts_max: int = Field(default=1_000, ge=1, le=1_000_000)
     """``async def execute`` in flight."""
-    timeout_ms: int | None = Field(None, ge=1)
+    timeout_ms: int | None = Field(default=None, ge=1)
     """Longest attempt, where the executor class names none."""
-    row_bytes_max: int = Field(8_388_608, ge=1_024, le=15_000_000)
+    row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
-    lease_retry_ms: int = Field(200, ge=1, le=60_000)
+    lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
     """Pause before an attempt refused for want of a lease asks again."""
 
 
 class RecoverySettings(Group):
     """How a node meets failures and changes of ownership."""
 
-    catch_up_deadline_ms: int = Field(30_000, ge=0, le=3_600_000)
+    catch_up_deadline_ms: int = Field(default=30_000, ge=0, le=3_600_000)
     """Longest wait for the log's end before a new partition starts tasks (P4)."""
-    drain_deadline_ms: int = Field(10_000, ge=0, le=3_600_000)
+    drain_deadline_ms: int = Field(default=10_000, ge=0, le=3_600_000)
     """How long running attempts may finish on revocation or stop."""
-    persist_deadline_ms: int = Field(30_000, ge=1, le=3_600_000)
+    persist_deadline_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """A tree that has not answered a batch for so long is rebuilt."""
-    rebuild_pause_min_ms: int = Field(100, ge=1, le=3_600_000)
+    rebuild_pause_min_ms: int = Field(default=100, ge=1, le=3_600_000)
     """First pause before a failed tree is rebuilt, or a failed read or dead letter tried again;
     doubles, half jittered."""
-    rebuild_pause_max_ms: int = Field(30_000, ge=1, le=3_600_000)
+    rebuild_pause_max_ms: int = Field(default=30_000, ge=1, le=3_600_000)
     """Longest such pause."""
 
     @property

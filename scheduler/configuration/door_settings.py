@@ -18,31 +18,31 @@ _ANY_TOPIC = "*"
 class EventSettings(Group):
     """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
 
-    topic: str | None = Field(None, pattern=TOPIC_NAME, max_length=249)
+    topic: str | None = Field(default=None, pattern=TOPIC_NAME, max_length=249)
     """Where nodes and bulk loads tell what happens to tasks, before it is stored; without a name
     nobody is told. `hourhand migrate` creates it."""
-    partitions: int = Field(16, ge=1, le=1_000)
+    partitions: int = Field(default=16, ge=1, le=1_000)
     """Of the topic when it is created; any number will do."""
 
 
 class ObserveSettings(Group):
     """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
 
-    host: str = Field("127.0.0.1", min_length=1)
+    host: str = Field(default="127.0.0.1", min_length=1)
     """Where metrics and health are served; they hold no task, but name partitions and errors."""
-    port: int | None = Field(None, ge=0, le=65_535)
+    port: int | None = Field(default=None, ge=0, le=65_535)
     """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
     metrics: bool = False
     """Counts although no port is served."""
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
-    hang_ms: int = Field(30_000, ge=100, le=3_600_000)
+    hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
     """A polling thread or dispatcher that does nothing for so long is taken for hung."""
     log_format: Literal["text", "json"] = "text"
     """Lines for people, or one JSON object each."""
     log_task_data: bool = False
     """Lines in JSON that are written while a task runs also hold its data."""
-    self_check_share: float = Field(0.01, ge=0, le=1)
+    self_check_share: float = Field(default=0.01, ge=0, le=1)
     """Share of the ordering ids that the self-check watches; 0 watches none."""
 
     @model_validator(mode="before")
@@ -80,27 +80,27 @@ def with_events_apart(settings: Any) -> Any:
 class RelaySettings(Group):
     """Messages that are passed on at a time of their own."""
 
-    in_topic: str = Field("hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
+    in_topic: str = Field(default="hourhand-relay-in", pattern=TOPIC_NAME, max_length=249)
     """Where `hourhand relay` reads messages with an id and a deadline."""
-    out_topic: str = Field("hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
+    out_topic: str = Field(default="hourhand-relay-out", pattern=TOPIC_NAME, max_length=249)
     """Where a message appears at its deadline, unless it names another topic."""
     target_topics: tuple[str, ...] = ()
     """Other topics that a message may name; `*` allows all but Hourhand's own. Where any are
     listed, `send_later` may name no others."""
-    group_id: str = Field("hourhand-relay", min_length=1)
+    group_id: str = Field(default="hourhand-relay", min_length=1)
     """Consumer group of the in-topic."""
-    id_header: str = Field("chronosMessageId", min_length=1)
-    deadline_header: str = Field("chronosDeadline", min_length=1)
-    action_header: str = Field("hourhandAction", min_length=1)
-    topic_header: str = Field("hourhandTopic", min_length=1)
+    id_header: str = Field(default="chronosMessageId", min_length=1)
+    deadline_header: str = Field(default="chronosDeadline", min_length=1)
+    action_header: str = Field(default="hourhandAction", min_length=1)
+    topic_header: str = Field(default="hourhandTopic", min_length=1)
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
     """What becomes of a message whose headers cannot be used; both are logged and counted."""
-    timing_advance_ms: int = Field(0, ge=0, le=60_000)
+    timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
-    inline_bytes_max: int = Field(400_000, ge=0, le=700_000)
+    inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
     """A message that takes more, encoded in its task, is kept beside it. A relay needs a
     `client.record_bytes_max` of the larger of this and 100,000, and 1,024 more."""
-    in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
+    in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Messages read and not yet durable."""
 
     @model_validator(mode="after")
@@ -131,35 +131,35 @@ class RelaySettings(Group):
 class BucketSettings(Group):
     """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 
-    topic: str = Field("hourhand-pending", pattern=TOPIC_NAME, max_length=230)
+    topic: str = Field(default="hourhand-pending", pattern=TOPIC_NAME, max_length=230)
     """Where messages wait. Beside it stand `…-markers` and `…-layout`."""
-    group_id: str = Field("hourhand-pending", min_length=1)
+    group_id: str = Field(default="hourhand-pending", min_length=1)
     """Consumer group whose members share the partitions."""
-    first_ms: int = Field(1_000, ge=100, le=3_600_000)
+    first_ms: int = Field(default=1_000, ge=100, le=3_600_000)
     """Upper bound of the first bucket, used when the topics are created."""
-    factor: float = Field(2.0, ge=1.1, le=100.0)
+    factor: float = Field(default=2.0, ge=1.1, le=100.0)
     """Each bucket reaches this many times as far as the one before; used at creation."""
-    partitions: int = Field(21, ge=2, le=200)
+    partitions: int = Field(default=21, ge=2, le=200)
     """Of the topic when it is created: a bucket each beside the first; the last has no end."""
-    first_partitions: int = Field(4, ge=1, le=100)
+    first_partitions: int = Field(default=4, ge=1, le=100)
     """Over which the first bucket is spread by key, so that as many owners pass on what is due;
     best where it divides the number of the targets' partitions. Used at creation."""
-    longest_delay_ms: int = Field(604_800_000, ge=1_000, le=3_153_600_000_000)
+    longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused; the pending topic's retention must cover it."""
-    outage_ms: int = Field(86_400_000, ge=0, le=31_536_000_000)
+    outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
     """Retention must outlast the longest delay by this: so long may no node run."""
-    split_records_max: int = Field(200_000, ge=0, le=1_000_000_000)
+    split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split, without stopping; 0 splits none."""
-    split_check_ms: int = Field(10_000, ge=100, le=3_600_000)
-    partitions_max: int = Field(64, ge=2, le=1_000)
+    split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
+    partitions_max: int = Field(default=64, ge=2, le=1_000)
     """No bucket is split beyond so many partitions of the topic."""
-    held_records_max: int = Field(50_000, ge=100, le=10_000_000)
+    held_records_max: int = Field(default=50_000, ge=100, le=10_000_000)
     """Records of one partition in its owner's memory."""
-    held_bytes_max: int = Field(64_000_000, ge=1_000_000, le=10_000_000_000)
-    batch_records_max: int = Field(5_000, ge=1, le=100_000)
+    held_bytes_max: int = Field(default=64_000_000, ge=1_000_000, le=10_000_000_000)
+    batch_records_max: int = Field(default=5_000, ge=1, le=100_000)
     """Records of one transaction."""
-    batch_bytes_max: int = Field(4_000_000, ge=10_000, le=100_000_000)
-    transaction_timeout_ms: int = Field(10_000, ge=1_000, le=900_000)
+    batch_bytes_max: int = Field(default=4_000_000, ge=10_000, le=100_000_000)
+    transaction_timeout_ms: int = Field(default=10_000, ge=1_000, le=900_000)
     """The broker ends a dead owner's transaction after this, if no new owner does before."""
 
     @model_validator(mode="after")
@@ -190,14 +190,14 @@ class BucketSettings(Group):
 class HttpDoorSettings(Group):
     """What the HTTP doors have in common."""
 
-    host: str = Field("127.0.0.1", min_length=1)
+    host: str = Field(default="127.0.0.1", min_length=1)
     """Where requests are taken; anything but loopback needs tokens."""
     host_names: tuple[str, ...] = ()
     """Names besides loopback's by which a client may reach it where no tokens are set."""
     certificate_file: Path | None = None
     key_file: Path | None = None
     """With `certificate_file`: requests are taken over TLS."""
-    connections_max: int = Field(1_000, ge=10, le=100_000)
+    connections_max: int = Field(default=1_000, ge=10, le=100_000)
     """Requests above so many connections are answered with 503."""
 
     @field_validator("read_tokens", "write_tokens", check_fields=False)
@@ -220,26 +220,26 @@ class HttpDoorSettings(Group):
 class TimerSettings(HttpDoorSettings):
     """The HTTP timer service, and the callbacks that every node makes for it."""
 
-    port: int = Field(7253, ge=0, le=65_535)
+    port: int = Field(default=7253, ge=0, le=65_535)
     read_tokens: tuple[SecretStr, ...] = ()
     """Bearer tokens that may look at timers, of 16 characters or more."""
     write_tokens: tuple[SecretStr, ...] = ()
     """Bearer tokens that may do everything."""
-    request_bytes_max: int = Field(200_000, ge=1_000, le=700_000)
+    request_bytes_max: int = Field(default=200_000, ge=1_000, le=700_000)
     """Longest body of a request."""
-    requests_per_s_max: int = Field(5_000, ge=0, le=1_000_000)
+    requests_per_s_max: int = Field(default=5_000, ge=0, le=1_000_000)
     """For each token, and for each address without one: those above it are answered with 503; 0
     takes all."""
-    requests_burst: int = Field(1_000, ge=1, le=1_000_000)
+    requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
     """So many may come at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
     """Host names and networks that callbacks may go to; `*` allows every one."""
-    callback_timeout_ms: int = Field(2_000, ge=10, le=60_000)
-    callback_answer_bytes_max: int = Field(65_536, ge=0, le=10_000_000)
+    callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
+    callback_answer_bytes_max: int = Field(default=65_536, ge=0, le=10_000_000)
     """More of an answer is not read, and makes it a failure."""
-    callback_retry_ms: int = Field(2_000, ge=10, le=3_600_000)
+    callback_retry_ms: int = Field(default=2_000, ge=10, le=3_600_000)
     """Pause before a failed callback is tried again."""
-    callback_tries_max: int = Field(30, ge=1, le=1_000_000)
+    callback_tries_max: int = Field(default=30, ge=1, le=1_000_000)
     """A callback that failed so often is given up; the timer goes on with its next one."""
     signing_key: SecretStr | None = None
     """Signs callbacks: header `X-Hourhand-Signature`, see docs/timers.md."""
@@ -267,7 +267,7 @@ class TimerSettings(HttpDoorSettings):
 class AdminSettings(HttpDoorSettings):
     """The admin API and the dashboard."""
 
-    port: int = Field(7254, ge=0, le=65_535)
+    port: int = Field(default=7254, ge=0, le=65_535)
     read_tokens: dict[str, SecretStr] = Field(default_factory=dict)
     """Name of a person or program to the bearer token that lets it look, of 16 characters or
     more."""
@@ -275,20 +275,20 @@ class AdminSettings(HttpDoorSettings):
     """The same, for those who may also act; the audit log keeps the name."""
     show_data: bool = True
     """Whether answers hold the data of tasks and dead letters."""
-    request_bytes_max: int = Field(400_000, ge=1_000, le=10_000_000)
+    request_bytes_max: int = Field(default=400_000, ge=1_000, le=10_000_000)
     """Longest body of a request."""
-    requests_per_s_max: int = Field(200, ge=0, le=1_000_000)
+    requests_per_s_max: int = Field(default=200, ge=0, le=1_000_000)
     """For each token, and for each address without one: those above it are answered with 429; 0
     takes all."""
-    requests_burst: int = Field(400, ge=1, le=1_000_000)
+    requests_burst: int = Field(default=400, ge=1, le=1_000_000)
     """So many may come at once."""
-    streams_max: int = Field(100, ge=1, le=10_000)
+    streams_max: int = Field(default=100, ge=1, le=10_000)
     """Event streams open at a time."""
-    bulk_keys_max: int = Field(10_000, ge=1, le=1_000_000)
+    bulk_keys_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Tasks that one action may concern."""
-    audit_kept_days: int = Field(400, ge=1, le=7_000)
+    audit_kept_days: int = Field(default=400, ge=1, le=7_000)
     """How long the audit log keeps an entry."""
-    report_interval_ms: int = Field(1_000, ge=100, le=60_000)
+    report_interval_ms: int = Field(default=1_000, ge=100, le=60_000)
     """How often a node reports, and looks whether something was paused; 0.1 to 60 s."""
 
     @model_validator(mode="after")

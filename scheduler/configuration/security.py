@@ -132,7 +132,7 @@ class TlsSettings(SecretGroup):
 class LoginSettings(SecretGroup):
     """Base of the servers' groups: who this side says it is."""
 
-    username: str | None = Field(None, min_length=1)
+    username: str | None = Field(default=None, min_length=1)
     """Whom to log in as; nobody by default."""
     password: SecretStr | None = None
     """Better in the environment or in ``password_file`` than in code or a command's arguments."""

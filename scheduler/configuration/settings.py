@@ -7,7 +7,7 @@ Groups are frozen, names carry their unit, values are ranged.  Environment names
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -35,6 +35,25 @@ from scheduler.configuration.door_settings import (
 )
 from scheduler.configuration.security import LoginSettings, TlsSettings, property_complaints
 
+if TYPE_CHECKING:
+    from scheduler.configuration.settings_dicts import (
+        AdminSettingsDict,
+        BucketSettingsDict,
+        CassandraSettingsDict,
+        ClientSettingsDict,
+        EmbeddedSettingsDict,
+        EventSettingsDict,
+        GroupSettingsDict,
+        KafkaSettingsDict,
+        ObserveSettingsDict,
+        RelaySettingsDict,
+        TimerSettingsDict,
+        TopicSettingsDict,
+        TreeSettingsDict,
+    )
+
+    _UNSET: Any = None
+
 CONFIG_VARIABLE = "HOURHAND_CONFIG"
 CONFIG_FILE = "hourhand.toml"
 CACHE_VARIABLE = "HOURHAND_CACHE"
@@ -44,11 +63,11 @@ CACHE_VARIABLE = "HOURHAND_CACHE"
 class TopicSettings(Group):
     """The log's topics; with the embedded log only ``partitions`` matters."""
 
-    name: str = Field("hourhand", pattern=TOPIC_NAME, max_length=240)
-    dead_letter: str = Field("hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
-    partitions: int = Field(16, ge=1, le=1_000)
+    name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
+    dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
+    partitions: int = Field(default=16, ge=1, le=1_000)
     """Used when a topic is created and as the embedded log's number; fixed from then on."""
-    replication: int = Field(1, ge=1, le=9)
+    replication: int = Field(default=1, ge=1, le=9)
     """Replicas of a topic that ``hourhand migrate`` creates."""
 
     @model_validator(mode="after")
@@ -64,14 +83,14 @@ class TopicSettings(Group):
 class GroupSettings(Group):
     """Membership in the consumer group, and the lease that follows from it."""
 
-    id: str = Field("hourhand", min_length=1)
+    id: str = Field(default="hourhand", min_length=1)
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
-    session_timeout_ms: int = Field(45_000, ge=1_000, le=1_800_000)
-    heartbeat_interval_ms: int = Field(3_000, ge=50, le=600_000)
-    max_poll_interval_ms: int = Field(300_000, ge=1_000, le=86_400_000)
-    lease_margin_ms: int = Field(1_000, ge=0, le=600_000)
+    session_timeout_ms: int = Field(default=45_000, ge=1_000, le=1_800_000)
+    heartbeat_interval_ms: int = Field(default=3_000, ge=50, le=600_000)
+    max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
+    lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
-    commit_interval_ms: int = Field(1_000, ge=50, le=60_000)
+    commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
     """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
 
     @model_validator(mode="after")
@@ -91,10 +110,10 @@ class KafkaSettings(LoginSettings):
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     """How ``username`` and its password are proved; without a username there is no login."""
-    bootstrap_servers: str = Field("localhost:9092", min_length=1)
-    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
+    bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
+    connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer; the error then names the servers tried."""
-    delivery_timeout_ms: int = Field(30_000, ge=1_000, le=3_600_000)
+    delivery_timeout_ms: int = Field(default=30_000, ge=1_000, le=3_600_000)
     """Longest wait for the acknowledgement of a record."""
     consumer_properties: dict[str, str] = Field(default_factory=dict)
     """librdkafka properties of the consumer; those that Hourhand sets itself are refused."""
@@ -122,8 +141,8 @@ class CassandraSettings(LoginSettings):
 
     tls: TlsSettings = TlsSettings()
     contact_points: tuple[str, ...] = ("127.0.0.1",)
-    port: int = Field(9042, ge=1, le=65_535)
-    keyspace: str = Field("hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
+    port: int = Field(default=9042, ge=1, le=65_535)
+    keyspace: str = Field(default="hourhand", pattern=r"^[a-z][a-z0-9_]{0,47}$")
     datacenter: str | None = None
     """Local datacenter; the first contact point's where it is not named."""
     replication: dict[str, int] = Field(default_factory=dict)
@@ -131,9 +150,9 @@ class CassandraSettings(LoginSettings):
     consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"] = (
         "LOCAL_QUORUM"
     )
-    connect_timeout_ms: int = Field(10_000, ge=100, le=600_000)
-    request_timeout_ms: int = Field(10_000, ge=100, le=600_000)
-    batch_bytes: int = Field(65_536, ge=1_024, le=8_388_608)
+    connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
 
 
@@ -161,11 +180,11 @@ class EmbeddedSettings(Group):
 class ClientSettings(Group):
     """What a client accepts."""
 
-    grace_ms: int = Field(10_000, ge=0, le=86_400_000)
+    grace_ms: int = Field(default=10_000, ge=0, le=86_400_000)
     """A task further in the past than this is refused (P11)."""
-    record_bytes_max: int = Field(1_000_000, ge=1_000, le=100_000_000)
+    record_bytes_max: int = Field(default=1_000_000, ge=1_000, le=100_000_000)
     """Longest encoded task; keep it below the broker's ``message.max.bytes``."""
-    bulk_in_flight_max: int = Field(10_000, ge=1, le=1_000_000)
+    bulk_in_flight_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Unacknowledged records of ``schedule_tasks``."""
 
 
@@ -213,18 +232,44 @@ class Settings(BaseSettings):
 
     _events_go_elsewhere = model_validator(mode="after")(with_events_apart)
 
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise SettingsInvalid(_described(error)) from None
-        except SettingsError as error:
-            raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
-        except RecursionError:
-            raise SettingsInvalid("invalid settings: a value is nested too deeply") from None
-        unknown = sorted(name for name in os.environ if _is_unknown(name))
-        if unknown:
-            raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
+    if TYPE_CHECKING:
+        # What type checkers and editors read: a group may be written as a dictionary.
+        def __init__(
+            self,
+            *,
+            config_file: Path | str | None = None,
+            log: Literal["embedded", "kafka"] = "embedded",
+            store: Literal["embedded", "cassandra", "kafka"] = "embedded",
+            topic: TopicSettings | TopicSettingsDict = _UNSET,
+            group: GroupSettings | GroupSettingsDict = _UNSET,
+            kafka: KafkaSettings | KafkaSettingsDict = _UNSET,
+            cassandra: CassandraSettings | CassandraSettingsDict = _UNSET,
+            embedded: EmbeddedSettings | EmbeddedSettingsDict = _UNSET,
+            client: ClientSettings | ClientSettingsDict = _UNSET,
+            relay: RelaySettings | RelaySettingsDict = _UNSET,
+            buckets: BucketSettings | BucketSettingsDict = _UNSET,
+            timers: TimerSettings | TimerSettingsDict = _UNSET,
+            admin: AdminSettings | AdminSettingsDict = _UNSET,
+            events: EventSettings | EventSettingsDict = _UNSET,
+            observe: ObserveSettings | ObserveSettingsDict = _UNSET,
+            tree: TreeSettings | TreeSettingsDict = _UNSET,
+            calm_collector: bool = True,
+        ) -> None: ...
+
+    else:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise SettingsInvalid(_described(error)) from None
+            except SettingsError as error:
+                raise SettingsInvalid(f"invalid settings: {error}: {error.__cause__}") from None
+            except RecursionError:
+                raise SettingsInvalid("invalid settings: a value is nested too deeply") from None
+            unknown = sorted(name for name in os.environ if _is_unknown(name))
+            if unknown:
+                raise SettingsInvalid(f"invalid settings: no such setting: {', '.join(unknown)}")
 
     @classmethod
     def settings_customise_sources(

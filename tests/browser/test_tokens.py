@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -18,7 +19,7 @@ KEPT = "[document.cookie, JSON.stringify(localStorage), sessionStorage.length]"
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminRunning]:
     """An admin API that asks for tokens; no node is needed to be refused."""
     folder: Path = tmp_path_factory.mktemp("guarded")
-    admin = {"port": 0, "read_tokens": {"eve": READ}, "write_tokens": {"ann": WRITE}}
+    admin: Any = {"port": 0, "read_tokens": {"eve": READ}, "write_tokens": {"ann": WRITE}}
     with AdminRunning(Settings(embedded={"folder": folder / "data"}, admin=admin)) as running:
         yield running
 

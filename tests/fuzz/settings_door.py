@@ -67,7 +67,10 @@ def _setting(rng: random.Random) -> tuple[str, str]:
 def _by_code(rng: random.Random, _folder: Path) -> None:
     group, name = _setting(rng)
     given: Any = values.value(rng)
-    Settings(**{group: rng.choice((given, {name: given}, {"password": _SECRET, name: given}))})
+    fields: dict[str, Any] = {
+        group: rng.choice((given, {name: given}, {"password": _SECRET, name: given}))
+    }
+    Settings(**fields)
 
 
 def _by_environment(rng: random.Random, _folder: Path) -> None:

@@ -36,9 +36,17 @@ with node.stopped_by_signals():
 """
 
 
-def bucket_settings(kafka: KafkaServer, **buckets: object) -> Settings:
+def bucket_settings(kafka: KafkaServer, **buckets: Any) -> Settings:
     """Return settings with topics and groups of their own, and few buckets."""
     name = f"buckets-{uuid.uuid4().hex[:10]}"
+    chosen: Any = {
+        "topic": f"{name}-pending",
+        "group_id": f"{name}-pending",
+        "partitions": 5,
+        "first_partitions": 2,
+        "transaction_timeout_ms": 5_000,
+        **buckets,
+    }
     return Settings(
         log="kafka",
         store="kafka",
@@ -50,14 +58,7 @@ def bucket_settings(kafka: KafkaServer, **buckets: object) -> Settings:
             "out_topic": f"{name}-out",
             "group_id": f"{name}-in",
         },
-        buckets={
-            "topic": f"{name}-pending",
-            "group_id": f"{name}-pending",
-            "partitions": 5,
-            "first_partitions": 2,
-            "transaction_timeout_ms": 5_000,
-            **buckets,
-        },
+        buckets=chosen,
     )
 
 

@@ -6,6 +6,7 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
@@ -132,7 +133,7 @@ def _pairs(headers: object) -> list[tuple[str, str | bytes | None]]:
 def relay_settings(kafka: KafkaServer, folder: Path | None, **more: object) -> Settings:
     """Return settings with topics and a group of their own; the store is a folder's, if any."""
     name = f"relay_{uuid.uuid4().hex[:12]}"
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "log": "kafka",
         "topic": {"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 4},
         "group": {"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},

@@ -245,7 +245,7 @@ def test_the_api_is_served_over_tls(tmp_path: Path) -> None:
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     chain.write_bytes(b"".join(each.bytes() for each in certificate.cert_chain_pems))
     certificate.private_key_pem.write_to_path(key)
-    admin = {
+    admin: Any = {
         "port": 0,
         "write_tokens": {"ann": TOKEN},
         "certificate_file": chain,

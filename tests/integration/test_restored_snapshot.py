@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -136,7 +136,7 @@ class Tasks:
     meanwhile: list[Task]
 
 
-def accept(settings: Settings, part: str, due_in: timedelta, data: object) -> list[Task]:
+def accept(settings: Settings, part: str, due_in: timedelta, data: dict[str, Any]) -> list[Task]:
     """Give tasks of a few ordering ids to the log, durably, and return them."""
     tasks = [
         Task(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
@@ -68,21 +68,23 @@ def settings_at(
     site: str, kafka: KafkaServer, cassandra: CassandraServer, name: str, consistency: str
 ) -> Settings:
     """Return the settings of a node that stands at a site, of an installation over both."""
+    group: Any = {"id": name, **QUICK_GROUP}
+    store: Any = {
+        "contact_points": (cassandra.addresses[(EAST, WEST).index(site)],),
+        "port": cassandra.port,
+        "datacenter": site,
+        "replication": {EAST: 1, WEST: 1},
+        "keyspace": name,
+        "consistency": consistency,
+        "request_timeout_ms": 3_000,
+    }
     return Settings(
         log="kafka",
         store="cassandra",
         topic={"name": name, "dead_letter": f"{name}-dead", "partitions": PARTITIONS},
-        group={"id": name, **QUICK_GROUP},
+        group=group,
         kafka={"bootstrap_servers": kafka.bootstrap_servers},
-        cassandra={
-            "contact_points": (cassandra.addresses[(EAST, WEST).index(site)],),
-            "port": cassandra.port,
-            "datacenter": site,
-            "replication": {EAST: 1, WEST: 1},
-            "keyspace": name,
-            "consistency": consistency,
-            "request_timeout_ms": 3_000,
-        },
+        cassandra=store,
         # The watermark follows the clock closely.
         tree={"watermark": {"interval_ms": 1_000, "lag_ms": 1_000}},
     )

@@ -25,16 +25,17 @@ MIGRATE_GRANTS = ("CREATE",)
 
 def cassandra_settings(server: CassandraServer, folder: Path, **cassandra: Any) -> Settings:
     """Return settings for the server; the log is embedded, as only the store matters here."""
+    chosen: Any = {
+        "contact_points": tuple(server.addresses),
+        "port": server.port,
+        "keyspace": "secured",
+        "connect_timeout_ms": 15_000,
+        **cassandra,
+    }
     return Settings(
         store="cassandra",
         topic={"partitions": 2},
-        cassandra={
-            "contact_points": tuple(server.addresses),
-            "port": server.port,
-            "keyspace": "secured",
-            "connect_timeout_ms": 15_000,
-            **cassandra,
-        },
+        cassandra=chosen,
         embedded={"folder": folder},
     )
 

@@ -171,9 +171,10 @@ def test_a_wrong_key_password_is_told_before_anything_is_sent(
     password: str | None, authority: Authority, tmp_path: Path
 ) -> None:
     """Also none at all: nobody is asked for it on a terminal."""
+    cassandra: Any = {"tls": {**with_certificate(authority), "key_password": password}}
     settings = Settings(
         store="cassandra",
-        cassandra={"tls": {**with_certificate(authority), "key_password": password}},
+        cassandra=cassandra,
         embedded={"folder": tmp_path},
     )
 

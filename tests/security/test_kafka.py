@@ -33,11 +33,12 @@ pytestmark = pytest.mark.integration
 
 def settings_for(name: str, folder: Path, server: str, **kafka: Any) -> Settings:
     """Return settings for one listener; the store is embedded, as only the log matters here."""
+    chosen: Any = {"bootstrap_servers": server, "connect_timeout_ms": 10_000, **kafka}
     return Settings(
         log="kafka",
         topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
         group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-        kafka={"bootstrap_servers": server, "connect_timeout_ms": 10_000, **kafka},
+        kafka=chosen,
         embedded={"folder": folder},
     )
 

@@ -4,7 +4,7 @@ import uuid
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -44,18 +44,19 @@ class Locked:
         self._folder = folder
         self.name = f"secure-{uuid.uuid4().hex[:8]}"
 
-    def settings(self, user: str | None, store: str = "kafka") -> Settings:
+    def settings(self, user: str | None, store: Literal["embedded", "kafka"] = "kafka") -> Settings:
         """Return the settings of a user; None is the operator, through the open door."""
         name = self.name
         server, who = self._kafka.bootstrap_servers, {}
         if user is not None:
             server, who = self._kafka.address("SASL"), login(self._authority, username=user)
+        kafka: Any = {"bootstrap_servers": server, "connect_timeout_ms": 10_000, **who}
         return Settings(
             log="kafka",
             store=store,
             topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
             group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-            kafka={"bootstrap_servers": server, "connect_timeout_ms": 10_000, **who},
+            kafka=kafka,
             embedded={"folder": self._folder / "data"},
             relay={"in_topic": f"{name}-in", "out_topic": f"{name}-out", "group_id": f"{name}-in"},
             buckets={

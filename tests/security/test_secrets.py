@@ -14,6 +14,7 @@ import traceback
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -76,17 +77,18 @@ def settings(
     """A whole installation with passwords on both sides, and its rights granted."""
     name = f"secret-{uuid.uuid4().hex[:8]}"
     base = cassandra_settings(locked_cassandra, tmp_path, **login(authority))
+    kafka: Any = {
+        "bootstrap_servers": secure_kafka.address("SASL"),
+        "consumer_properties": LOUD,
+        "producer_properties": LOUD,
+        **login(authority, sasl_mechanism="PLAIN"),
+    }
     made = Settings(
         log="kafka",
         store="cassandra",
         topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
         group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-        kafka={
-            "bootstrap_servers": secure_kafka.address("SASL"),
-            "consumer_properties": LOUD,
-            "producer_properties": LOUD,
-            **login(authority, sasl_mechanism="PLAIN"),
-        },
+        kafka=kafka,
         cassandra=base.cassandra,
     )
     open_door = made.kafka.model_validate({"bootstrap_servers": secure_kafka.bootstrap_servers})

@@ -29,11 +29,12 @@ def own_settings(
     ``group`` and ``others`` are given as to ``Settings``.
     """
     name = f"{prefix}_{uuid.uuid4().hex[:12]}"
+    chosen: Any = {"id": name, **(group or {})}
     return Settings(
         log="kafka",
         store="cassandra",
         topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": partitions},
-        group={"id": name, **(group or {})},
+        group=chosen,
         kafka={"bootstrap_servers": kafka.bootstrap_servers},
         cassandra={
             "contact_points": tuple(cassandra.addresses),

@@ -22,6 +22,7 @@ from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page
 from tests.tidy.metrics_page import metrics_page
 from tests.tidy.openapi_page import openapi_page
+from tests.tidy.settings_dicts import settings_dicts
 from tests.tidy.source import ROOT
 
 _BRANCHES: dict[type[HourhandError], str] = {
@@ -182,8 +183,9 @@ PAGES = {
     "docs/http.md": http_page,
     "docs/metrics.md": metrics_page,
     "docs/settings.md": settings_page,
+    "scheduler/configuration/settings_dicts.py": settings_dicts,
 }
-"""Every generated page with the function that returns its text."""
+"""Every generated page, and one module, with the function that returns its text."""
 
 
 def write_pages() -> None:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from pydantic import JsonValue, ValidationError
@@ -68,7 +69,7 @@ def test_an_empty_ordering_id_is_refused_and_an_empty_uniqueness_key_is_not() ->
 @pytest.mark.parametrize("field", ["ordering_id", "uniqueness_key"])
 def test_an_id_is_measured_in_utf8_bytes(field: str) -> None:
     """Exactly the longest is accepted; the error tells both numbers."""
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "ordering_id": "a",
         "scheduled_time": NOW,
         "uniqueness_key": "b",
@@ -109,14 +110,16 @@ def test_data_without_an_end_is_refused_with_a_short_message() -> None:
 
 def test_an_unknown_field_is_refused() -> None:
     """A typing error in a name is not silently dropped."""
+    mistyped: Any = {"uniqueness": "b"}
     with pytest.raises(InvalidTask, match="uniqueness: Extra inputs are not permitted"):
-        Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="", uniqueness="b")
+        Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="", **mistyped)
 
 
 def test_an_error_lists_every_wrong_field() -> None:
     """One round of mending is enough."""
+    fields: Any = {"ordering_id": 7, "scheduled_time": "tomorrow", "uniqueness_key": None}
     with pytest.raises(CallerError) as caught:
-        Task(ordering_id=7, scheduled_time="tomorrow", uniqueness_key=None)
+        Task(**fields)
 
     for field in ("ordering_id", "scheduled_time", "uniqueness_key"):
         assert field in str(caught.value)

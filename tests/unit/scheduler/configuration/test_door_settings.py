@@ -1,5 +1,7 @@
 """Settings beside the library: what earlier versions had says what to do in its place."""
 
+from typing import Any
+
 import pytest
 
 from actors.model.errors import SettingsInvalid
@@ -13,8 +15,9 @@ def test_a_setting_that_pushed_metrics_says_what_does_it_now(
 ) -> None:
     """By an environment variable and in code."""
     told = rf"observe: .*there is no {name} any more.* set observe.port.* scrape"
+    gone: Any = {name: value}
     with pytest.raises(SettingsInvalid, match=told):
-        Settings(observe={name: value})
+        Settings(observe=gone)
 
     monkeypatch.setenv(f"HOURHAND_OBSERVE__{name.upper()}", value)
     with pytest.raises(SettingsInvalid, match=told):

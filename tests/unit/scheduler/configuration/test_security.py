@@ -12,12 +12,17 @@ from pydantic import SecretStr, ValidationError
 from actors.model.errors import SettingsInvalid
 from scheduler.configuration.security import TlsSettings
 from scheduler.configuration.settings import CassandraSettings, KafkaSettings, Settings
+from scheduler.configuration.settings_dicts import (
+    CassandraSettingsDict,
+    KafkaSettingsDict,
+    TlsSettingsDict,
+)
 
 SECRET = "hunter2"
-LOGIN = {"username": "someone", "password": SECRET}
-TLS = {"enabled": True}
+LOGIN: KafkaSettingsDict = {"username": "someone", "password": SECRET}
+TLS: TlsSettingsDict = {"enabled": True}
 
-MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+MISTAKES: dict[str, tuple[Any, str]] = {
     "a password without a user": ({"password": SECRET}, "username must be too"),
     "a password file without a user": ({"password_file": "f"}, "username must be too"),
     "a user without a password": ({"username": "someone"}, "password or password_file"),
@@ -48,7 +53,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {**LOGIN, "connect_timeout_ms": 0},
         "connect_timeout_ms",
     ),
-    "a password in place of the group": (SECRET, "valid dictionary"),  # type: ignore[dict-item]
+    "a password in place of the group": (SECRET, "valid dictionary"),
     "a list of passwords": ({"username": "someone", "password": [SECRET]}, "valid string"),
 }
 TABLES = ("consumer_properties", "producer_properties", "security_properties")
@@ -91,10 +96,11 @@ def test_a_group_made_by_itself_does_not_quote_secrets(group: type[KafkaSettings
 
 def test_settings_are_shown_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     """By every way Python has to show a value."""
-    tls = {**TLS, "certificate_file": "c", "key_file": "k", "key_password": SECRET}
+    tls: TlsSettingsDict = {**TLS, "certificate_file": "c", "key_file": "k", "key_password": SECRET}
+    cassandra: CassandraSettingsDict = {"username": "someone", "password": SECRET, "tls": tls}
     settings = Settings(
         kafka={**LOGIN, "tls": tls, "security_properties": {"ssl.keystore.password": SECRET}},
-        cassandra={**LOGIN, "tls": tls},
+        cassandra=cassandra,
     )
 
     with caplog.at_level(logging.DEBUG):
@@ -180,8 +186,9 @@ def test_text_that_cannot_be_read_is_not_quoted(
 @pytest.mark.parametrize("name", CONTROLLED)
 def test_what_would_break_a_promise_is_refused(name: str, table: str) -> None:
     """The message names the table and the property, and never the value."""
+    planted: Any = {table: {name: "planted"}}
     with pytest.raises(SettingsInvalid, match=rf"{table} must not set {name}: \w+") as raised:
-        Settings(kafka={table: {name: "planted"}})
+        Settings(kafka=planted)
 
     assert "planted" not in str(raised.value)
 
@@ -190,15 +197,16 @@ def test_what_would_break_a_promise_is_refused(name: str, table: str) -> None:
 @pytest.mark.parametrize("name", ["sasl.password", "ssl.key.pem", "security.protocol"])
 def test_security_has_a_table_of_its_own(name: str, table: str) -> None:
     """The others are shown by ``hourhand settings`` and ``repr``."""
+    planted: Any = {table: {name: "planted"}}
     with pytest.raises(SettingsInvalid, match="put it into security_properties") as raised:
-        Settings(kafka={table: {name: "planted"}})
+        Settings(kafka=planted)
 
     assert "planted" not in str(raised.value)
 
 
 def test_what_a_setting_says_is_not_said_twice() -> None:
     """Two sources of one truth would differ one day."""
-    login = {"username": "someone", "password": "x"}
+    login: KafkaSettingsDict = {"username": "someone", "password": "x"}
 
     with pytest.raises(SettingsInvalid, match=r"sasl\.password beside kafka\.username"):
         Settings(kafka={**login, "security_properties": {"sasl.password": "y"}})

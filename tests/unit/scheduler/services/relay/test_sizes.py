@@ -214,7 +214,10 @@ def test_settings_under_which_the_log_would_refuse_the_relays_records_are_refuse
     assert f"client.record_bytes_max is {record_bytes_max}" in text
     assert f"relay.inline_bytes_max {inline_bytes_max}" in text
     refuse_small_records(Settings())
-    smallest = {"client": {"record_bytes_max": 101_024}, "relay": {"inline_bytes_max": 0}}
+    smallest: dict[str, Any] = {
+        "client": {"record_bytes_max": 101_024},
+        "relay": {"inline_bytes_max": 0},
+    }
     refuse_small_records(Settings(**smallest))
 
 

@@ -1,0 +1,254 @@
+"""The groups of settings as dictionaries, as type checkers and editors read them.
+
+Decides nothing and is never imported where programs run.  Written by ``make docs`` from the
+models, with what they also take: a ``str`` for a path or a secret, a list for a tuple.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from pydantic import SecretStr
+
+from actors.model.settings import (
+    ExecutionSettings,
+    RecoverySettings,
+    WatermarkSettings,
+    WindowSettings,
+)
+from scheduler.configuration.security import TlsSettings
+
+
+class TopicSettingsDict(TypedDict, total=False):
+    """The log's topics; with the embedded log only ``partitions`` matters."""
+
+    name: str
+    dead_letter: str
+    partitions: int
+    replication: int
+
+
+class GroupSettingsDict(TypedDict, total=False):
+    """Membership in the consumer group, and the lease that follows from it."""
+
+    id: str
+    assignor: Literal["cooperative-sticky", "range", "roundrobin"]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    lease_margin_ms: int
+    commit_interval_ms: int
+
+
+class TlsSettingsDict(TypedDict, total=False):
+    """Encryption of the connections. The server's certificate and its name are always verified."""
+
+    enabled: bool
+    ca_file: Path | str | None
+    certificate_file: Path | str | None
+    key_file: Path | str | None
+    key_password: SecretStr | str | None
+    key_password_file: Path | str | None
+
+
+class KafkaSettingsDict(TypedDict, total=False):
+    """How the broker is reached."""
+
+    username: str | None
+    password: SecretStr | str | None
+    password_file: Path | str | None
+    tls: TlsSettings | TlsSettingsDict
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    bootstrap_servers: str
+    connect_timeout_ms: int
+    delivery_timeout_ms: int
+    consumer_properties: Mapping[str, str]
+    producer_properties: Mapping[str, str]
+    security_properties: Mapping[str, SecretStr | str]
+
+
+class CassandraSettingsDict(TypedDict, total=False):
+    """How the store is reached."""
+
+    username: str | None
+    password: SecretStr | str | None
+    password_file: Path | str | None
+    tls: TlsSettings | TlsSettingsDict
+    contact_points: list[str] | tuple[str, ...]
+    port: int
+    keyspace: str
+    datacenter: str | None
+    replication: Mapping[str, int]
+    consistency: Literal["LOCAL_QUORUM", "QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ONE"]
+    connect_timeout_ms: int
+    request_timeout_ms: int
+    batch_bytes: int
+
+
+class EmbeddedSettingsDict(TypedDict, total=False):
+    """Where the embedded log and store live."""
+
+    folder: Path | str
+
+
+class ClientSettingsDict(TypedDict, total=False):
+    """What a client accepts."""
+
+    grace_ms: int
+    record_bytes_max: int
+    bulk_in_flight_max: int
+
+
+class RelaySettingsDict(TypedDict, total=False):
+    """Messages that are passed on at a time of their own."""
+
+    in_topic: str
+    out_topic: str
+    target_topics: list[str] | tuple[str, ...]
+    group_id: str
+    id_header: str
+    deadline_header: str
+    action_header: str
+    topic_header: str
+    malformed: Literal["dead_letter", "drop"]
+    timing_advance_ms: int
+    inline_bytes_max: int
+    in_flight_max: int
+
+
+class BucketSettingsDict(TypedDict, total=False):
+    """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
+
+    topic: str
+    group_id: str
+    first_ms: int
+    factor: float
+    partitions: int
+    first_partitions: int
+    longest_delay_ms: int
+    outage_ms: int
+    split_records_max: int
+    split_check_ms: int
+    partitions_max: int
+    held_records_max: int
+    held_bytes_max: int
+    batch_records_max: int
+    batch_bytes_max: int
+    transaction_timeout_ms: int
+
+
+class TimerSettingsDict(TypedDict, total=False):
+    """The HTTP timer service, and the callbacks that every node makes for it."""
+
+    host: str
+    host_names: list[str] | tuple[str, ...]
+    certificate_file: Path | str | None
+    key_file: Path | str | None
+    connections_max: int
+    port: int
+    read_tokens: list[SecretStr | str] | tuple[SecretStr | str, ...]
+    write_tokens: list[SecretStr | str] | tuple[SecretStr | str, ...]
+    request_bytes_max: int
+    requests_per_s_max: int
+    requests_burst: int
+    callback_targets: list[str] | tuple[str, ...]
+    callback_timeout_ms: int
+    callback_answer_bytes_max: int
+    callback_retry_ms: int
+    callback_tries_max: int
+    signing_key: SecretStr | str | None
+
+
+class AdminSettingsDict(TypedDict, total=False):
+    """The admin API and the dashboard."""
+
+    host: str
+    host_names: list[str] | tuple[str, ...]
+    certificate_file: Path | str | None
+    key_file: Path | str | None
+    connections_max: int
+    port: int
+    read_tokens: Mapping[str, SecretStr | str]
+    write_tokens: Mapping[str, SecretStr | str]
+    show_data: bool
+    request_bytes_max: int
+    requests_per_s_max: int
+    requests_burst: int
+    streams_max: int
+    bulk_keys_max: int
+    audit_kept_days: int
+    report_interval_ms: int
+
+
+class EventSettingsDict(TypedDict, total=False):
+    """Lifecycle events: what happens to tasks, as records of a Kafka topic (docs/pipeline.md)."""
+
+    topic: str | None
+    partitions: int
+
+
+class ObserveSettingsDict(TypedDict, total=False):
+    """What a node tells of itself: metrics, health, traces, its log, and its self-check."""
+
+    host: str
+    port: int | None
+    metrics: bool
+    traces: bool
+    hang_ms: int
+    log_format: Literal["text", "json"]
+    log_task_data: bool
+    self_check_share: float
+
+
+class WindowSettingsDict(TypedDict, total=False):
+    """How much of the schedule a partition keeps in memory."""
+
+    look_ahead_ms: int
+    prefetch_ms: int
+    tick_ms: int
+    page_tasks: int
+    tasks_max: int
+    executing_tasks_max: int
+    ordering_queue_tasks_max: int
+    slow_attempt_ms: int
+    memory_bytes_max: int | None
+    completions_max: int
+    clock_check_ms: int
+
+
+class WatermarkSettingsDict(TypedDict, total=False):
+    """How the durable watermark moves and what it leaves behind."""
+
+    interval_ms: int
+    lag_ms: int
+    stragglers_max: int
+    completion_retention_ms: int
+
+
+class ExecutionSettingsDict(TypedDict, total=False):
+    """How user code runs on a node."""
+
+    workers: int
+    async_attempts_max: int
+    timeout_ms: int | None
+    row_bytes_max: int
+    lease_retry_ms: int
+
+
+class RecoverySettingsDict(TypedDict, total=False):
+    """How a node meets failures and changes of ownership."""
+
+    catch_up_deadline_ms: int
+    drain_deadline_ms: int
+    persist_deadline_ms: int
+    rebuild_pause_min_ms: int
+    rebuild_pause_max_ms: int
+
+
+class TreeSettingsDict(TypedDict, total=False):
+    """Everything the actor tree is told."""
+
+    window: WindowSettings | WindowSettingsDict
+    watermark: WatermarkSettings | WatermarkSettingsDict
+    execution: ExecutionSettings | ExecutionSettingsDict
+    recovery: RecoverySettings | RecoverySettingsDict

@@ -1,0 +1,196 @@
+"""What type checkers say of users' programs: nothing of good ones, the line at fault of bad ones.
+
+Each checker runs once over both; a line of the bad program that is wrong ends in ``# wrong``.
+"""
+
+import ast
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hourhand import Settings, Task
+from tests.tidy.source import ROOT
+
+GOOD = """
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import assert_type
+
+from pydantic import JsonValue
+
+from hourhand import Done, Drop, Retry, RetryPolicy, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand.testing import VirtualScheduler, execute_task
+
+
+class SendInvoice(TaskExecutor):
+    retry = RetryPolicy(attempts_max=3)
+
+    def execute(self, task: Task) -> Done | Retry | Drop | None:
+        return Drop("no such invoice") if task.data["invoice"] is None else None
+
+
+class SendLater(TaskExecutor):
+    async def execute(self, task: Task) -> None:
+        print(task.ordering_id)
+
+
+numbers = {"invoice": 42, "cents": 500}
+task = Task(
+    ordering_id="customer-7",
+    scheduled_time=datetime.now(UTC) + timedelta(hours=1),
+    uniqueness_key="invoice-42",
+    data=numbers,
+)
+assert_type(task.data, dict[str, JsonValue])
+assert_type(task.scheduled_time, datetime)
+Task(ordering_id="a", scheduled_time=datetime.now(UTC), uniqueness_key="b")
+Task(ordering_id="a", scheduled_time=task.scheduled_time, uniqueness_key="b", data={"x": [1, {}]})
+Settings()
+Settings(log="kafka", store="cassandra", config_file="other.toml")
+Settings(embedded={"folder": "data"}, topic={"partitions": 4})
+Settings(kafka={"bootstrap_servers": "k:9092", "tls": {"enabled": True, "ca_file": Path("ca.pem")}})
+Settings(cassandra={"contact_points": ["a", "b"], "replication": {"east": 3}})
+settings = Settings(tree={"window": {"tick_ms": 100}}, calm_collector=False)
+assert_type(settings.tree.window.tick_ms, int)
+with SchedulerClient(settings) as client:
+    client.schedule_task(task).result()
+    client.schedule_tasks([task, task])
+    client.cancel_task(task.key)
+VirtualScheduler(SendInvoice).schedule_task(task)
+execute_task(SendLater(), task)
+"""
+
+BAD = """
+from datetime import UTC, datetime
+
+from hourhand import SchedulerClient, Settings, Task, TaskExecutor
+
+NOW = datetime.now(UTC)
+
+
+class Five(TaskExecutor):
+    retry = 5  # wrong
+
+    def execute(self, task: Task) -> None: ...
+
+
+class Text(TaskExecutor):
+    def execute(self, task: Task) -> str:  # wrong
+        return "x"
+
+
+Task(ordering_id=7, scheduled_time=NOW, uniqueness_key="b")  # wrong
+Task(ordering_id="a", scheduled_time="tomorrow", uniqueness_key="b")  # wrong
+Task(ordering_id="a", scheduled_time=NOW, uniqueness_key=None)  # wrong
+Task(ordering_id="a", scheduled_time=NOW)  # wrong
+Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="b", dta={})  # wrong
+Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="b", data=[1])  # wrong
+Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="b", data={"x": NOW})  # wrong
+Task("a")  # wrong
+Settings(storage="x")  # wrong
+Settings(store="sqlite")  # wrong
+Settings(embedded="data")  # wrong
+Settings(embedded={"foldr": "data"})  # wrong
+Settings(topic={"partitions": "four"})  # wrong
+Settings(kafka={"tls": {"enable": True}})  # wrong
+Settings(group={"assignor": "sticky"})  # wrong
+with SchedulerClient(Settings()) as client:
+    client.schedule_task({"a": 1})  # wrong
+    client.cancel_task("x")  # wrong
+    client.schedule_tasks(Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="b"))  # wrong
+SchedulerClient({})  # wrong
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with both programs."""
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "good.py").write_text(GOOD)
+    (folder / "bad.py").write_text(BAD)
+    return folder
+
+
+def _wrong_lines() -> set[int]:
+    lines = enumerate(BAD.splitlines(), start=1)
+    return {number for number, line in lines if line.endswith("# wrong")}
+
+
+def _run(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        env=os.environ | {"MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", ["", "pydantic.mypy"])
+def test_mypy_finds_what_is_wrong_and_nothing_else(programs: Path, plugin: str) -> None:
+    """In strict mode, with pydantic's plugin as users have it, and without."""
+    (programs / "mypy.ini").write_text(f"[mypy]\nstrict = true\nplugins = {plugin}\n")
+
+    output = _run(
+        programs,
+        *("mypy", "--config-file", "mypy.ini", "--follow-imports", "silent"),
+        *("--output", "json", "good.py", "bad.py"),
+    )
+
+    found = [json.loads(line) for line in output.splitlines()]
+    errors = {(each["file"], each["line"]): each["message"] for each in found}
+    assert not [text for (file, _), text in errors.items() if file == "good.py"]
+    assert {line for file, line in errors if file == "bad.py"} == _wrong_lines(), errors
+
+
+@pytest.mark.slow
+def test_pyright_finds_what_is_wrong_and_nothing_else(programs: Path) -> None:
+    """In strict mode; basedpyright is pyright in a package that needs no other registry."""
+    configuration = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (programs / "pyrightconfig.json").write_text(json.dumps(configuration))
+
+    output = _run(
+        programs,
+        *("basedpyright", "--pythonpath", sys.executable, "--outputjson", "good.py", "bad.py"),
+    )
+
+    errors = {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1): each["message"]
+        for each in json.loads(output)["generalDiagnostics"]
+        if each["severity"] == "error"
+    }
+    assert not [text for (file, _), text in errors.items() if file == "good.py"]
+    assert {line for file, line in errors if file == "bad.py"} == _wrong_lines(), errors
+
+
+@pytest.mark.parametrize(("model", "besides"), [(Task, []), (Settings, ["config_file"])])
+def test_type_checkers_read_every_field(
+    model: type[Task] | type[Settings], besides: list[str]
+) -> None:
+    """The constructor they read is written by hand, beside the fields."""
+    read = next(
+        node
+        for node in ast.walk(ast.parse(Path(inspect.getfile(model)).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__" and node.args.kwonlyargs
+    )
+
+    assert [each.arg for each in read.args.kwonlyargs] == [*besides, *model.model_fields]
+
+
+@pytest.mark.parametrize("model", [Task, Settings])
+def test_a_signature_shows_the_fields(model: type[Task] | type[Settings]) -> None:
+    """What ``help`` and editors that run the program show; the checked one has them all."""
+    shown = inspect.signature(model).parameters
+
+    assert list(shown) == list(model.model_fields)
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in shown.values())
