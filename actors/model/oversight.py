@@ -34,6 +34,13 @@ class PartitionReport(
     lateness: tuple[int, ...] = (0,) * (len(LATENESS_MS) + 1)
     waiting: int | None = None
     executing: int | None = None
+    """Tasks that were handed on to run: those that run, and those behind another of their id."""
+    running: int | None = None
+    """Attempts whose user code runs; like the next two None from a node that does not say."""
+    failing: int | None = None
+    """Tasks whose attempts fail."""
+    blocked_hours: dict[int, int] | None = None
+    """Start of an hour, in UTC milliseconds, to tasks scheduled in it that block their ids."""
     loaded_until_ms: int | None = None
     watermark_ms: int | None = None
     stragglers: int = 0

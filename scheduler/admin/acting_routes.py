@@ -8,7 +8,6 @@ from fastapi import Path, Request
 from msgspec.structs import replace
 
 from actors.model.key import TaskKey
-from actors.model.pauses import PauseScope
 from scheduler.admin.acting import Action, Filter, Preview, SelectedTasks, TasksActedOn
 from scheduler.admin.asking import (
     ACT_REFUSALS,
@@ -25,7 +24,7 @@ from scheduler.admin.asking import (
 )
 from scheduler.admin.blocking import blocking_task
 from scheduler.admin.dead_letters import Replayed, parse_places
-from scheduler.admin.pausing import ShownPauses
+from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
 from scheduler.services.typed_routes import TypedRouter
@@ -115,12 +114,11 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
                 sheet = pauses.resume(targets)
             # At once, or owners that know the sheet before would pass for knowing this one.
             service.cluster.learn(sheet)
-            return ShownPauses.of(sheet), f"sheet {sheet.version}"
+            return ShownPauses.of(sheet), CHANGED_WORDS[action]
 
         told = [each.model_dump(mode="json") for each in body.targets[:_SHOWN_MAX]]
         detail = {"targets": told, "count": len(targets), "reason": body.reason}
-        words = f"{len(targets)} targets" if len(targets) > 1 else _target_words(targets[0])
-        return service.audit.audited(who, action, words, detail, act)
+        return service.audit.audited(who, action, target_words(targets), detail, act)
 
     @router.post("/pauses", tags=["pauses"], summary="Pause everything, partitions, ordering ids")
     def pause(body: PauseBody, request: Request) -> ShownPauses:
@@ -192,8 +190,3 @@ def _reported(
 
 def _target(keys: Sequence[TaskKey]) -> str:
     return str(keys[0]) if len(keys) == 1 else f"{len(keys)} tasks"
-
-
-def _target_words(target: tuple[PauseScope, int, str]) -> str:
-    scope, partition, ordering_id = target
-    return ordering_id or (f"partition {partition}" if partition >= 0 else scope.value)

@@ -35,7 +35,7 @@ from scheduler.admin.picture import (
     ShownPartition,
     ShownTrouble,
 )
-from scheduler.admin.reports import ReportedNode, sum_known, summed, with_reports
+from scheduler.admin.reports import RATE_MS, ReportedNode, sum_known, summed, with_reports
 from scheduler.futures.answers import LOOK_S, answered
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView
@@ -147,6 +147,7 @@ class Cluster:
                 executions_per_s=sum_known(each.executions_per_s for each in nodes),
                 failures_per_s=sum_known(each.failures_per_s for each in nodes),
                 lateness_ms=Quantiles.of(summed(each.lateness() for each in alive)),
+                window_ms=RATE_MS,
                 in_flight=sum_known(each.in_flight for each in nodes),
                 failing=sum_known(each.failing for each in nodes),
                 blocked=sum_known(each.blocked for each in nodes),
@@ -177,6 +178,15 @@ class Cluster:
                 unknown_partitions=_unanswered(self._shown_partitions()),
                 blocked=_troubles({each.report.node: each.report.blocked for each in alive}),
             )
+
+    def blocked_hours(self) -> dict[int, Mapping[int, int] | None]:
+        """Return each partition's blocked tasks by the hour they are of; None where unknown."""
+        with self._lock:
+            owned = self._owners()
+        return {
+            number: owned[number][1].blocked_hours if number in owned else None
+            for number in range(self.partition_count)
+        }
 
     def failing(self) -> FailingTasks:
         """Return what nodes say is failing, oldest first."""
@@ -241,13 +251,17 @@ class Cluster:
         return [each for each in self._nodes.values() if self._is_alive(each)]
 
     def _shown_partitions(self) -> list[ShownPartition]:
+        owners = self._owners()
+        return [self._shown_partition(n, owners.get(n)) for n in range(self.partition_count)]
+
+    def _owners(self) -> dict[int, tuple[NodeReport, PartitionReport]]:
         owners: dict[int, tuple[NodeReport, PartitionReport]] = {}
         for node in self._alive():
             for each in node.report.partitions:
                 known = owners.get(each.partition)
                 if known is None or (each.epoch or 0) > (known[1].epoch or 0):
                     owners[each.partition] = (node.report, each)
-        return [self._shown_partition(n, owners.get(n)) for n in range(self.partition_count)]
+        return owners
 
     def _shown_partition(
         self, number: int, owned: tuple[NodeReport, PartitionReport] | None
@@ -266,15 +280,12 @@ class Cluster:
         if owned is None:
             return unknown
         report, told = owned
-        lag = None
-        if told.next_offset is not None and self._ends_ms is not None:
-            lag = max(0, (end.end_offset if end is not None else 0) - told.next_offset)
         return replace(
             unknown,
             owner=report.node,
             state=told.stage,
             as_of=instant_text(report.reported_ms),
-            lag=lag,
+            lag=self._lag(told),
             pause_known=report.pauses_version >= self.sheet.version,
             epoch=told.epoch,
             next_offset=told.next_offset,
@@ -282,12 +293,21 @@ class Cluster:
             loaded_until=instant_text(told.loaded_until_ms),
             waiting=told.waiting,
             executing=told.executing,
+            running=told.running,
+            failing=told.failing,
+            blocked=None if told.blocked_hours is None else sum(told.blocked_hours.values()),
             held=told.held,
             stragglers=told.stragglers,
             overdue_ms=told.overdue_ms,
             assigned=instant_text(told.assigned_ms),
             catch_up_ms=told.catch_up_ms,
         )
+
+    def _lag(self, told: PartitionReport) -> int | None:
+        if told.next_offset is None or self._ends_ms is None:
+            return None
+        end = self._ends.get(told.partition)
+        return max(0, (0 if end is None else end.end_offset) - told.next_offset)
 
     def _paused(self) -> PausedCounts:
         scopes = [each.scope for each in self.sheet.pauses]

@@ -17,6 +17,7 @@ from scheduler.admin.answers import Answer, Instant, instant_text
 from scheduler.futures.answers import answered
 
 _NO_SECONDS = dict.fromkeys(range(SECONDS), 0)
+_NO_TALLY = HourTally()
 _SECONDS_AHEAD_MS = 72 * HOUR_MS
 """Herds of a minute show in three days; adding up a year's seconds would take longer than all."""
 
@@ -63,6 +64,9 @@ class ShownHour(Answer, frozen=True):
     hour: Instant | None
     stored: int
     pending: int
+    """Open tasks; those that block their ordering ids are among them."""
+    blocked: int | None
+    """Tasks that block their ordering ids; null where no owner answers."""
     done: int
     failed: int
     dropped: int
@@ -70,14 +74,16 @@ class ShownHour(Answer, frozen=True):
     moved: int
 
     @classmethod
-    def of(cls, partition: int, hour_ms: int, tally: HourTally) -> Self:
+    def of(cls, partition: int, hour_ms: int, tally: HourTally, blocked: int | None) -> Self:
         """Show an hour's counts."""
         closed = tally.closed
         return cls(
             partition=partition,
             hour=instant_text(hour_ms),
             stored=tally.stored,
-            pending=_open_tasks(tally),
+            # What blocks is open, whether its hour was counted since or not.
+            pending=max(_open_tasks(tally), blocked or 0),
+            blocked=blocked,
             done=closed.get("success", 0),
             failed=max(0, closed.get("failure", 0) - closed.get("reopened", 0)),
             dropped=closed.get("dropped", 0),
@@ -140,15 +146,22 @@ class KeptCounts:
             seconds_of_minute=[max(0, each) for each in seconds],
         )
 
-    def buckets(self, from_ms: int, to_ms: int) -> Hours:
-        """Return what became of each partition's tasks, hour by hour."""
-        return Hours(
-            buckets=[
-                ShownHour.of(partition, hour_ms, tally)
-                for partition, hours in self._asked(hour_of(from_ms), to_ms, None)
-                for hour_ms, tally in sorted(hours.items())
-            ]
-        )
+    def buckets(
+        self, from_ms: int, to_ms: int, blocked: Mapping[int, Mapping[int, int] | None]
+    ) -> Hours:
+        """Return what became of each partition's tasks, hour by hour.
+
+        ``blocked`` is what owners say of their blocked tasks, by partition and hour.
+        """
+        found = []
+        for partition, hours in self._asked(hour_of(from_ms), to_ms, None):
+            told = blocked.get(partition)
+            within = [each for each in told or () if hour_of(from_ms) <= each < to_ms]
+            for hour_ms in sorted({*hours, *within}):
+                known = None if told is None else told.get(hour_ms, 0)
+                tally = hours.get(hour_ms, _NO_TALLY)
+                found.append(ShownHour.of(partition, hour_ms, tally, known))
+        return Hours(buckets=found)
 
     def _asked(
         self, first_ms: int, end_ms: int, partition: int | None

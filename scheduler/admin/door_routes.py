@@ -62,6 +62,8 @@ class RelayTopics(Answer, frozen=True):
     in_topic: str
     out_topic: str
     group_id: str
+    in_use: bool
+    """Whether a message waits within the next 31 days."""
 
 
 class TimersPlace(Answer, frozen=True):
@@ -69,6 +71,8 @@ class TimersPlace(Answer, frozen=True):
 
     host: str
     port: int
+    in_use: bool
+    """Whether there is a timer."""
 
 
 class ShownDoors(Answer, frozen=True):
@@ -96,12 +100,21 @@ def _add_installation(router: TypedRouter, service: AdminService) -> None:
     @router.get("/doors", tags=["doors"], summary="Which installation is looked at")
     def doors() -> ShownDoors:
         relay, timers = service.settings.relay, service.settings.timers
+        waiting = service.relayed.page(None, 1, service.clock.now_ms() + _AHEAD_DAYS * _DAY_MS)
+        kept = service.timers.page(None, None, 1, data=False)
         return ShownDoors(
             installation=service.installation,
             relay=RelayTopics(
-                in_topic=relay.in_topic, out_topic=relay.out_topic, group_id=relay.group_id
+                in_topic=relay.in_topic,
+                out_topic=relay.out_topic,
+                group_id=relay.group_id,
+                in_use=bool(waiting.tasks) or waiting.next_after is not None,
             ),
-            timers=TimersPlace(host=timers.host, port=timers.port),
+            timers=TimersPlace(
+                host=timers.host,
+                port=timers.port,
+                in_use=bool(kept.timers) or kept.next_after is not None,
+            ),
             note="what doors with other settings keep, or Kafka alone, is not seen here",
         )
 

@@ -1,6 +1,6 @@
 """Pausing and resuming: the sheet is read, changed, and replaced where nobody else came first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from actors.model.display import storable_text
@@ -14,6 +14,12 @@ from scheduler.futures.answers import answered
 
 _TRIES_MAX = 20
 _REASON_CHARS_MAX = 300
+_NAMED_MAX = 3
+
+Target = tuple[PauseScope, int, str]
+"""What a pause holds up: scope, partition (-1 for all), ordering id."""
+CHANGED_WORDS = {"pause": "paused", "resume": "resumed"}
+"""What the audit log says of a change that was made."""
 
 
 class ShownPause(Answer, frozen=True):
@@ -63,9 +69,7 @@ class Pauses:
         """Return what is paused."""
         return answered(self._store.read_pauses(PauseSheet()))
 
-    def target(
-        self, scope: PauseScope, partition: int | None, ordering_id: str | None
-    ) -> tuple[PauseScope, int, str]:
+    def target(self, scope: PauseScope, partition: int | None, ordering_id: str | None) -> Target:
         """Return what a pause of these words holds up; InvalidTask where they say nothing."""
         match scope:
             case PauseScope.ALL if partition is None and ordering_id is None:
@@ -86,16 +90,14 @@ class Pauses:
                     " of scope ordering an orderingId"
                 )
 
-    def pause(
-        self, targets: Iterable[tuple[PauseScope, int, str]], who: str, reason: str
-    ) -> PauseSheet:
+    def pause(self, targets: Iterable[Target], who: str, reason: str) -> PauseSheet:
         """Pause; what is paused already keeps the name of who paused it."""
         now_ms = self._clock.now_ms()
         words = storable_text(who)[:100], storable_text(reason)[:_REASON_CHARS_MAX]
         added = [Pause(*target, now_ms, *words) for target in targets]
         return self._change(lambda sheet: sheet.with_pauses(added))
 
-    def resume(self, targets: Iterable[tuple[PauseScope, int, str]]) -> PauseSheet:
+    def resume(self, targets: Iterable[Target]) -> PauseSheet:
         """Lift pauses; one that is not there is none to lift."""
         lifted = list(targets)
         return self._change(lambda sheet: sheet.without(lifted))
@@ -109,3 +111,17 @@ class Pauses:
             if answered(self._store.replace_pauses(sheet)):
                 return sheet
         raise StoreUnavailable("others change what is paused all the time; try again")
+
+
+def target_words(targets: Sequence[Target]) -> str:
+    """Return what these are, in words: the first by name, the rest by number."""
+    named = [_words(each) for each in targets[:_NAMED_MAX]]
+    more = len(targets) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def _words(target: Target) -> str:
+    scope, partition, ordering_id = target
+    if scope is PauseScope.ALL:
+        return "everything"
+    return ordering_id or f"partition {partition}"

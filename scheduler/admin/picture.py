@@ -70,6 +70,8 @@ class ClusterStatus(Glance, frozen=True):
     executions_per_s: float | None
     failures_per_s: float | None
     lateness_ms: Quantiles
+    window_ms: int
+    """Rates and lateness are of so long, up to now."""
     overdue_ms: int
     paused: PausedCounts
     version: str
@@ -123,6 +125,12 @@ class ShownPartition(Answer, frozen=True):
     loaded_until: Instant | None = None
     waiting: int | None = None
     executing: int | None = None
+    """Tasks that were handed on to run: those that run, and those behind another of their id."""
+    running: int | None = None
+    """Attempts whose user code runs."""
+    failing: int | None = None
+    blocked: int | None = None
+    """Tasks that block their ordering ids until an operator decides."""
     held: int | None = None
     """Ordering ids that wait for a retry, an operator or slow code."""
     stragglers: int | None = None

@@ -250,7 +250,7 @@ def _add_counts(router: TypedRouter, service: AdminService) -> None:
         from_ms, to_ms = parsed_range(from_, to)
         if to_ms - from_ms > BUCKET_HOURS_MAX * HOUR_MS:
             raise Problem(400, "invalid-request", f"at most {BUCKET_HOURS_MAX} hours at a time")
-        return service.counts.buckets(from_ms, to_ms)
+        return service.counts.buckets(from_ms, to_ms, service.cluster.blocked_hours())
 
 
 def _add_records(router: TypedRouter, service: AdminService) -> None:

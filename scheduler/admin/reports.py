@@ -13,7 +13,7 @@ from scheduler.admin.answers import instant_text
 from scheduler.admin.picture import ShownNode
 
 BUCKETS = len(LATENESS_MS) + 1
-_RATE_MS = 10_000
+RATE_MS = 10_000
 """Rates are of so long."""
 
 Number = TypeVar("Number", int, float)
@@ -74,7 +74,7 @@ def with_reports(
         if found is None or found.report.beat < report.beat:
             earlier = deque() if found is None else found.earlier
             earlier.append(report)
-            while len(earlier) > 2 and earlier[1].reported_ms < report.reported_ms - _RATE_MS:
+            while len(earlier) > 2 and earlier[1].reported_ms < report.reported_ms - RATE_MS:
                 earlier.popleft()
             found = ReportedNode(report, earlier)
         nodes[report.node] = found

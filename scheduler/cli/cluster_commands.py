@@ -85,7 +85,7 @@ def buckets(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what became of each partition's hours: pending, failed, done.
+    """Show what became of each partition's hours: pending, blocked, failed, done.
 
     \b
     Examples:
@@ -98,11 +98,12 @@ def buckets(
         to_ms = task_input.parse_moment_ms(end, now_ms)
         if not 0 < to_ms - from_ms <= BUCKET_HOURS_MAX * HOUR_MS:
             raise InvalidInput(f"--from {start} --to {end}: 1 to {BUCKET_HOURS_MAX} hours")
-        found = service.counts.buckets(from_ms, to_ms)
+        service.cluster.read()
+        found = service.counts.buckets(from_ms, to_ms, service.cluster.blocked_hours())
         if output is OutputFormat.JSON:
             typer.echo(as_json(found))
             return
-        print_rows(found.buckets, ("hour", "partition", "pending", "failed", "done"))
+        print_rows(found.buckets, ("hour", "partition", "pending", "blocked", "failed", "done"))
 
 
 def audit_log(

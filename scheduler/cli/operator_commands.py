@@ -16,7 +16,7 @@ from actors.ports.log import GroupOffsets
 from scheduler import wiring
 from scheduler.admin import rewinding
 from scheduler.admin.dead_letters import LetterListing, Replayed, parse_places
-from scheduler.admin.pausing import ShownPauses
+from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.rewinding import Move, Rewinding
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
@@ -157,11 +157,11 @@ def _change_pauses(
     def act() -> tuple[PauseSheet, str]:
         change = service.pauses
         sheet = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
-        return sheet, f"sheet {sheet.version}"
+        return sheet, CHANGED_WORDS[action]
 
     told = [{"scope": s.value, "partition": p, "orderingId": o} for s, p, o in targets]
     detail = {"targets": told[:_SHOWN_MAX], "reason": reason}
-    service.audit.audited(who, action, f"{len(targets)} targets", detail, act)
+    service.audit.audited(who, action, target_words(targets), detail, act)
 
 
 def _print_pauses(service: AdminService, output: OutputFormat) -> None:

@@ -9,7 +9,8 @@ import os
 import platform
 import threading
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
@@ -23,6 +24,7 @@ from actors.ports.store import Stores
 from scheduler.futures.answers import LOOK_S, answered
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.observe.troubles import TroubleCounts
 from scheduler.process.guarded_loop import guarded
 
 logger = logging.getLogger("hourhand.report")
@@ -126,6 +128,8 @@ class Reporter:
             for state in states
             for attempt in self._runner.long_running(state.partition, 0)
         ]
+        attempting = Counter(each.partition for each in running)
+        counts = troubles.counted()
         return NodeReport(
             node=self.node,
             beat=self._beat,
@@ -137,7 +141,9 @@ class Reporter:
             lease_by_lock=lease_ms > 1e12,
             pauses_version=self._reported.pauses().version,
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
-            partitions=tuple(map(self._partition, states)),
+            partitions=tuple(
+                self._partition(state, attempting[state.partition], counts) for state in states
+            ),
             running_count=len(running),
             running=tuple(running[:LISTED_MAX]),
             blocked_count=blocked_count,
@@ -147,8 +153,11 @@ class Reporter:
             moments=tuple(troubles.moments),
         )
 
-    def _partition(self, state: Held) -> PartitionReport:
+    def _partition(
+        self, state: Held, running: int, counts: Mapping[int, TroubleCounts]
+    ) -> PartitionReport:
         number = state.partition
+        counted = counts.get(number) or TroubleCounts()
         pause = self._reported.pauses().of_partition(number)
         gauges, noted = self._telemetry.gauges_of(number), self._telemetry.troubles.noted(number)
         lateness = self._telemetry.lateness_of(number)
@@ -165,6 +174,9 @@ class Reporter:
             lateness=lateness,
             waiting=gauges.get("waiting_tasks"),
             executing=gauges.get("executing_tasks"),
+            running=running,
+            failing=counted.failing,
+            blocked_hours=counted.blocked_hours,
             loaded_until_ms=noted.loaded_until_ms,
             watermark_ms=gauges.get("watermark_timestamp_seconds"),
             stragglers=held_for or passed,

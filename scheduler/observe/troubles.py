@@ -4,9 +4,11 @@ Bounded, and decides nothing.  What happens to each task never comes here unless
 """
 
 import threading
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from actors.model.bucket import hour_of
 from actors.model.events import (
     AttemptFinished,
     CatchUpEnded,
@@ -48,6 +50,15 @@ class PartitionNotes:
     catch_up_ms: int | None = None
 
 
+@dataclass(slots=True)
+class TroubleCounts:
+    """How many tasks of a partition are in trouble."""
+
+    failing: int = 0
+    blocked_hours: Counter[int] = field(default_factory=Counter)
+    """Start of an hour to tasks scheduled in it that block their ordering ids."""
+
+
 class NodeTroubles:
     """Told and read from any thread."""
 
@@ -73,6 +84,18 @@ class NodeTroubles:
             TroubledTask(str(key), each.partition, each.since_ms, each.attempts, each.error)
             for key, each in found[:most]
         )
+
+    def counted(self) -> "Mapping[int, TroubleCounts]":
+        """Return how many tasks of each partition are in trouble; those without are left out."""
+        found: defaultdict[int, TroubleCounts] = defaultdict(TroubleCounts)
+        with self._lock:
+            for key, each in self.troubled.items():
+                counts = found[each.partition]
+                if each.blocked:
+                    counts.blocked_hours[hour_of(key.scheduled_ms)] += 1
+                else:
+                    counts.failing += 1
+        return found
 
     def fail(self, event: AttemptFinished) -> None:
         """An attempt ended otherwise than well."""

@@ -175,7 +175,7 @@ def test_an_ordering_id_is_paused_and_resumed(looking: Looking) -> None:
     name = an_id("rest")
     key = looking.schedule(name)
     looking.open("task", key=str(key))
-    looking.press("Pause its id")
+    looking.press("Pause ordering id")
     looking.confirm(1)
     looking.open("activity")
     looking.press("Resume", looking.row(name).first)

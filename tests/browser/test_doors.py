@@ -53,7 +53,7 @@ def test_a_recurring_schedule_is_paused_and_resumed(looking: Looking, node: Sche
     looking.press("Resume", looking.row(name))
 
     assert "applied: 1" in looking.confirm(1)
-    looking.row(name).locator(".pill", has_text="on").wait_for()
+    looking.row(name).locator(".pill", has_text="active").wait_for()
 
 
 def test_a_recurring_schedule_is_triggered_shown_and_deleted(
@@ -92,7 +92,7 @@ def test_a_timer_is_shown_and_ended(looking: Looking, timers: TimersRunning) -> 
     row = looking.row(tag)
     row.wait_for(timeout=WAIT_MS)
     row.locator("td").nth(2).click()
-    looking.page.locator("dialog[open]").get_by_text("Waits for").wait_for()
+    looking.page.locator("dialog[open]").get_by_text("Next pops").wait_for()
     looking.page.keyboard.press("Escape")
 
     looking.press("End", row)
@@ -100,7 +100,7 @@ def test_a_timer_is_shown_and_ended(looking: Looking, timers: TimersRunning) -> 
     row.wait_for(state="detached")
 
 
-@pytest.mark.parametrize("word", ["Cancel", "Reschedule", "Pass on now"])
+@pytest.mark.parametrize("word", ["Cancel", "Reschedule", "Send now"])
 def test_a_message_that_waits_is_acted_on(looking: Looking, node: Scheduler, word: str) -> None:
     """Chosen by its box; what is cancelled or passed on waits no longer."""
     topic = an_id("topic")

@@ -58,7 +58,7 @@ def test_a_table_is_walked_through_chosen_from_and_opened(looking: Looking) -> N
     keyboard = looking.page.keyboard
     for pressed in ("j", "j", "j", "k", "x"):
         keyboard.press(pressed)
-    looking.page.locator(".bulk", has_text="1 task chosen").wait_for()
+    looking.page.locator(".bulk", has_text="1 task selected").wait_for()
     assert looking.row(name).nth(1).get_attribute("aria-selected") == "true"
 
     keyboard.press("Enter")

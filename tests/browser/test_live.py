@@ -123,11 +123,11 @@ def test_a_node_dies_while_one_looks(browser: Browser, stage: Stage) -> None:
         stage.kill(stage.nodes[0])
 
         page.locator(".node-card[data-state=silent] .pill", has_text="silent").wait_for()
-        page.locator(".notice", has_text="Nobody answers for").wait_for()
+        page.locator(".notice", has_text="No node reports on").wait_for()
         lag = page.locator("tbody tr", has_text="unknown").first.locator("td").nth(4)
         assert lag.inner_text() == "unknown"
         page.locator(".table-foot", has_text="all owned").wait_for()
-        page.locator(".notice", has_text="Nobody answers for").wait_for(state="detached")
+        page.locator(".notice", has_text="No node reports on").wait_for(state="detached")
 
         page.goto(f"{running.address}/#/now")
         page.locator(".legend", has_text="owners changed").first.wait_for()

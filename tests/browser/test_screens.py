@@ -11,6 +11,15 @@ from tests.browser.looking import Looking
 
 pytestmark = pytest.mark.browser
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+SAME_LATENESS = """
+() => {
+  const named = (place) => [...document.querySelectorAll(place)]
+    .find((each) => each.innerText.includes("p99.9"));
+  const [tile, told] = [named(".tile"), named(".legend > span")];
+  const bare = (text) => text.replace(/\\s/g, "");
+  return bare(told.querySelector("b").innerText) === bare(tile.querySelector(".figure").innerText);
+}
+"""
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -58,6 +67,56 @@ def test_now_answers_in_a_sentence(looking: Looking) -> None:
     assert looking.page.locator(".owner .cell").count() == looking.running.service.partition_count
 
 
+def test_a_tile_and_the_chart_beside_it_say_the_same(looking: Looking) -> None:
+    """And what of: the last seconds, or now."""
+    looking.schedule("agrees", in_s=0.2)
+    looking.open("now")
+    tile = looking.page.locator(".tile", has_text="Lateness p99.9")
+    looking.until(lambda: "≤" in tile.locator(".figure").inner_text())
+
+    assert "last 10" in tile.locator("h3").inner_text()
+    assert "now" in looking.page.locator(".tile", has_text="Blocked").locator("h3").inner_text()
+    looking.until(lambda: looking.page.evaluate(SAME_LATENESS))
+
+
+def test_what_is_blocked_stands_out_on_the_bucket_map_and_at_its_partition(
+    looking: Looking,
+) -> None:
+    """It is neither pending nor done, and it does not run."""
+    key = looking.block("mapped-as-blocked")
+    looking.open("buckets")
+    looking.until(lambda: looking.page.locator(".legend b").first.inner_text() != "0")
+
+    looking.open("nodes")
+    row = looking.page.locator("tbody tr").nth(
+        looking.running.service.inspector.show(key).partition
+    )
+    cell = row.locator("td[data-name=blocked]")
+    looking.until(lambda: int(cell.inner_text()) >= 1)
+    assert row.locator("td[data-name=running]").inner_text() == "0"
+
+
+def test_services_that_keep_nothing_have_no_place_in_the_navigation(looking: Looking) -> None:
+    """Their address still opens them."""
+    looking.open("now")
+    link = looking.page.locator(".places [data-path=relay]")
+    link.wait_for(state="hidden")
+
+    looking.open("relay")
+    link.wait_for(state="visible")
+
+
+def test_times_name_their_zone_which_can_be_switched(looking: Looking) -> None:
+    """On every screen, and the choice is kept."""
+    looking.open("activity")
+    button = looking.page.get_by_title("Switch between UTC")
+    assert button.inner_text() == "UTC"
+    assert looking.page.locator("th", has_text="When, UTC").count() == 1
+
+    button.click()
+    assert looking.page.evaluate("localStorage.getItem('hourhand-utc')") == "no"
+
+
 def test_what_lies_ahead_is_drawn_and_opens_its_tasks(looking: Looking) -> None:
     """Counted as it is stored; the busiest minute leads to its tasks."""
     for number in range(3):
@@ -92,7 +151,7 @@ def test_the_bucket_map_opens_the_tasks_of_a_cell(looking: Looking) -> None:
     looking.page.locator(".legend", has_text="pending").wait_for()
     partition = looking.running.service.inspector.show(key).partition
     canvas.focus()
-    looking.until(lambda: looking.page.locator(".legend b").nth(1).inner_text() != "0")
+    looking.until(lambda: looking.page.locator(".legend b").nth(2).inner_text() != "0")
     for _ in range(partition):
         canvas.press("ArrowDown")
     canvas.press("ArrowRight")

@@ -26,11 +26,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminRunning]:
 
 @pytest.fixture
 def asked(browser: Browser, guarded: AdminRunning) -> Iterator[Page]:
-    """A page that asks who looks."""
+    """A page that asks for a token."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(guarded.address)
-    page.locator("dialog[open]", has_text="Who looks?").wait_for()
+    page.locator("dialog[open]", has_text="Sign in").wait_for()
     yield page
     context.close()
 
@@ -73,8 +73,8 @@ def test_a_token_stays_in_its_tab(asked: Page, guarded: AdminRunning) -> None:
     assert session == 1
     other = asked.context.new_page()
     other.goto(guarded.address)
-    other.locator("dialog[open]", has_text="Who looks?").wait_for()
+    other.locator("dialog[open]", has_text="Sign in").wait_for()
 
     asked.goto(asked.url.split("#")[0] + "#/settings")
-    asked.get_by_role("button", name="Forget it").click()
-    asked.locator("dialog[open]", has_text="Who looks?").wait_for()
+    asked.get_by_role("button", name="Sign out").click()
+    asked.locator("dialog[open]", has_text="Sign in").wait_for()

@@ -11,20 +11,20 @@ import { whoami } from "./session.js";
 const SAID = {
   "run-now": [
     "Run now",
-    "The task moves to this moment and runs as soon as its turn in its ordering id comes. It runs under a new key.",
+    "The task is moved to the current time and runs as soon as its ordering id is free. It gets a new key.",
   ],
   retry: [
     "Retry",
-    "The task is open again, with a fresh set of attempts, and runs at once where it is due.",
+    "The task is reopened with a full set of attempts. If it is due, it runs at once.",
   ],
-  reschedule: ["Reschedule", "The task moves to another time. It runs under a new key."],
+  reschedule: ["Reschedule", "The task is moved to another time. It gets a new key."],
   cancel: [
     "Cancel",
-    "No further attempt is made; one that runs may end. Scheduling the key again opens it again.",
+    "No further attempt is made; an attempt that is running may finish. Scheduling the same key again reopens it.",
   ],
   drop: [
     "Drop",
-    "The key is closed for good and what waits behind it goes on. This cannot be undone.",
+    "The task is closed for good, and the tasks behind it go on. This cannot be undone.",
   ],
 };
 const DANGEROUS = new Set(["cancel", "drop"]);
@@ -46,7 +46,7 @@ export function fitting(state) {
 
 /** Why nothing may be done here, or null. */
 export function whyNot() {
-  return whoami.mayAct ? null : "Your token may look and not act";
+  return whoami.mayAct ? null : "Your token is view-only";
 }
 
 /** Do something to tasks by their keys, or to all that a filter finds. */
@@ -83,9 +83,9 @@ export function unblock(how, orderingIds, behind = null) {
   const verb = how === "retry" ? "Retry" : "Drop";
   const words =
     how === "retry"
-      ? "The task that blocks each ordering id gets a fresh set of attempts. Where it succeeds, what waits behind it runs in order."
-      : "The task that blocks each ordering id is closed for good, and what waits behind it runs in order. This cannot be undone.";
-  const waits = behind === null ? null : `${counted(behind, "task")} wait behind`;
+      ? "The task that blocks each ordering id gets a full set of attempts. If it succeeds, the tasks behind it run in order."
+      : "The task that blocks each ordering id is closed for good, and the tasks behind it run in order. This cannot be undone.";
+  const waits = behind === null ? null : `${counted(behind, "task")} waiting behind`;
   return confirmed({
     title: `${verb} what blocks ${orderingIds.length === 1 ? orderingIds[0] : counted(orderingIds.length, "ordering id")}?`,
     words,
@@ -100,7 +100,7 @@ export function unblock(how, orderingIds, behind = null) {
       return {
         ...seen,
         note: [waits, gone].filter(Boolean).join("; "),
-        nothing: "None of them is blocked any more",
+        nothing: "None of them is blocked any longer",
       };
     },
     run: async ({ reason }) => outcomes(await act("actions/unblock", { orderingIds, how, reason })),
@@ -112,21 +112,21 @@ export function pauseOrResume(isPause, targets) {
   const [first] = targets;
   const what =
     targets.length > 1
-      ? `${count(targets.length)} places`
+      ? counted(targets.length, "target")
       : first.scope === "all"
         ? "everything"
         : first.scope === "partition"
           ? `partition ${first.partition}`
           : first.orderingId;
   const words = isPause
-    ? "No attempt begins there until it is resumed; those that run end. Tasks that fall due wait in the store and run in order afterwards."
-    : "Attempts begin again; what fell due meanwhile runs now, in order.";
+    ? "No attempt starts there until you resume it; running attempts finish. Tasks that become due wait in the store and run in order afterwards."
+    : "Attempts start again. Tasks that became due meanwhile run now, in order.";
   return confirmed({
     title: `${isPause ? "Pause" : "Resume"} ${what}?`,
     words,
     verb: isPause ? "Pause" : "Resume",
     danger: isPause && first.scope === "all",
-    noun: "place",
+    noun: "target",
     preview: async () => ({ count: targets.length, first: targets.map(targetWords) }),
     run: async ({ reason }) => {
       await act(isPause ? "pauses" : "pauses/resume", { targets, reason });
@@ -143,19 +143,19 @@ export function targetWords(target) {
 const CHANGES = {
   pause: [
     "Pause",
-    "No occurrence is due until it is resumed; what it scheduled before runs all the same.",
+    "No further run is scheduled until you resume it. Tasks that it has already scheduled still run.",
   ],
-  resume: ["Resume", "It is due again by its rule; what fell into the pause is not made up for."],
-  trigger: ["Trigger", "One occurrence more is due now, beside those of the rule."],
+  resume: ["Resume", "It runs by its rule again. Runs that were due during the pause are not made up."],
+  trigger: ["Trigger", "One extra run is scheduled now; its rule is unchanged."],
   delete: [
     "Delete",
-    "It is due no more. What it scheduled before runs all the same. This cannot be undone.",
+    "It ends for good. Tasks that it has already scheduled still run. This cannot be undone.",
   ],
 };
 const MOVED = {
-  "run-now": "The message is passed on at once.",
-  reschedule: "The message waits for another time.",
-  cancel: "The message is never passed on. This cannot be undone.",
+  "run-now": "The message is sent now.",
+  reschedule: "The message is moved to another time.",
+  cancel: "The message is never sent. This cannot be undone.",
 };
 
 /** Change recurring schedules. */
@@ -172,7 +172,7 @@ export function changeRecurring(change, names) {
 
 /** End timers. */
 export function deleteTimers(ids) {
-  const words = "A timer that ends pops no more, and nobody is called back. This cannot be undone.";
+  const words = "The timer ends and makes no further callbacks. This cannot be undone.";
   return changed("timers/delete", {
     verb: "End",
     words,
@@ -224,7 +224,7 @@ function changed(path, { verb, words, noun, danger, body, fields = [] }) {
 function timeField() {
   return {
     name: "to",
-    label: "To (RFC 3339)",
+    label: "New time (RFC 3339, as 2026-02-09T01:41:12Z)",
     value: `${new Date(nowMs() + 3_600_000).toISOString().slice(0, 19)}Z`,
     required: true,
   };
@@ -235,9 +235,9 @@ export function replayLetters(places) {
   return confirmed({
     title: `Replay ${counted(places.length, "dead letter")}?`,
     words:
-      "Each is appended to the task topic again and runs where it can be read now. The letter itself stays until its topic's retention removes it, so replaying twice runs it twice.",
+      "Each is appended to the task topic again, and runs if it can be read now. The dead letter stays until its topic's retention removes it, so replaying it twice runs it twice.",
     verb: "Replay",
-    noun: "letter",
+    noun: "dead letter",
     preview: async () => ({ count: places.length, first: places }),
     run: async ({ reason }) => {
       const { results } = await act("dead-letters/replay", { places, reason });
@@ -257,7 +257,7 @@ function outcomes(report) {
     .slice(0, 3)
     .map((each) => each.detail);
   const undecided = report.outcomes.undecided
-    ? ["Undecided commands are in the log; their owner decides them when it gets to them."]
+    ? ["Undecided commands are in the log; the owners of their partitions will decide them."]
     : [];
   return [...(lines.length ? lines : ["nothing was sent"]), ...details, ...undecided];
 }

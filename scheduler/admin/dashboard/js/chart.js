@@ -8,10 +8,12 @@ import { colour, faded, onColours } from "./theme.js";
 
 const { uPlot } = window;
 const SHORTEST_S = 300;
+const POWERS = Array.from({ length: 12 }, (_, power) => 10 ** power);
+const WHOLE_STEPS = POWERS.flatMap((ten) => [ten, 2 * ten, 5 * ten]);
 
 /**
  * Make a chart.  `series`: `{name, colour, fill, format, bars, dash}`; `log` draws the values
- * on a scale where ten times is one step; `open` is called with a moment that was clicked;
+ * on a scale where ten times is one step, `whole` names no part of a unit; `open` is called with a moment that was clicked;
  * `plain` names the places of an axis that is not time.
  */
 export function makeChart({
@@ -19,6 +21,7 @@ export function makeChart({
   series,
   height = 190,
   log = false,
+  whole = false,
   format = String,
   open = null,
   plain = null,
@@ -77,6 +80,7 @@ export function makeChart({
           ...line,
           grid: { ...line.grid, ...(log ? { filter: wholeSteps } : {}) },
           size: log ? 58 : 44,
+          ...(whole ? { incrs: WHOLE_STEPS } : {}),
           values: (_, splits) => splits.map((value) => (value === null ? "" : format(value))),
         },
       ],
@@ -124,8 +128,9 @@ export function makeChart({
   function axisTime(at, splits) {
     const isDays = splits.length > 1 && splits[1] - splits[0] >= 86_400;
     const text = new Date(at * 1e3).toISOString();
-    if (isDays) return moment(text, { date: true }).slice(5, 10);
-    return moment(text, { seconds: splits.length > 1 && splits[1] - splits[0] < 60, date: false });
+    if (isDays) return moment(text, { date: true, zone: false }).slice(5, 10);
+    const seconds = splits.length > 1 && splits[1] - splits[0] < 60;
+    return moment(text, { seconds, date: false, zone: false });
   }
 
   function drawMarks(u) {
@@ -158,25 +163,23 @@ export function makeChart({
     fill(
       legend,
       series.map((each, number) => {
-        const value = place === null ? latest(data[number + 1]) : data[number + 1][place];
+        const value = data[number + 1]?.at(place ?? -1);
         const said = value === null || value === undefined ? "–" : (each.format ?? format)(value);
+        // The last bar is not the latest figure, as the end of a line is.
+        const isTold = place !== null || !each.bars;
         return h(
           "span",
           {},
           h("i", { class: "swatch", vars: { "--swatch": `var(--${each.colour})` } }),
           each.name,
           " ",
-          h("b", {}, said),
+          isTold && h("b", {}, said),
         );
       }),
       at !== null && h("span", {}, plain ? plain(at) : moment(new Date(at * 1e3).toISOString())),
       (near || marks.length > 0) &&
         h("span", {}, h("i", { class: "swatch mark" }), near ? near.words : "owners changed"),
     );
-  }
-
-  function latest(values) {
-    return values?.findLast?.((each) => each !== null);
   }
 
   const sizes = new ResizeObserver(() => {

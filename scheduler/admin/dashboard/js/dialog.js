@@ -29,7 +29,7 @@ export function confirmed({
     const room = h(
       "div",
       { class: "preview", "aria-live": "polite" },
-      h("span", { class: "soft" }, "Looking …"),
+      h("span", { class: "soft" }, "Checking …"),
     );
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
     const inputs = Object.fromEntries(
@@ -101,7 +101,7 @@ export function confirmed({
         );
       } catch (error) {
         refuse(error);
-        fill(room, h("span", { class: "soft" }, "What it concerns could not be found out."));
+        fill(room, h("span", { class: "soft" }, "Could not find out which it concerns."));
       }
     }
 

@@ -88,35 +88,47 @@ export function away(text) {
   return ms < 0 ? `${said} ago` : `in ${said}`;
 }
 
-/** A moment: the time of day where it is of today, else the date too. */
-export function moment(text, { seconds = true, date = null } = {}) {
+/**
+ * A moment: the time of day where it is of today, else the date too, and the zone it is told in.
+ * Without `zone` where something beside it names the zone: an axis, the head of a column.
+ */
+export function moment(text, { seconds = true, date = null, zone = true } = {}) {
   if (!text) return UNKNOWN;
   const at = new Date(text);
-  const zone = inUtc ? { timeZone: "UTC" } : {};
-  const day = new Intl.DateTimeFormat("en-CA", { ...zone, dateStyle: "short" });
+  const shownIn = inUtc ? { timeZone: "UTC" } : {};
+  const day = new Intl.DateTimeFormat("en-CA", { ...shownIn, dateStyle: "short" });
   const time = new Intl.DateTimeFormat("en-GB", {
-    ...zone,
+    ...shownIn,
     timeStyle: seconds ? "medium" : "short",
   }).format(at);
   const isToday = day.format(at) === day.format(new Date(nowMs()));
-  return (date ?? !isToday) ? `${day.format(at)} ${time}` : time;
+  const said = (date ?? !isToday) ? `${day.format(at)} ${time}` : time;
+  return zone ? `${said} ${zoneName(at)}` : said;
 }
 
-/** The name of the zone that moments are shown in. */
+/** The name of the zone that moments are shown in, in full: `UTC`, `Europe/Berlin`. */
 export function zone() {
   return inUtc ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
+/** The same in short, as it is at a moment: `UTC`, `GMT+2`. */
+export function zoneName(at = new Date(nowMs())) {
+  if (inUtc) return "UTC";
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(at);
+  return parts.find((each) => each.type === "timeZoneName").value;
+}
+
 /** A moment as an element: how far away, and exactly when on top of it. */
-export function when(text, { exact = false } = {}) {
+export function when(text, { exact = false, zone: isZoned = true } = {}) {
   if (!text) return unknown();
-  const said = exact ? moment(text) : away(text);
-  return h("time", { datetime: text, title: `${text}${exact ? ` (${away(text)})` : ""}` }, said);
+  const said = exact ? moment(text, { zone: isZoned }) : away(text);
+  const full = moment(text, { date: true });
+  return h("time", { datetime: text, title: exact ? `${full} (${away(text)})` : full }, said);
 }
 
 /** The word for what nobody knows. */
 export function unknown() {
-  return h("span", { class: "unknown", title: "Nobody answers for it right now" }, UNKNOWN);
+  return h("span", { class: "unknown", title: "No node reports on it right now" }, UNKNOWN);
 }
 
 /** Text, or the word for what nobody knows. */

@@ -46,6 +46,19 @@ export function follow(partition, act) {
   };
 }
 
+/**
+ * Return the last hour with the status as its last point, so that charts end with the figures that
+ * stand beside them.
+ */
+export function upToNow(hour, status) {
+  const { executionsPerS, failuresPerS, windowMs } = status;
+  const perPoint = (rate) => (rate === null ? null : (rate * hour.everyMs) / 1_000);
+  const last = { ...status, started: perPoint(executionsPerS), failed: perPoint(failuresPerS) };
+  const from = Date.parse(status.time);
+  const points = hour.points.filter((each) => Date.parse(each.time) < from);
+  return { ...hour, windowMs, points: [...points, last] };
+}
+
 /** Return the moments as marks: `{from, to, words}`, in milliseconds since 1970. */
 export function marksOf(moments) {
   const marks = [];

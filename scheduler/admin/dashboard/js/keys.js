@@ -63,17 +63,17 @@ export function showKeys(screens) {
   const rows = [
     ...listed.map((each) => [["g", each.key], each.title]),
     [["/"], "Search tasks"],
-    [["j"], "Into the table, and down"],
-    [["k"], "Up"],
+    [["j"], "Next row"],
+    [["k"], "Previous row"],
     [["Enter"], "Open"],
-    [["x"], "Choose a row"],
-    [["r"], "Look again"],
-    [["Esc"], "Back, or out of a field"],
-    [["d"], "Light or dark"],
-    [["?"], "This list"],
+    [["x"], "Select a row"],
+    [["r"], "Refresh"],
+    [["Esc"], "Go back, or leave a field"],
+    [["d"], "Switch between light and dark"],
+    [["?"], "Show this list"],
   ];
   shown(
-    "Keyboard",
+    "Keyboard shortcuts",
     h(
       "div",
       { class: "keys-list" },

@@ -49,7 +49,11 @@ export function makePaged({ title, aside = null, noun, load, bulk, ...table }) {
       listed.update(rows);
       say(
         foot,
-        following === null ? counted(rows.length, noun) : `the first ${counted(rows.length, noun)}`,
+        following === null
+          ? counted(rows.length, noun)
+          : rows.length
+            ? `first ${counted(rows.length, noun)}`
+            : "None found yet; there may be more",
       );
     } catch (error) {
       if (mine !== turn) return;
@@ -64,7 +68,7 @@ export function makePaged({ title, aside = null, noun, load, bulk, ...table }) {
     const picked = rows.filter((each) => keys.has(table.keyOf(each)));
     fill(
       chosen,
-      h("strong", {}, `${counted(keys.size, noun)} chosen`),
+      h("strong", {}, `${counted(keys.size, noun)} selected`),
       bulk([...keys], picked),
       button("Clear", { kind: "plain small", act: listed.clear }),
     );

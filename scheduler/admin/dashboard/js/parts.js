@@ -134,7 +134,7 @@ export function json(value) {
   return pre;
 }
 
-/** Bytes as the API tells them: text, or base64 where they are none. */
+/** Bytes as the API tells them: text, or base64 where they are not text. */
 export function bytes(value) {
   if (value === null || value === undefined) return "nothing";
   return value.text ?? `base64 ${value.base64}`;

@@ -1,4 +1,4 @@
-/** All screens, in the order of the navigation; a name before some of them heads a group. */
+/** All screens, in the order of the navigation; `group` heads those that follow. */
 
 import { screen as activity } from "./screens/activity.js";
 import { screen as ahead } from "./screens/ahead.js";
@@ -24,8 +24,8 @@ export const SCREENS = [
   task,
   blocked,
   letters,
-  { ...recurring, group: "Doors" },
-  timers,
+  recurring,
+  { ...timers, group: "Services" },
   relay,
   { ...nodes, group: "Cluster" },
   activity,

@@ -60,15 +60,15 @@ export function signIn() {
             },
           },
         },
-        h("h2", { id: "sign-in" }, "Who looks?"),
-        wasRefused && h("p", { class: "problem", role: "alert" }, "This token is not known here."),
+        h("h2", { id: "sign-in" }, "Sign in"),
+        wasRefused && h("p", { class: "problem", role: "alert" }, "This token is not valid here."),
         h(
           "p",
           { class: "soft" },
-          "This installation asks for a token of admin.read_tokens or admin.write_tokens. It is kept in this tab only, until it is closed.",
+          "Enter a token from admin.read_tokens or admin.write_tokens. It is kept in this tab until you close it.",
         ),
         h("label", { class: "labelled" }, "Token", input),
-        h("div", { class: "buttons" }, h("button", { class: "button main" }, "Look")),
+        h("div", { class: "buttons" }, h("button", { class: "button main" }, "Sign in")),
       ),
     );
     const take = (token) => {

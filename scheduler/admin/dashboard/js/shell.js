@@ -2,15 +2,17 @@
  * The frame around the screens: where one can go, how fresh the picture is, what holds everywhere.
  */
 
+import { ask } from "./api.js";
 import { fill, h, icon, say } from "./dom.js";
-import { count, counted, duration } from "./format.js";
+import { count, counted, duration, isUtc, setUtc, zone, zoneName } from "./format.js";
 import { showKeys } from "./keys.js";
 import { freshness, latest, on } from "./live.js";
-import { address } from "./router.js";
+import { address, reopen } from "./router.js";
 import { whoami } from "./session.js";
 import { switchTheme } from "./theme.js";
 
 const LOOK_MS = 500;
+const SERVICES_MS = 60_000;
 const BOTTOM = ["now", "tasks", "blocked", "nodes"];
 
 /** Make the frame; `show` puts a screen into it. */
@@ -18,6 +20,8 @@ export function makeShell(screens) {
   const listed = screens.filter((each) => !each.hidden);
   const tallies = [];
   const links = [];
+  const heads = [];
+  let inUse = {};
   const places = h("nav", { class: "places", "aria-label": "Screens", id: "places" });
   const title = h("h1", { tabindex: "-1" });
   const pulse = h("span", { class: "pulse", role: "status" });
@@ -57,6 +61,12 @@ export function makeShell(screens) {
     },
     icon("theme"),
   );
+  const zoneButton = h("button", {
+    class: "button plain",
+    type: "button",
+    title: "Switch between UTC and this browser's time zone",
+    on: { click: switchZone },
+  });
   document.body.append(
     h(
       "div",
@@ -65,7 +75,7 @@ export function makeShell(screens) {
       h(
         "div",
         { class: "page" },
-        h("header", { class: "top" }, title, pulse, scheme, keys),
+        h("header", { class: "top" }, title, pulse, zoneButton, scheme, keys),
         notices,
         main,
       ),
@@ -73,6 +83,16 @@ export function makeShell(screens) {
     ),
   );
   let shown = null;
+
+  function switchZone() {
+    setUtc(!isUtc());
+    reopen();
+  }
+
+  function nameZone() {
+    say(zoneButton, zoneName());
+    zoneButton.setAttribute("aria-label", `Times are in ${zone()}`);
+  }
 
   function place(screen) {
     const tally = h("span", { class: "tally", hidden: true });
@@ -84,8 +104,14 @@ export function makeShell(screens) {
       screen.short ?? screen.title,
       tally,
     );
+    if (screen.service) link.dataset.service = screen.path;
     links.push(link);
-    return [screen.group && h("h3", {}, screen.group), link];
+    if (!screen.group) return link;
+    const head = h("h3", {}, screen.group);
+    const services = listed.filter((each) => each.service).map((each) => each.path);
+    if (screen.service) head.dataset.service = services.join(" ");
+    heads.push(head);
+    return [head, link];
   }
 
   function bottomPlace(path) {
@@ -116,7 +142,7 @@ export function makeShell(screens) {
       h(
         "div",
         { class: "foot" },
-        h("div", {}, whoami.who, whoami.mayAct ? "" : " (looks only)"),
+        h("div", {}, whoami.who, whoami.mayAct ? "" : " (view only)"),
         h("div", {}, `version ${whoami.version}`),
       ),
     );
@@ -130,6 +156,26 @@ export function makeShell(screens) {
     });
     setInterval(look, LOOK_MS);
     look();
+    setInterval(lookServices, SERVICES_MS);
+    lookServices();
+  }
+
+  /** A service that keeps nothing has no place in the navigation; its keys and address still work. */
+  async function lookServices() {
+    try {
+      inUse = await ask("doors");
+    } catch {
+      // What was known stays; the notice on top says that nothing is heard.
+    }
+    showServices();
+  }
+
+  function showServices() {
+    for (const link of [...links, ...heads]) {
+      const paths = link.dataset.service?.split(" ");
+      if (!paths) continue;
+      link.hidden = !paths.some((path) => inUse[path]?.inUse || shown?.screen.path === path);
+    }
   }
 
   function show(screen, opened) {
@@ -143,6 +189,8 @@ export function makeShell(screens) {
         link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
+    showServices();
+    nameZone();
     fill(main, opened.element);
     scrollTo(0, 0);
     if (document.activeElement === document.body || document.activeElement?.closest(".places"))
@@ -166,20 +214,20 @@ export function makeShell(screens) {
       found.push([
         "bad",
         "alert",
-        `The admin API does not answer. What you see is ${duration(Math.floor(ageMs / 1_000) * 1_000)} old and may be wrong by now; trying again.`,
+        `The admin API does not answer. These figures are ${duration(Math.floor(ageMs / 1_000) * 1_000)} old and may be wrong; trying again.`,
       ]);
     else if (state === "late")
       found.push([
         "bad",
         "alert",
-        `The store has not been read for ${duration(ageMs === null ? null : Math.floor(ageMs / 1_000) * 1_000)}${error ? `: ${error}` : ""}. What you see may be wrong by now.`,
+        `The store has not been read for ${duration(ageMs === null ? null : Math.floor(ageMs / 1_000) * 1_000)}${error ? `: ${error}` : ""}. These figures may be wrong.`,
       ]);
     const status = latest.status;
     if (state === "live" && status?.partitions.unknown)
       found.push([
         "warn",
         "question",
-        `Nobody answers for ${counted(status.partitions.unknown, "partition")}: what is said of them is unknown.`,
+        `No node reports on ${counted(status.partitions.unknown, "partition")}: their figures are unknown.`,
         "nodes",
         "See which",
       ]);
@@ -187,9 +235,9 @@ export function makeShell(screens) {
       found.push([
         "warn",
         "pause",
-        "Everything is paused: no attempt begins.",
+        "Everything is paused: no attempt starts.",
         "activity",
-        "Who paused it",
+        "See who paused it",
       ]);
     const said = JSON.stringify(found);
     if (notices.dataset.said === said) return;

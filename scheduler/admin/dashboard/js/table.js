@@ -27,7 +27,7 @@ export function makeTable({
     chosen &&
     h("input", {
       type: "checkbox",
-      "aria-label": "Choose all",
+      "aria-label": "Select all",
       on: { change: () => pickAll(all.checked) },
     });
   const head = h(
@@ -83,7 +83,7 @@ export function makeTable({
       h("input", {
         type: "checkbox",
         tabindex: "-1",
-        "aria-label": `Choose ${key}`,
+        "aria-label": `Select ${key}`,
         on: { change: () => pick(key, box.checked) },
       });
     const cells = columns.map((each) =>

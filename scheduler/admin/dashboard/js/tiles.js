@@ -1,8 +1,8 @@
-/** The figures at a glance: one tile each, its number now and its line of the last hour. */
+/** The figures at a glance: one tile each, its figure with the window it is of, and its line of the last hour. */
 
 import { makeSpark } from "./chart.js";
-import { fill, h } from "./dom.js";
-import { figure, shortCount } from "./format.js";
+import { fill, h, say } from "./dom.js";
+import { duration, figure, shortCount } from "./format.js";
 import { freshness, latest } from "./live.js";
 import { address } from "./router.js";
 
@@ -15,21 +15,26 @@ export const LAG_MANY = 10_000;
 /** Make all of them; `update` takes the status, `draw` the last hour. */
 export function makeTiles() {
   const plain = (value) => [shortCount(value), ""];
+  const lately = (s) => `last ${duration(s.windowMs)}`;
+  const now = () => "now";
   const made = [
     tile(
       "Attempts per second",
+      lately,
       "accent",
       (s) => plain(s.executionsPerS),
-      (p, every) => p.started / (every / 1_000),
+      (p, every) => (p.started === null ? null : p.started / (every / 1_000)),
     ),
     tile(
       "Lateness p50",
+      lately,
       "calm",
       (s) => late(s.latenessMs.p50),
       (p) => p.latenessMs.p50,
     ),
     tile(
       "Lateness p99",
+      lately,
       "accent",
       (s) => late(s.latenessMs.p99),
       (p) => p.latenessMs.p99,
@@ -37,6 +42,7 @@ export function makeTiles() {
     ),
     tile(
       "Lateness p99.9",
+      lately,
       "plum",
       (s) => late(s.latenessMs.p999),
       (p) => p.latenessMs.p999,
@@ -44,6 +50,7 @@ export function makeTiles() {
     ),
     tile(
       "In flight",
+      now,
       "accent",
       (s) => plain(s.inFlight),
       (p) => p.inFlight,
@@ -52,6 +59,7 @@ export function makeTiles() {
     ),
     tile(
       "Failing",
+      now,
       "flag",
       (s) => plain(s.failing),
       (p) => p.failing,
@@ -60,6 +68,7 @@ export function makeTiles() {
     ),
     tile(
       "Blocked",
+      now,
       "bad",
       (s) => plain(s.blocked),
       (p) => p.blocked,
@@ -68,6 +77,7 @@ export function makeTiles() {
     ),
     tile(
       "Lag",
+      now,
       "calm",
       (s) => plain(s.lag),
       (p) => p.lag,
@@ -100,13 +110,14 @@ function lateTone(ms) {
   return ms >= VERY_LATE_MS ? "bad" : ms > LATE_MS ? "warn" : "";
 }
 
-function tile(name, colour, valueOf, pointOf, toneOf = null, href = null) {
+function tile(name, windowOf, colour, valueOf, pointOf, toneOf = null, href = null) {
+  const span = h("span", { class: "faint" });
   const number = h("div", { class: "figure" });
   const spark = makeSpark(colour);
   const element = h(
     href ? "a" : "div",
     { class: "card tile", href },
-    h("h3", {}, name),
+    h("h3", { class: "between" }, name, span),
     number,
     spark.element,
   );
@@ -114,6 +125,7 @@ function tile(name, colour, valueOf, pointOf, toneOf = null, href = null) {
     element,
     update(status) {
       const [value, unit] = valueOf(status);
+      say(span, windowOf(status));
       const isKnown = value !== "unknown";
       if (number.dataset.said !== value + unit) {
         number.dataset.said = value + unit;

@@ -172,11 +172,23 @@ def test_pauses_are_listed_lifted_and_written_down() -> None:
     ]
     left = world.post("/pauses/resume", {"targets": [*targets, {"scope": "all"}]})[1]["pauses"]
     assert left == []
-    assert [each[:2] for each in audited(world)] == [
-        ("ann", "pause"),
-        ("bob", "pause"),
-        ("bob", "resume"),
+    assert audited(world) == [
+        ("ann", "pause", "paused"),
+        ("bob", "pause", "paused"),
+        ("bob", "resume", "resumed"),
     ]
+    targets_told = [each["target"] for each in world.get("/audit")[1]["entries"]]
+    assert targets_told == [*["x, partition 0, everything"] * 2, "x, partition 0"]
+
+
+def test_of_many_targets_the_first_are_named() -> None:
+    """And the rest is a number, so that an entry stays a line."""
+    world = World()
+    targets = [{"scope": "ordering", "orderingId": name} for name in "abcde"]
+    world.post("/pauses", {"targets": targets})
+
+    (entry,) = world.get("/audit")[1]["entries"]
+    assert entry["target"] == "a, b, c and 2 more"
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,22 @@ def test_the_installation_that_is_looked_at_has_a_name() -> None:
     assert told["installation"]["topic"] == "hourhand"
     assert told["installation"]["folder"] == "hourhand-data"
     assert told["relay"]["inTopic"] == "hourhand-relay-in"
+    assert (told["relay"]["inUse"], told["timers"]["inUse"]) == (False, False)
+
+
+def test_services_that_keep_something_are_in_use() -> None:
+    """So that a screen offers only what there is."""
+    relay = RelayBench()
+    relay.put(id="id-1", due_in_s=100)
+    relay.advance(1)
+    timers = TimersBench()
+    timers.made(10, 60)
+    timers.advance(0)
+
+    told_relay, told_timers = (api_of(each.scheduler).get("/doors")[1] for each in (relay, timers))
+
+    assert (told_relay["relay"]["inUse"], told_relay["timers"]["inUse"]) == (True, False)
+    assert (told_timers["relay"]["inUse"], told_timers["timers"]["inUse"]) == (False, True)
 
 
 @pytest.mark.parametrize("path", ["/recurring/pause", "/timers/delete", "/relay/cancel"])

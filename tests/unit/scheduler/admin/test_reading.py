@@ -10,7 +10,7 @@ from actors.model.oversight import LATENESS_MS
 from actors.model.tally import MINUTE_MS, HourTally
 from scheduler.observe.hourly_counts import HourlyCounts
 from tests.builders import NOW_MS
-from tests.unit.scheduler.admin.world import HOUR_MS, WINDOW, World, due
+from tests.unit.scheduler.admin.world import HOUR_MS, PARTITION, WINDOW, World, due
 
 
 def test_an_unknown_key_is_not_found() -> None:
@@ -170,6 +170,45 @@ def test_blocked_keys_are_listed_with_what_waits_behind_them() -> None:
     (found,) = world.get("/blocked")[1]["blocked"]
     assert (found["orderingId"], found["error"], found["attempts"]) == ("stuck", "ValueError", 3)
     assert world.get("/waiting", key=key)[0] == 200
+
+
+def test_a_partition_says_what_runs_fails_and_is_blocked() -> None:
+    """Each apart; of a node that does not say so yet it is unknown, and not zero."""
+    world = World()
+    counts = {"running": 2, "failing": 1, "blocked_hours": {str(hour_of(NOW_MS)): 3}}
+
+    world.report()
+    (old,) = world.get("/partitions")[1]["partitions"]
+    world.clock.advance(1_000)
+    world.report(partitions=[{**PARTITION, **counts, "executing": 9}])
+    (new,) = world.get("/partitions")[1]["partitions"]
+
+    assert (old["running"], old["failing"], old["blocked"]) == (None, None, None)
+    assert (new["executing"], new["running"]) == (9, 2)
+    assert (new["failing"], new["blocked"]) == (1, 3)
+
+
+def test_what_is_blocked_stands_in_the_hour_it_is_of() -> None:
+    """Apart from what is pending, before its hour was counted too; unknown without an owner."""
+    world = World()
+    before_ms = hour_of(NOW_MS) - HOUR_MS
+    tally = HourTally(open={0: 5}, closed={"success": 7})
+    world.service.stores.tallies.save(0, {before_ms: tally}, 9, 1).result(5)
+    hours = {before_ms - HOUR_MS: 1, before_ms: 4, before_ms - 999 * HOUR_MS: 1}
+    told = {str(each): count for each, count in hours.items()}
+
+    (unknown,) = world.get("/buckets", **WINDOW)[1]["buckets"]
+    world.report(partitions=[{**PARTITION, "blocked_hours": told}])
+    early, late = world.get("/buckets", **WINDOW)[1]["buckets"]
+
+    assert (unknown["blocked"], unknown["pending"]) == (None, 5)
+    assert (early["blocked"], early["pending"], early["done"]) == (1, 1, 0)
+    assert (late["blocked"], late["pending"], late["done"]) == (4, 5, 7)
+
+
+def test_the_figures_name_their_window() -> None:
+    """So that nobody compares those of seconds with those of an hour."""
+    assert World().get("/status")[1]["windowMs"] == 10_000
 
 
 def test_the_future_is_counted_by_minute_hour_and_day() -> None:

@@ -2,28 +2,43 @@
 
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
+from actors.model.bucket import hour_of
+from actors.model.outcome import Outcome
 from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.status import AttemptResult, CompletionResult
+from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.reporting import Reported, Reporter
-from tests.builders import NOW_MS, a_key
+from tests.builders import NOW_MS, a_key, an_attempt
 from tests.promises.held_runner import HeldRunner
 
 PARTITION = 3
 FAILED, BLOCKED, DONE = (a_key(uniqueness_key=name) for name in ("failed", "blocked", "done"))
 
 
-def report_of(telemetry: NodeTelemetry, clock: VirtualClock) -> NodeReport:
+class Works:
+    """User code whose attempt ends when the runner says so."""
+
+    attempt = 0
+    fence = 0
+
+    def execute(self, task: Task) -> Outcome | None:
+        """Do nothing."""
+
+
+def report_of(
+    telemetry: NodeTelemetry, clock: VirtualClock, runner: HeldRunner | None = None
+) -> NodeReport:
     """Return what a node that holds one partition reports."""
     sheet = PauseSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
     reporter = Reporter(
         Reported(lambda: [Held(PARTITION, "running", 2, 40)], lambda: 9_000.0, lambda: sheet, "1"),
         stores=open_memory_stores(MemoryStores()),
-        runner=HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
+        runner=runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
         telemetry=telemetry,
         clock=clock,
         interval_ms=1_000,
@@ -44,7 +59,16 @@ def test_a_partition_of_which_nothing_is_known() -> None:
     report = report_of(NodeTelemetry(clock), clock)
 
     assert report.partitions == (
-        PartitionReport(PARTITION, "running", epoch=2, next_offset=40, paused_ids=1),
+        PartitionReport(
+            PARTITION,
+            "running",
+            epoch=2,
+            next_offset=40,
+            paused_ids=1,
+            running=0,
+            failing=0,
+            blocked_hours={},
+        ),
     )
 
 
@@ -93,9 +117,26 @@ def test_failing_and_blocked_tasks_until_their_keys_are_closed() -> None:
     (failing,), (blocked,) = report.failing, report.blocked
     assert (failing.key, failing.attempts, failing.error) == (str(FAILED), 2, "ValueError")
     assert blocked.key == str(BLOCKED)
-    assert report.partitions[0].failed == 2
+    (partition,) = report.partitions
+    assert (partition.failed, partition.failing) == (2, 1)
+    assert partition.blocked_hours == {hour_of(BLOCKED.scheduled_ms): 1}
 
     telemetry.emit(events.TaskClosed(PARTITION, FAILED, CompletionResult.SUCCESS))
     assert report_of(telemetry, clock).failing == ()
     telemetry.emit(events.PartitionRevoked(PARTITION, drained=True))
-    assert report_of(telemetry, clock).blocked == ()
+    empty = report_of(telemetry, clock)
+    assert (empty.blocked, empty.partitions[0].blocked_hours) == ((), {})
+
+
+def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
+    """A task behind a blocked one of its ordering id was handed on, and does not run."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    telemetry.emit(events.PartitionLoadReported(PARTITION, 10, 4))
+    runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
+    runner.start(an_attempt(partition=PARTITION), Works(), lambda _ended: None)
+    runner.begin()
+
+    (partition,) = report_of(telemetry, clock, runner).partitions
+
+    assert (partition.executing, partition.running) == (4, 1)

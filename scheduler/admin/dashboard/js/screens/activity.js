@@ -4,7 +4,7 @@ import { pauseOrResume, targetWords, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { shown } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { when } from "../format.js";
+import { when, zoneName } from "../format.js";
 import { on } from "../live.js";
 import { button, card, json, pill, refusal } from "../parts.js";
 import { makeTable } from "../table.js";
@@ -37,7 +37,7 @@ function open() {
     empty: {
       icon: "play",
       title: "Nothing is paused",
-      text: "A pause holds until it is resumed, whatever is restarted meanwhile.",
+      text: "A pause stays in force until you resume it, even across restarts.",
     },
     columns: [
       { name: "What", class: "key", cell: targetWords },
@@ -46,7 +46,7 @@ function open() {
       {
         name: "Reason",
         class: "words",
-        cell: (row) => row.reason || h("span", { class: "faint" }, "none given"),
+        cell: (row) => row.reason || h("span", { class: "faint" }, "none"),
       },
       {
         name: "",
@@ -66,21 +66,27 @@ function open() {
     label: "Audit log",
     keyOf: (row) => row.id,
     open: showEntry,
-    empty: { icon: "journal", title: "Nobody acted yet" },
+    empty: { icon: "journal", title: "No activity yet" },
     columns: [
-      { name: "When", class: "tight", cell: (row) => when(row.time, { exact: true }) },
+      {
+        name: `When, ${zoneName()}`,
+        class: "tight",
+        cell: (row) => when(row.time, { exact: true, zone: false }),
+      },
       { name: "Who", class: "tight", cell: (row) => row.who },
-      { name: "Did", class: "tight", cell: (row) => h("strong", {}, row.action) },
-      { name: "To", class: "key", cell: (row) => h("span", { title: row.target }, row.target) },
+      { name: "Action", class: "tight", cell: (row) => h("strong", {}, row.action) },
+      { name: "Target", class: "key", cell: (row) => h("span", { title: row.target }, row.target) },
       {
         name: "Result",
         class: "words",
         cell: (row) =>
-          row.result.startsWith("failed") ? pill("failed", row.result, "bad") : row.result,
+          row.result.startsWith("failed")
+            ? pill("failed", row.result, "bad")
+            : resultWords(row.result),
       },
     ],
   });
-  const pauseId = button("Pause this id", {
+  const pauseId = button("Pause ordering id", {
     mark: "pause",
     disabled: whyNot() !== null,
     title: whyNot(),
@@ -101,7 +107,7 @@ function open() {
     problem,
     card("Paused", { inside: false, aside: [id, pauseId, everything] }, pauses.element),
     card(
-      "Who did what",
+      "Audit log",
       { inside: false, aside: "newest first" },
       audit.element,
       h("div", { class: "table-foot" }, more),
@@ -154,9 +160,14 @@ function targetOf({ scope, partition, orderingId }) {
       : { scope, orderingId };
 }
 
+/** Entries of earlier versions name the version of a list of pauses, which says nothing here. */
+function resultWords(result) {
+  return result.replace(/^sheet \d+$/, "done");
+}
+
 function showEntry(entry) {
   shown(`${entry.who}: ${entry.action}`, [
-    h("p", {}, `${entry.target}: ${entry.result}`),
+    h("p", {}, `${entry.target}: ${resultWords(entry.result)}`),
     json(entry.detail),
   ]);
 }

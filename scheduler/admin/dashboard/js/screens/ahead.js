@@ -3,7 +3,7 @@
 import { ask } from "../api.js";
 import { makeChart } from "../chart.js";
 import { fill, h, say } from "../dom.js";
-import { count, counted, moment, shortCount, when } from "../format.js";
+import { count, counted, moment, shortCount, when, zoneName } from "../format.js";
 import { card, partitionChoice, refusal, segments } from "../parts.js";
 import { go, note } from "../router.js";
 import { whoami } from "../session.js";
@@ -16,6 +16,8 @@ const UNITS = {
 };
 const EVERY_MS = 10_000;
 const HERD_TIMES = 3;
+const HERD_TASKS_MIN = 20;
+const HERD_DEVIATIONS = 5;
 const LISTED = 8;
 
 export const screen = { path: "ahead", title: "Ahead", mark: "ahead", key: "a", open };
@@ -29,9 +31,10 @@ function open(parameters) {
   const chart = makeChart({
     label: "Tasks due ahead",
     height: 300,
+    whole: true,
     series: [
       { name: "due", colour: "accent", bars: true },
-      { name: "herd", colour: "flag", bars: true },
+      { name: "stands out", colour: "flag", bars: true },
     ],
     format: shortCount,
     open: (at) => openBar(at),
@@ -39,13 +42,14 @@ function open(parameters) {
   const seconds = makeChart({
     label: "Open tasks of three days by second of their minute",
     height: 150,
+    whole: true,
     series: [{ name: "due", colour: "calm", bars: true }],
     format: shortCount,
     plain: (value) => `:${String(value).padStart(2, "0")}`,
   });
   const secondsCard = card(
     "Within the minute",
-    { aside: "open tasks of the hours shown, by second" },
+    { aside: "open tasks of the next three days, by second" },
     seconds.element,
   );
   const total = h("span");
@@ -58,23 +62,23 @@ function open(parameters) {
     empty: {
       icon: "ahead",
       title: "Nothing is due",
-      text: "No open task in this stretch of time.",
+      text: "No open task in this time range.",
     },
     columns: [
       {
-        name: "When",
+        name: `When, ${zoneName()}`,
         cell: (row) =>
           h(
             "span",
             {},
-            moment(row.time, { seconds: false }),
+            moment(row.time, { seconds: false, zone: false }),
             " ",
             h("span", { class: "faint" }, when(row.time)),
           ),
       },
       { name: "Due", class: "right tight", cell: (row) => count(row.due) },
       {
-        name: "Beside the median",
+        name: "Compared with the median",
         class: "right tight",
         cell: (row) => (row.times ? `${shortCount(row.times)}×` : "–"),
       },
@@ -142,12 +146,15 @@ function open(parameters) {
   }
 
   function show({ bars, total: sum, secondsOfMinute }) {
-    const filled = bars
-      .filter((each) => each.due > 0)
-      .map((each) => each.due)
-      .sort((a, b) => a - b);
-    const median = filled.length ? filled[Math.floor(filled.length / 2)] : 0;
-    const isHerd = (due) => median > 0 && filled.length > 4 && due >= HERD_TIMES * median;
+    const ordered = bars.map((each) => each.due).sort((a, b) => a - b);
+    const median = ordered[Math.floor(ordered.length / 2)];
+    // Few tasks lie unevenly by chance: only what chance would hardly do stands out.
+    const herdMin = Math.max(
+      HERD_TASKS_MIN,
+      HERD_TIMES * median,
+      median + HERD_DEVIATIONS * Math.sqrt(median),
+    );
+    const isHerd = (due) => due >= herdMin;
     const times = bars.map((each) => Date.parse(each.time) / 1e3);
     chart.update([
       times,
@@ -159,9 +166,9 @@ function open(parameters) {
     say(
       words,
       herds.length
-        ? `${counted(herds.length, `${unit} stands`, `${unit}s stand`)} out: the next is ${moment(herds[0].time, { seconds: false })} with ${count(herds[0].due)}, ${shortCount(herds[0].due / median)} times the median.`
+        ? `${counted(herds.length, `${unit} stands`, `${unit}s stand`)} out: the next is ${moment(herds[0].time, { seconds: false })} with ${counted(herds[0].due, "task")}; the median is ${count(median)}.`
         : sum
-          ? "No herd in sight: no bar is three times the median."
+          ? `The load is even: no ${unit} stands out.`
           : "",
     );
     busiest.update(

@@ -72,11 +72,11 @@ function open(parameters) {
         kind === "blocked"
           ? {
               title: "No ordering id is blocked",
-              text: "A key blocks its ordering id when its attempts are used up and its policy says so.",
+              text: "A task blocks its ordering id when it has no attempts left and its retry policy says 'block'.",
             }
           : {
-              title: "No task fails",
-              text: "Tasks whose last attempt failed and that have another one coming.",
+              title: "No tasks are failing",
+              text: "Tasks whose last attempt failed and that will be tried again appear here.",
             },
       columns: columns(),
     });
@@ -97,7 +97,7 @@ function open(parameters) {
         name: "Behind",
         shown: "behind",
         class: "right tight",
-        title: "Due tasks of the same ordering id that wait",
+        title: "Due tasks of the same ordering id that wait behind it",
         cell: waitingCell,
       },
       {
@@ -152,7 +152,7 @@ function open(parameters) {
         h("strong", {}, last.errorClass),
         last.errorMessage && `: ${last.errorMessage}`,
       );
-    return row.error || h("span", { class: "faint" }, "no error was told");
+    return row.error || h("span", { class: "faint" }, "no error recorded");
   }
 
   function waitingCell(row) {
@@ -167,13 +167,13 @@ function open(parameters) {
     table.update(rows);
     const listed =
       rows.length < value.count
-        ? `the oldest ${count(rows.length)} of ${count(value.count)}`
+        ? `oldest ${count(rows.length)} of ${count(value.count)}`
         : counted(value.count, kind === "blocked" ? "blocked ordering id" : "failing task");
     say(foot, listed);
     gaps.hidden = value.unknownPartitions.length === 0;
     say(
       gaps,
-      `Nobody answers for ${counted(value.unknownPartitions.length, "partition")} (${value.unknownPartitions.slice(0, 12).join(", ")}${value.unknownPartitions.length > 12 ? ", …" : ""}): what is ${kind} there is unknown.`,
+      `No node reports on ${counted(value.unknownPartitions.length, "partition")} (${value.unknownPartitions.slice(0, 12).join(", ")}${value.unknownPartitions.length > 12 ? ", …" : ""}): what is ${kind} there is unknown.`,
     );
     const ids = rows.slice(0, ACTED_MAX).map((each) => each.orderingId);
     const said = `${kind} ${ids.length}`;
@@ -261,7 +261,7 @@ function open(parameters) {
       h(
         "strong",
         {},
-        `${counted(chosen.length, "chosen", "chosen")}${waits ? `, ${counted(waits, "task")} behind` : ""}`,
+        `${count(chosen.length)} selected${waits ? `, ${counted(waits, "task")} behind` : ""}`,
       ),
       one("Retry", () =>
         kind === "blocked"

@@ -2,7 +2,7 @@
 
 import { ask } from "../api.js";
 import { fill, h, say } from "../dom.js";
-import { count, counted, moment, nowMs, shortCount } from "../format.js";
+import { count, counted, moment, nowMs, shortCount, UNKNOWN, zone } from "../format.js";
 import { makeGrid } from "../grid.js";
 import { latest } from "../live.js";
 import { card, refusal, segments } from "../parts.js";
@@ -16,12 +16,15 @@ const SPANS = {
   days: { word: "3 days", back: 24, on: 48 },
   week: { word: "Week", back: 72, on: 96 },
 };
+/** Parts of a cell from the bottom up: what needs somebody first. */
 const PARTS = [
+  ["blocked", "flag"],
   ["failed", "bad"],
   ["pending", "accent"],
   ["done", "good"],
   ["other", "line-strong"],
 ];
+const BAD = new Set(["blocked", "failed"]);
 const EVERY_MS = 10_000;
 
 export const screen = { path: "buckets", title: "Bucket map", mark: "map", key: "m", open };
@@ -67,12 +70,12 @@ function open(parameters) {
       "div",
       { class: "between" },
       segments(
-        "Stretch of time",
+        "Time range",
         Object.entries(SPANS).map(([value, { word }]) => [value, word]),
         span,
         choose,
       ),
-      h("span", { class: "faint" }, "a click opens the tasks; the line is now"),
+      h("span", { class: "faint" }, `Click a cell to see its tasks. The line marks now; times are ${zone()}.`),
     ),
     problem,
     card(
@@ -113,13 +116,21 @@ function open(parameters) {
     cells = new Map(
       buckets.map((each) => [
         place(each.partition, Math.round((Date.parse(each.hour) - firstMs) / HOUR_MS)),
-        { ...each, other: each.dropped + each.cancelled + each.moved },
+        {
+          ...each,
+          isKnown: each.blocked !== null,
+          blocked: each.blocked ?? 0,
+          pending: each.pending - (each.blocked ?? 0),
+          other: each.dropped + each.cancelled + each.moved,
+        },
       ]),
     );
     most = Math.max(1, ...[...cells.values()].map(size));
     grid.update(whoami.partitionCount, columns);
     const added = (name) => [...cells.values()].reduce((all, each) => all + each[name], 0);
+    const isKnown = [...cells.values()].every((each) => each.isKnown);
     const words = {
+      blocked: "blocked",
       failed: "failed",
       pending: "pending",
       done: "done",
@@ -134,7 +145,7 @@ function open(parameters) {
           h("i", { class: "swatch", vars: { "--swatch": `var(--${tone})` } }),
           words[name],
           " ",
-          h("b", {}, shortCount(added(name))),
+          h("b", {}, name === "blocked" && !isKnown ? UNKNOWN : shortCount(added(name))),
         ),
       ),
     );
@@ -151,10 +162,16 @@ function open(parameters) {
     let top = y + height;
     for (const [name, tone] of PARTS) {
       const part = (cell[name] / size(cell)) * tall;
-      const shown = cell[name] && name === "failed" ? Math.max(3, part) : part;
+      const shown = cell[name] && BAD.has(name) ? Math.max(4, part) : part;
       context.fillStyle = colour(tone);
       context.fillRect(x, Math.max(y, top - shown), width, Math.min(shown, top - y));
       top -= shown;
+    }
+    if (cell.blocked || cell.failed) {
+      // A few among thousands would be a line that nobody sees.
+      context.strokeStyle = colour(cell.blocked ? "flag" : "bad");
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, width - 2, height - 2);
     }
     if (latest.partitions?.partitions[row]?.paused && firstMs + (column + 1) * HOUR_MS > nowMs()) {
       context.fillStyle = faded("flag", 0.25);
@@ -165,8 +182,9 @@ function open(parameters) {
   function cellWords(row, column) {
     const head = `Partition ${row}, ${moment(iso(column), { seconds: false, date: true })}`;
     const cell = cells.get(place(row, column));
-    if (!cell) return `${head}\nno task`;
+    if (!cell) return `${head}\nno tasks`;
     const parts = [
+      ["blocked", cell.blocked],
       ["pending", cell.pending],
       ["done", cell.done],
       ["failed", cell.failed],
@@ -176,6 +194,7 @@ function open(parameters) {
     ];
     return [
       head,
+      ...(cell.isKnown ? [] : ["blocked: unknown"]),
       ...parts.filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name}`),
     ].join("\n");
   }
@@ -186,8 +205,8 @@ function open(parameters) {
 
   function hourName(ms) {
     const text = new Date(ms).toISOString();
-    const time = moment(text, { seconds: false, date: false });
-    if (time === "00:00") return moment(text, { date: true }).slice(5, 10);
+    const time = moment(text, { seconds: false, date: false, zone: false });
+    if (time === "00:00") return moment(text, { date: true, zone: false }).slice(5, 10);
     return columns < 100 && Number(time.slice(0, 2)) % (columns > 30 ? 6 : 2) === 0 ? time : "";
   }
 
@@ -207,5 +226,5 @@ function place(partition, column) {
 }
 
 function size(cell) {
-  return cell.pending + cell.done + cell.failed + cell.other;
+  return cell.blocked + cell.pending + cell.done + cell.failed + cell.other;
 }

@@ -29,7 +29,7 @@ function open(parameters) {
     rowHeight: 17,
     rowName: (row) => boundName(rowBucket(row)),
     columnName: (column) =>
-      columns[column] && moment(columns[column].time, { seconds: false, date: false }),
+      columns[column] && moment(columns[column].time, { seconds: false, date: false, zone: false }),
     tell: cellWords,
     paint: (context, row, column, { x, y, width, height }) => {
       const bucket = rowBucket(row);
@@ -76,10 +76,10 @@ function open(parameters) {
   const key = h(
     "div",
     { class: "legend" },
-    swatch("good", "in time"),
+    swatch("good", "on time"),
     swatch("flag", `over ${duration(WARN_MS)}`),
     swatch("bad", `over ${duration(BAD_MS)}`),
-    h("span", {}, "the fuller the colour, the more attempts"),
+    h("span", {}, "a stronger colour means more attempts"),
     h("span", {}, h("i", { class: "swatch mark" }), "owners changed"),
   );
   const element = h(
@@ -94,7 +94,7 @@ function open(parameters) {
     ),
     card(
       "Quantiles",
-      { aside: "the upper bound of what was counted, so never flattered" },
+      { aside: "each figure is an upper bound of what was measured" },
       quantiles.element,
     ),
   );
@@ -165,7 +165,7 @@ function open(parameters) {
       sum,
       points.length
         ? `${counted(all, "attempt")} in the last ${duration(points.length * everyMs)}`
-        : "drawn from now on",
+        : "collecting data",
     );
   }
 

@@ -21,18 +21,18 @@ export const screen = {
 
 function open() {
   const list = makePaged({
-    title: "Records put aside",
+    title: "Dead letters",
     aside: "newest first",
-    noun: "letter",
+    noun: "dead letter",
     keyOf: (row) => row.place,
     open: showLetter,
-    empty: { title: "No dead letters", text: "Nothing was put aside that the topic still keeps." },
+    empty: { title: "No dead letters", text: "The dead-letter topic is empty." },
     columns: [
       { name: "When", class: "tight", cell: (row) => when(row.time) },
       {
         name: "Why",
         class: "words",
-        cell: (row) => row.reason ?? h("span", { class: "faint" }, "no reason was noted"),
+        cell: (row) => row.reason ?? h("span", { class: "faint" }, "no reason recorded"),
       },
       {
         name: "Task",
@@ -72,7 +72,7 @@ function open() {
 function showLetter(letter) {
   const dialog = shown(`Dead letter ${letter.place}`, [
     pairs([
-      ["Why", letter.reason ?? "no reason was noted"],
+      ["Why", letter.reason ?? "no reason recorded"],
       ["When", when(letter.time, { exact: true })],
       letter.key && [
         "Task",

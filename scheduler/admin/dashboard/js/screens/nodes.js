@@ -2,7 +2,7 @@
 
 import { pauseOrResume, whyNot } from "../acts.js";
 import { fill, h, say } from "../dom.js";
-import { count, counted, duration, known, shortCount, when } from "../format.js";
+import { away, count, counted, duration, known, shortCount, when } from "../format.js";
 import { latest, on } from "../live.js";
 import { button, card, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
@@ -10,6 +10,7 @@ import { makeTable } from "../table.js";
 
 const LEASE_MS = 10_000;
 const LOW_LEASE_MS = 2_000;
+const LONG_GAP_MS = 1_000;
 
 export const screen = {
   path: "nodes",
@@ -42,56 +43,66 @@ function open(parameters) {
         name: "Lag",
         shown: "lag",
         class: "right tight",
-        title: "Records of the log that the owner has not read",
+        title: "Log records that the owner has not read yet",
         cell: (row) => known(row.lag),
       },
       {
         name: "Watermark",
         shown: "watermark",
         class: "right tight",
-        title: "Every task before it is closed",
+        title: "Every task due before this time is finished",
         cell: (row) => known(row.watermark, () => when(row.watermark)),
       },
       {
         name: "Loaded until",
         shown: "loaded until",
         class: "right tight",
-        title: "Tasks up to then are in the owner's memory",
+        title: "Tasks due before this time are in the owner's memory",
         cell: (row) => known(row.loadedUntil, () => when(row.loadedUntil)),
       },
       {
         name: "Waiting",
         shown: "waiting",
         class: "right tight",
-        title: "Tasks in memory that are not due",
+        title: "Tasks in the owner's memory that are not due yet",
         cell: (row) => known(row.waiting),
       },
       {
         name: "Running",
         shown: "running",
         class: "right tight",
-        cell: (row) => known(row.executing),
+        title: "Attempts that run right now",
+        cell: (row) => known(row.running),
       },
       {
-        name: "Held",
-        shown: "held",
+        name: "Failing",
+        shown: "failing",
         class: "right tight",
-        title: "Ordering ids that wait for a retry, an operator or slow code",
-        cell: (row) => known(row.held),
+        title: "Tasks whose last attempt failed and that will be tried again",
+        cell: (row) => known(row.failing),
+      },
+      {
+        name: "Blocked",
+        shown: "blocked",
+        class: "right tight",
+        title: "Tasks that block their ordering ids until an operator decides",
+        cell: (row) =>
+          known(row.blocked, (number) =>
+            number ? h("strong", { class: "bad" }, count(number)) : "0",
+          ),
       },
       {
         name: "Oldest open",
         shown: "oldest open",
         class: "right tight",
-        title: "How long ago the oldest open task fell due",
+        title: "How long ago the oldest unfinished task was due",
         cell: (row) => known(row.overdueMs, (ms) => (ms ? duration(ms) : "–")),
       },
-      { name: "Epoch", shown: "epoch", class: "right tight", cell: (row) => known(row.epoch) },
       {
         name: "Rebalanced",
         shown: "rebalanced",
         class: "right tight",
-        title: "When its owner got it, and how long nothing ran of it then",
+        title: "When the owner got it, and for how long nothing of it ran meanwhile",
         cell: rebalanceCell,
       },
       { name: "", class: "tight", cell: pauseCell },
@@ -117,7 +128,7 @@ function open(parameters) {
     const why = whyNot();
     fill(
       bulk,
-      h("strong", {}, `${counted(keys.size, "partition")} chosen`),
+      h("strong", {}, `${counted(keys.size, "partition")} selected`),
       button("Pause", {
         kind: "small",
         mark: "pause",
@@ -143,7 +154,7 @@ function open(parameters) {
       const unknown = partitions.filter((each) => each.owner === null).length;
       say(
         foot,
-        `${counted(partitions.length, "partition")}${unknown ? `, ${count(unknown)} of them with no owner that answers` : ", all owned"}`,
+        `${counted(partitions.length, "partition")}${unknown ? `, ${count(unknown)} without an owner that reports` : ", all owned"}`,
       );
     }),
   ];
@@ -165,11 +176,15 @@ function stateCell(row) {
 }
 
 function rebalanceCell(row) {
-  const gap =
-    row.catchUpMs === null || row.catchUpMs === undefined
-      ? null
-      : h("span", { class: "faint" }, ` gap ${duration(row.catchUpMs)}`);
-  return known(row.assigned, () => h("span", {}, when(row.assigned), gap));
+  const gapMs = row.catchUpMs ?? null;
+  const words = [
+    gapMs !== null && `nothing ran for ${duration(gapMs)}`,
+    row.epoch !== null && `epoch ${row.epoch}`,
+  ];
+  const gap = gapMs >= LONG_GAP_MS && h("span", { class: "faint" }, `, gap ${duration(gapMs)}`);
+  return known(row.assigned, () =>
+    h("span", { title: words.filter(Boolean).join(", ") }, away(row.assigned), gap),
+  );
 }
 
 function pauseCell(row) {
@@ -233,7 +248,7 @@ function nodeFacts(node) {
   const share = lease === null ? "0%" : `${Math.min(100, Math.max(0, (lease / LEASE_MS) * 100))}%`;
   return [
     pairs([
-      [node.state === "silent" ? "Last heard" : "Heard", when(node.asOf)],
+      ["Last report", when(node.asOf)],
       [
         "Partitions",
         node.partitions.length
@@ -260,12 +275,13 @@ function nodeFacts(node) {
       ["Attempts per second", known(node.executionsPerS, shortCount)],
       ["Failures per second", known(node.failuresPerS, shortCount)],
       ["In flight", known(node.inFlight)],
-      ["Failing, blocked", h("span", {}, known(node.failing), ", ", known(node.blocked))],
+      ["Failing", known(node.failing)],
+      ["Blocked", known(node.blocked)],
       [
         "Lease",
         node.leaseByLock
-          ? "held by a lock"
-          : known(lease, (ms) => (ms > 0 ? `${duration(ms)} left` : "ended")),
+          ? "file lock (one node)"
+          : known(lease, (ms) => (ms > 0 ? `${duration(ms)} left` : "expired")),
       ],
       !node.leaseByLock &&
         lease !== null && [
@@ -282,7 +298,7 @@ function nodeFacts(node) {
           h("span", { class: "faint" }, `version ${node.version}`),
         ),
       ],
-      node.treeFailures > 0 && ["Tree rebuilt", counted(node.treeFailures, "time")],
+      node.treeFailures > 0 && ["Actor tree rebuilt", counted(node.treeFailures, "time")],
       node.address && ["Admin API", node.address],
     ]),
   ];

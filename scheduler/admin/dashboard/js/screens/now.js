@@ -3,8 +3,8 @@
 import { makeChart } from "../chart.js";
 import { fill, h, icon, say } from "../dom.js";
 import { count, counted, duration, shortCount } from "../format.js";
-import { follow } from "../history.js";
-import { freshness, on } from "../live.js";
+import { follow, upToNow } from "../history.js";
+import { freshness, latest, on } from "../live.js";
 import { card } from "../parts.js";
 import { address } from "../router.js";
 import { LAG_MANY, LATE_MS, makeTiles, VERY_LATE_MS } from "../tiles.js";
@@ -30,7 +30,7 @@ function open() {
       { name: "p99", colour: "accent" },
       { name: "p99.9", colour: "plum" },
     ],
-    format: duration,
+    format: (value) => `≤\u2009${duration(value)}`,
   });
   const flight = makeChart({
     label: "Attempts in flight and records not read yet in the last hour",
@@ -38,6 +38,7 @@ function open() {
       { name: "in flight", colour: "accent", fill: true },
       { name: "lag", colour: "flag" },
     ],
+    whole: true,
     format: shortCount,
   });
   const trouble = makeChart({
@@ -46,6 +47,7 @@ function open() {
       { name: "blocked", colour: "bad", fill: true },
       { name: "failing", colour: "flag" },
     ],
+    whole: true,
     format: shortCount,
   });
   const charts = [runs, lateness, flight, trouble];
@@ -60,7 +62,7 @@ function open() {
       "div",
       { class: "columns" },
       card("Attempts per second", { aside: since }, runs.element),
-      card("Lateness", { aside: "how long after its time a task began" }, lateness.element),
+      card("Lateness", { aside: "from due to started" }, lateness.element),
       card("In flight and lag", {}, flight.element),
       card("Blocked and failing", {}, trouble.element),
     ),
@@ -71,47 +73,43 @@ function open() {
     ),
   );
 
+  let past = null;
   const stops = [
     on("status", (status) => {
       showVerdict(verdict, status);
       tiles.update(status);
+      draw();
     }),
     on("partitions", ({ partitions }) => showOwners(owners, partitions)),
     follow(null, (hour) => {
-      const times = hour.points.map((each) => Date.parse(each.time) / 1e3);
-      const perS = (each, name) => each[name] / (hour.everyMs / 1_000);
-      runs.update(
-        [
-          times,
-          hour.points.map((each) => perS(each, "started")),
-          hour.points.map((each) => perS(each, "failed")),
-        ],
-        hour.marks,
-      );
-      lateness.update(
-        [
-          times,
-          ...["p50", "p99", "p999"].map((name) => hour.points.map((each) => each.latenessMs[name])),
-        ],
-        hour.marks,
-      );
-      flight.update(
-        [times, ...["inFlight", "lag"].map((name) => hour.points.map((each) => each[name]))],
-        hour.marks,
-      );
-      trouble.update(
-        [times, ...["blocked", "failing"].map((name) => hour.points.map((each) => each[name]))],
-        hour.marks,
-      );
-      tiles.draw(times, hour);
-      say(
-        since,
-        hour.points.length < 3
-          ? "drawn from now on"
-          : `the last ${duration(hour.points.length * hour.everyMs)}`,
-      );
+      past = hour;
+      draw();
     }),
   ];
+
+  /** The last point of every chart is the status that the tiles show. */
+  function draw() {
+    if (past === null || !latest.status) return;
+    const hour = upToNow(past, latest.status);
+    const times = hour.points.map((each) => Date.parse(each.time) / 1e3);
+    const drawn = (chart, names, valueOf) =>
+      chart.update([times, ...names.map((name) => hour.points.map(valueOf(name)))], hour.marks);
+    const perS = (name) => (each) =>
+      each[name] === null ? null : each[name] / (hour.everyMs / 1_000);
+    drawn(runs, ["started", "failed"], perS);
+    drawn(lateness, ["p50", "p99", "p999"], (name) => (each) => each.latenessMs[name]);
+    drawn(flight, ["inFlight", "lag"], (name) => (each) => each[name]);
+    drawn(trouble, ["blocked", "failing"], (name) => (each) => each[name]);
+    tiles.draw(times, hour);
+    const before = hour.points.length - 1;
+    say(
+      since,
+      before < 2
+        ? "collecting data"
+        : `last ${duration(before * hour.everyMs)}, a point every ${duration(hour.everyMs)}`,
+    );
+  }
+
   return {
     element,
     close() {
@@ -131,7 +129,7 @@ function judged(status) {
   else if (status.nodes.silent)
     need("warn", `${counted(status.nodes.silent, "node")} silent`, "nodes");
   if (status.partitions.unknown)
-    need("bad", `nobody answers for ${counted(status.partitions.unknown, "partition")}`, "nodes");
+    need("bad", `no node reports on ${counted(status.partitions.unknown, "partition")}`, "nodes");
   if (status.paused.all) need("warn", "everything is paused", "activity");
   else if (status.paused.partitions || status.paused.orderingIds)
     need("warn", pausedWords(status.paused), "activity");
@@ -142,27 +140,27 @@ function judged(status) {
     need("warn", `${shortCount(status.lag)} records not read yet`, "nodes");
   const fresh = freshness();
   if (fresh.state !== "live")
-    return { tone: "warn", words: "Nobody knows: the picture is old", needs };
-  if (status.nodes.alive === 0) return { tone: "bad", words: "Nothing runs", needs };
+    return { tone: "warn", words: "Unknown: the figures are out of date", needs };
+  if (status.nodes.alive === 0) return { tone: "bad", words: "Nothing runs: no node is alive", needs };
   if (status.paused.all) return { tone: "warn", words: "Paused: tasks wait in the store", needs };
   if (p99 >= VERY_LATE_MS)
     return {
       tone: "bad",
-      words: `Late: it takes up to ${duration(p99)} until 99 of 100 tasks begin`,
+      words: `Late: 99 of 100 tasks start up to ${duration(p99)} after they are due`,
       needs,
     };
   if (p99 > LATE_MS)
     return {
       tone: "warn",
-      words: `A little late: 99 of 100 tasks begin within ${duration(p99)}`,
+      words: `A little late: 99 of 100 tasks start within ${duration(p99)} of their time`,
       needs,
     };
   if (status.partitions.unknown)
-    return { tone: "bad", words: "Part of the cluster does not answer", needs };
+    return { tone: "bad", words: "Part of the cluster does not report", needs };
   if (status.blocked)
     return { tone: "warn", words: "On time, but some ordering ids wait for you", needs };
-  if (p99 === null) return { tone: "good", words: "Quiet: nothing ran in the last seconds", needs };
-  return { tone: "good", words: `On time: 99 of 100 tasks begin within ${duration(p99)}`, needs };
+  if (p99 === null) return { tone: "good", words: `Idle: nothing ran in the last ${duration(status.windowMs)}`, needs };
+  return { tone: "good", words: `On time: 99 of 100 tasks start within ${duration(p99)} of their time`, needs };
 }
 
 function pausedWords(paused) {
@@ -223,7 +221,7 @@ function showOwners(element, partitions) {
         h(
           "div",
           { class: name === null ? "unknown" : "name", title: name },
-          name ?? "nobody answers",
+          name ?? "no owner reports",
         ),
         h(
           "div",

@@ -21,7 +21,7 @@ function open() {
     open: showSchedule,
     empty: {
       icon: "repeat",
-      title: "No recurring schedule",
+      title: "No recurring schedules",
       text: "hourhand recurring set NAME --cron '0 3 * * *' makes one.",
     },
     columns: [
@@ -30,7 +30,7 @@ function open() {
       {
         name: "State",
         class: "tight",
-        cell: (row) => (row.paused ? pill("paused", "paused", "warn") : pill("on", "on", "good")),
+        cell: (row) => (row.paused ? pill("paused", "paused", "warn") : pill("active", "active", "good")),
       },
       {
         name: "Next",
@@ -52,14 +52,14 @@ function open() {
         name: "Skipped",
         shown: "skipped",
         class: "right tight",
-        title: "The run before still went on",
+        title: "Left out because the run before was still going",
         cell: (row) => count(row.skipped),
       },
       {
         name: "Missed",
         shown: "missed",
         class: "right tight",
-        title: "Fell due too long before a node ran",
+        title: "Due while no node ran, and too long ago to catch up",
         cell: (row) => count(row.missed),
       },
       {
@@ -107,7 +107,7 @@ function ruleWords(rule) {
       : `every ${duration(rule.everyMs)}`,
   ];
   if (rule.overlap && rule.overlap !== "skip")
-    parts.push(h("span", { class: "faint" }, ` overlap ${rule.overlap}`));
+    parts.push(h("span", { class: "faint" }, `, overlap: ${rule.overlap}`));
   return h("span", {}, parts);
 }
 
@@ -143,7 +143,7 @@ async function showSchedule(row) {
             ),
           ),
         )
-      : h("p", { class: "soft" }, "None: it is paused, or over."),
+      : h("p", { class: "soft" }, "None: it is paused or has ended."),
     h("h3", {}, "Last runs"),
     found.lastRuns.length
       ? h(

@@ -4,16 +4,23 @@ import { moveMessages, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { shown, toast } from "../dialog.js";
 import { h } from "../dom.js";
-import { count, moment, when } from "../format.js";
+import { count, moment, when, zoneName } from "../format.js";
 import { makePaged } from "../paged.js";
 import { bytes, button, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
 
 const PAGE = 100;
 const ACTIONS = ["run-now", "reschedule", "cancel"];
-const WORDS = { "run-now": "Pass on now", reschedule: "Reschedule", cancel: "Cancel" };
+const WORDS = { "run-now": "Send now", reschedule: "Reschedule", cancel: "Cancel" };
 
-export const screen = { path: "relay", title: "Relay", mark: "relay", key: "y", open };
+export const screen = {
+  path: "relay",
+  title: "Relay",
+  mark: "relay",
+  key: "y",
+  service: true,
+  open,
+};
 
 function open() {
   const find = h("input", {
@@ -25,34 +32,34 @@ function open() {
     on: { change: () => find.value.trim() && showMessage({ id: find.value.trim() }) },
   });
   const list = makePaged({
-    title: "Messages that wait",
+    title: "Waiting messages",
     aside: find,
     noun: "message",
     keyOf: (row) => row.key,
     open: showMessage,
     empty: {
       icon: "relay",
-      title: "No message waits",
-      text: "Within the next 31 days. What waits in Kafka alone is listed by hourhand relay pending.",
+      title: "No messages are waiting",
+      text: "Nothing is due within the next 31 days. To see messages kept in Kafka alone, run: hourhand relay pending",
     },
     columns: [
       { name: "State", class: "tight", cell: (row) => pill(row.state) },
       {
-        name: "Due",
+        name: `Due, ${zoneName()}`,
         class: "tight",
         cell: (row) =>
-          h("span", {}, moment(row.due), " ", h("span", { class: "faint" }, when(row.due))),
+          h("span", {}, moment(row.due, { zone: false }), " ", h("span", { class: "faint" }, when(row.due))),
       },
       {
         name: "Id",
         class: "key",
-        cell: (row) => row.id ?? h("span", { class: "faint" }, "sent without an id"),
+        cell: (row) => row.id ?? h("span", { class: "faint" }, "no id"),
       },
       {
         name: "To topic",
         shown: "to",
         class: "tight",
-        cell: (row) => row.topic ?? h("span", { class: "faint" }, "kept apart"),
+        cell: (row) => row.topic ?? h("span", { class: "faint" }, "stored separately"),
       },
       {
         name: "Size",
@@ -102,7 +109,7 @@ async function showMessage(row) {
     pairs([
       ["Due", when(found.due, { exact: true })],
       ["State", pill(found.state)],
-      ["To topic", found.topic ?? "kept apart"],
+      ["To topic", found.topic ?? "stored separately"],
       [
         "Task",
         h(

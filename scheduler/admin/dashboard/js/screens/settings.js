@@ -28,11 +28,11 @@ function open() {
       {},
       pairs([
         [
-          "Colours",
+          "Theme",
           segments(
-            "Colours",
+            "Theme",
             [
-              ["auto", "As the machine"],
+              ["auto", "System"],
               ["light", "Light"],
               ["dark", "Dark"],
             ],
@@ -41,9 +41,9 @@ function open() {
           ),
         ],
         [
-          "Moments",
+          "Times",
           segments(
-            "Moments",
+            "Times",
             [
               [true, "UTC"],
               [false, "Local"],
@@ -55,9 +55,10 @@ function open() {
             },
           ),
         ],
-        ["Zone shown", zone()],
-        ["Who looks", `${whoami.who}${whoami.mayAct ? ", may act" : ", looks only"}`],
-        hasToken() && ["Token", button("Forget it", { kind: "small", act: signOut })],
+        ["Time zone", zone()],
+        ["Signed in as", whoami.who],
+        ["Access", whoami.mayAct ? "view and act" : "view only"],
+        hasToken() && ["Token", button("Sign out", { kind: "small", act: signOut })],
       ]),
     ),
     card("This admin process", { aside: find }, tree),

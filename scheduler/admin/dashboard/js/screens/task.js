@@ -96,7 +96,7 @@ function open(parameters) {
                 "p",
                 { class: "soft" },
                 task.offset === undefined
-                  ? "The row is gone; what became of the task is kept."
+                  ? "The data was deleted after the task finished; its result is kept."
                   : "Hidden by admin.show_data.",
               ),
         ),
@@ -117,10 +117,10 @@ function open(parameters) {
       }),
     );
     const target = { scope: "ordering", orderingId: task.orderingId };
-    const pause = button("Pause its id", {
+    const pause = button("Pause ordering id", {
       mark: "pause",
       disabled: whyNot() !== null,
-      title: whyNot() ?? `No attempt of ${task.orderingId} begins until it is resumed`,
+      title: whyNot() ?? `No attempt of ${task.orderingId} starts until you resume it`,
       act: () => done(pauseOrResume(true, [target])),
     });
     return h(
@@ -177,14 +177,14 @@ function facts(task, waits) {
       ),
     ],
     waits && [
-      "Waits behind it",
+      "Waiting behind it",
       h(
         "a",
         { href: address("tasks", { find: task.orderingId, span: "week" }) },
         `${waits.more ? "more than " : ""}${counted(waits.waiting, "due task")}`,
       ),
     ],
-    task.running && ["Runs on", `${task.running.node} (attempt ${task.running.attempt})`],
+    task.running && ["Running on", `${task.running.node} (attempt ${task.running.attempt})`],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
     ["Key", h("span", { class: "row" }, h("code", {}, task.key), copier(task.key))],
@@ -201,14 +201,14 @@ function timeline(task) {
   const steps = [
     {
       tone: due > nowMs() ? "next" : "",
-      title: due > nowMs() ? "Falls due" : "Fell due",
+      title: "Due",
       at: task.scheduledTime,
     },
   ];
   for (const each of task.attempts) {
     const late =
       each.attempt === 1
-        ? `, ${duration(Math.max(0, Date.parse(each.started) - due))} after its time`
+        ? `, ${duration(Math.max(0, Date.parse(each.started) - due))} after it was due`
         : "";
     const took = each.finished
       ? `, took ${duration(Date.parse(each.finished) - Date.parse(each.started))}`
@@ -227,14 +227,14 @@ function timeline(task) {
   if (task.running && !task.attempts.some((each) => each.attempt === task.running.attempt))
     steps.push({
       tone: "calm",
-      title: `Attempt ${task.running.attempt} runs on ${task.running.node}`,
+      title: `Attempt ${task.running.attempt} is running on ${task.running.node}`,
     });
   if (task.state === "blocked")
     steps.push({
       tone: "bad",
-      title: "Blocked: waits for an operator",
+      title: "Blocked: waiting for an operator",
       words:
-        "Its attempts are used up, and its ordering id waits. Retry it, or drop it to let the others go on.",
+        "It has no attempts left, and its ordering id waits. Retry it, or drop it so that the tasks behind it can run.",
     });
   if (task.completion && !OPEN.has(task.state)) {
     const { started, finished, attempts } = task.completion;
@@ -244,7 +244,7 @@ function timeline(task) {
       attempts && !task.attempts.length ? `after ${counted(attempts, "attempt")}${took}` : "";
     steps.push({
       tone: stateTone(task.state) || "calm",
-      title: `Closed: ${stateWord(task.state)}`,
+      title: `Finished: ${stateWord(task.state)}`,
       at: finished,
       words: tried,
     });

@@ -278,7 +278,7 @@ function open(parameters) {
       : [];
     fill(
       bulk,
-      h("strong", {}, `${counted(keys.size, "task")} chosen`),
+      h("strong", {}, `${counted(keys.size, "task")} selected`),
       common.map(([name, word]) => actButton(name, word, { keys: [...keys] })),
       common.length === 0 && h("span", { class: "faint" }, "they have no action in common"),
       button("Clear", { kind: "plain small", act: table.clear }),

@@ -11,7 +11,14 @@ import { address, note } from "../router.js";
 
 const PAGE = 100;
 
-export const screen = { path: "timers", title: "Timers", mark: "bell", key: "i", open };
+export const screen = {
+  path: "timers",
+  title: "Timers",
+  mark: "bell",
+  key: "i",
+  service: true,
+  open,
+};
 
 function open(parameters) {
   const tag = h("input", {
@@ -36,8 +43,8 @@ function open(parameters) {
     open: showTimer,
     empty: {
       icon: "bell",
-      title: "No timer",
-      text: "The timer service keeps those that a client posted and that have not ended.",
+      title: "No timers",
+      text: "Timers that clients created and that have not ended appear here.",
     },
     columns: [
       { name: "Timer", class: "key mono", cell: (row) => h("span", { title: row.id }, row.id) },
@@ -66,7 +73,7 @@ function open(parameters) {
         cell: (row) =>
           row.tags.map((each) => each.type).join(", ") || h("span", { class: "faint" }, "none"),
       },
-      { name: "Since", shown: "since", class: "tight", cell: (row) => when(row.since) },
+      { name: "Created", shown: "created", class: "tight", cell: (row) => when(row.since) },
       { name: "", class: "tight", cell: (row) => end([row.id]) },
     ],
     load: async (after) => {
@@ -107,9 +114,9 @@ async function showTimer(row) {
       ["Next pop", when(found.nextPop.time)],
       ["Every", duration(found.intervalMs)],
       ["Repeats for", duration(found.repeatForMs)],
-      ["Since", when(found.since, { exact: true })],
+      ["Created", when(found.since, { exact: true })],
     ]),
-    h("h3", {}, "Waits for"),
+    h("h3", {}, "Next pops"),
     found.open.length
       ? h(
           "ul",
