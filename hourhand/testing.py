@@ -10,8 +10,9 @@ require_own_packages()
 from scheduler.testing import (  # noqa: E402 - first it has to be Hourhand's
     Execution,
     RecordingTelemetry,
+    RefusedTask,
     VirtualScheduler,
     execute_task,
 )
 
-__all__ = ["Execution", "RecordingTelemetry", "VirtualScheduler", "execute_task"]
+__all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]

@@ -39,6 +39,15 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
         return "its message cannot be shown"
 
 
+def stack_of(error: BaseException, chars_max: int) -> str:
+    """Return the end of an error's trace: the innermost frames say most, and come last."""
+    try:
+        stack = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
+        stack = "its trace cannot be shown"
+    return storable_text(stack[-chars_max:])
+
+
 def loggable(error: BaseException) -> ErrorInfo | None:
     """Return an error for ``exc_info`` of ``logging``; None where its trace cannot be shown.
 

@@ -4,14 +4,13 @@ Shared by the real runner and the virtual one.  Decides nothing about threads or
 """
 
 import threading
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from itertools import chain
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.display import class_name_of, message_of, shown, storable_text
+from actors.model.display import class_name_of, message_of, shown, stack_of, storable_text
 from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
@@ -284,17 +283,8 @@ def ended_badly(
         finished_ms,
         error_class=class_name_of(error),
         error_message=message_of(error, ERROR_MESSAGE_CHARS_MAX),
-        error_stack=_stack_of(error),
+        error_stack=stack_of(error, ERROR_STACK_CHARS_MAX),
     )
-
-
-def _stack_of(error: BaseException) -> str:
-    """Return the end of an error's trace: the innermost frames say most, and come last."""
-    try:
-        stack = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
-        stack = "its trace cannot be shown"
-    return storable_text(stack[-ERROR_STACK_CHARS_MAX:])
 
 
 def broken_off(running: RunningAttempt, error: BaseException, now_ms: int) -> AttemptEnded:

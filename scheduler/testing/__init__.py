@@ -9,22 +9,14 @@ replaced by ones that stand still until ``advance``, ``run_due`` or ``drain`` mo
     scheduler.assert_executed(ordering_id="customer-7")
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self, TypeVar
+from typing import Self
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import encode_data
-from actors.model.events import (
-    AttemptFinished,
-    BatchPersisted,
-    CommandDecided,
-    Event,
-    TaskClosed,
-)
+from actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.key import TaskKey, first_key_at
 from actors.model.settings import TreeSettings
@@ -35,11 +27,21 @@ from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
+from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
 from scheduler.futures.light_future import LightFuture
 from scheduler.services.system_registry import SystemTaskRegistry
+from scheduler.testing.recording import (
+    LISTED_MAX,
+    Execution,
+    Executions,
+    RecordingClient,
+    RecordingTelemetry,
+    RefusedTask,
+    explained,
+)
 from scheduler.testing.virtual import (
     ROUNDS_MAX,
     VIRTUAL_GROUP,
@@ -48,44 +50,20 @@ from scheduler.testing.virtual import (
     VirtualNode,
     VirtualPorts,
     VirtualRunner,
+    awaited,
     virtual_kinds,
 )
 
-Told = TypeVar("Told", bound=Event)
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """One attempt that ran."""
-
-    key: TaskKey
-    attempt: int
-    at: datetime
-    """Virtual wall time at which it ended, in UTC."""
-    result: AttemptResult
-    error_class: str | None = None
-
-
-class RecordingTelemetry:
-    """Keeps every event, in order; implements ``Telemetry``."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        """Keep the event."""
-        self.events.append(event)
-
-    def of(self, kind: type[Told]) -> list[Told]:
-        """Return the events of one kind, in order."""
-        return [event for event in self.events if isinstance(event, kind)]
+__all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]
 
 
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock you move.
 
     ``executor`` as for ``Scheduler``; ``now`` is where the clock starts, aware.  Everything
-    that has been recorded is in ``executions`` and ``events``.
+    that has been recorded is in ``executions``, ``refusals`` and ``events``; failed attempts are
+    logged as a node logs them.  Works in a test that is a coroutine as well: an ``async def
+    execute`` then runs on an event loop of its own, in another thread, which is waited for.
     """
 
     def __init__(
@@ -98,7 +76,8 @@ class VirtualScheduler:
     ) -> None:
         self.clock = VirtualClock(to_millis(now))
         self.settings = Settings(tree=tree, group=VIRTUAL_GROUP)
-        self.telemetry = RecordingTelemetry()
+        self.telemetry = RecordingTelemetry(LoggingTelemetry())
+        self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
         self.stores = open_memory_stores(MemoryStores())
         self.messages = MemoryMessages(self.clock)
@@ -109,7 +88,7 @@ class VirtualScheduler:
         self._open: int | None = None
         self._executor = tried_factory("executor", executor)
         self._partitions = partitions
-        self._client = SchedulerClient(
+        self._client = RecordingClient(
             self.settings,
             ClientPorts(
                 writer=MemoryWriter(self.broker),
@@ -170,8 +149,11 @@ class VirtualScheduler:
         while self._open_count():
             next_ms = self._next_moment_ms()
             if next_ms is None or next_ms > end_ms:
-                left = [str(task.key) for task in self.all_scheduled()[:5]]
-                raise AssertionError(f"still open after {within}: {', '.join(left)} …")
+                left = [task.key for task in self.all_scheduled()]
+                listed = ", ".join(str(key) for key in left[:LISTED_MAX])
+                claim = f"still open after {within}: {listed} …"
+                failed = (each for each in self.executions[begun:] if each.key in left)
+                raise AssertionError(explained(claim, ("attempts of these", failed)))
             self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
             self._work()
         return self.executions[begun:]
@@ -198,17 +180,12 @@ class VirtualScheduler:
     @property
     def executions(self) -> list[Execution]:
         """Every attempt that ran, in order of its end."""
-        return [
-            Execution(
-                event.key,
-                event.attempt,
-                from_millis(event.finished_ms),
-                event.result,
-                event.error_class,
-            )
-            for event in self.events
-            if isinstance(event, AttemptFinished)
-        ]
+        return self._executions.so_far()
+
+    @property
+    def refusals(self) -> Sequence[RefusedTask]:
+        """Every task that the client refused, with the reason, in order."""
+        return self._client.refusals
 
     def result_of(self, key: TaskKey) -> CompletionResult | None:
         """Return how a key was closed; None while it is open or unknown."""
@@ -242,7 +219,9 @@ class VirtualScheduler:
         found = self.all_scheduled(**match)
         if len(found) != 1:
             open_keys = ", ".join(str(task.key) for task in self.all_scheduled()[:10]) or "none"
-            raise AssertionError(f"{len(found)} open tasks match {match}; open are {open_keys}")
+            claim = f"{len(found)} open tasks match {match}; open are {open_keys}"
+            refused = ("tasks that were refused", self.refusals)
+            raise AssertionError(explained(claim, refused))
         return found[0]
 
     def refute_scheduled(self, **match: object) -> None:
@@ -254,13 +233,18 @@ class VirtualScheduler:
 
     def assert_executed(self, times: int = 1, **match: object) -> list[Execution]:
         """Return the successful attempts that match by key field; exactly ``times``."""
-        found = [
-            execution
-            for execution in self.executions
-            if execution.result is AttemptResult.SUCCESS and _matches(execution.key, match)
-        ]
+        matching = [each for each in self.executions if _matches(each.key, match)]
+        found = [each for each in matching if each.result is AttemptResult.SUCCESS]
         if len(found) != times:
-            raise AssertionError(f"{len(found)} executions match {match}, expected {times}")
+            waiting = (task.key for task in self.all_scheduled() if _matches(task.key, match))
+            raise AssertionError(
+                explained(
+                    f"{len(found)} executions match {match}, expected {times}",
+                    ("attempts that match", matching),
+                    (f"open tasks that match, at {self.now.isoformat()}", waiting),
+                    ("tasks that were refused", self.refusals),
+                )
+            )
         return found
 
     # Failures.
@@ -324,10 +308,11 @@ def execute_task(executor: TaskExecutor, task: Task, *, attempt: int = 1, fence:
     """Run one task through an executor as a node would, its data through JSON and back.
 
     Returns what ``execute`` returned, awaited where it is ``async``; exceptions come through.
+    Works inside a running event loop as well, as ``VirtualScheduler`` does.
     """
     executor.attempt, executor.fence = attempt, fence
     outcome: object = executor.execute(StoredTask(task.key, encode_data(task), 0).to_task())
-    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+    return awaited(outcome) if inspect.isawaitable(outcome) else outcome
 
 
 def _matches(value: Task | TaskKey, match: dict[str, object]) -> bool:

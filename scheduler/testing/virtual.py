@@ -6,12 +6,14 @@ and the simulation are built from it.
 """
 
 import asyncio
+import contextvars
 import inspect
 import random
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
@@ -75,6 +77,36 @@ _CLAIM_ROUNDS = 3
 """A claim is asked for, answered and handed over in rounds the tree hears nothing of."""
 
 
+Result = TypeVar("Result")
+
+
+def awaited(awaitable: Awaitable[Result]) -> Result:
+    """Return what an awaitable comes to, on an event loop of its own, whose end is waited for.
+
+    Where a loop runs in this thread already, as in a test that is a coroutine, the other one runs
+    in another thread: one thread has one running loop.
+    """
+
+    async def wait() -> Result:
+        return await awaitable
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    outcome: Future[Result] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            outcome.set_result(context.run(asyncio.run, wait()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the thread is awaited
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="hourhand-virtual-loop", daemon=True).start()
+    return outcome.result()
+
+
 class Callback(NamedTuple):
     """A callback as it was made."""
 
@@ -105,8 +137,8 @@ class RecordingCaller:
 class VirtualRunner(RegisteredAttempts):
     """Runs one attempt at a time in the caller's thread; implements ``Runner``.
 
-    User code takes no virtual time.  An ``async def execute`` is run to its end on an event
-    loop of its own.
+    User code takes no virtual time.  An ``async def execute`` is run to its end, as ``awaited``
+    does.
     """
 
     def __init__(
@@ -153,8 +185,8 @@ class VirtualRunner(RegisteredAttempts):
         try:
             tell_attempt(attempt, running.executor)
             outcome: object = running.executor.execute(attempt.task.to_task())
-            if inspect.iscoroutine(outcome):
-                outcome = asyncio.run(outcome)
+            if inspect.isawaitable(outcome):
+                outcome = awaited(outcome)
             ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
         except KeyboardInterrupt:
             # Whoever runs the test wants it to end.

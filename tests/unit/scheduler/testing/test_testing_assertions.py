@@ -1,14 +1,20 @@
 """The test kit: its assertions, and ``execute_task``."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable
 from datetime import timedelta
 
 import pytest
+import tenacity
 
+from actors.model.attempts import Attempt
+from actors.model.errors import TaskInThePast, TaskTooLarge
 from actors.model.status import AttemptResult
-from scheduler import Drop, Task, TaskExecutor
-from scheduler.testing import execute_task
-from tests.unit.scheduler.testing.testing_bench import Failing, Waiting, a_scheduler, a_task
+from scheduler import Drop, RetryPolicy, Task, TaskExecutor
+from scheduler.node.current_attempt import current_attempt
+from scheduler.testing import Execution, execute_task
+from tests.unit.scheduler.testing.testing_bench import Failing, Noting, Waiting, a_scheduler, a_task
 
 
 def test_assert_scheduled_returns_the_only_match() -> None:
@@ -54,6 +60,145 @@ def test_assert_executed_counts_successes_only() -> None:
     with pytest.raises(AssertionError, match="0 executions match"):
         failing.assert_executed()
     assert len(failing.executions) == 1
+
+
+def test_an_assertion_that_fails_says_why_the_attempts_failed() -> None:
+    """Each with its error and the stack that leads to the line of user code."""
+    scheduler = a_scheduler(Failing)
+    scheduler.schedule_task(a_task(name="invoice-42"))
+    scheduler.schedule_task(a_task(ordering_id="other", name="other"))
+    scheduler.run_due()
+
+    with pytest.raises(AssertionError) as raised:
+        scheduler.assert_executed(ordering_id="customer-7")
+
+    text = str(raised.value)
+    assert text.startswith("0 executions match {'ordering_id': 'customer-7'}, expected 1\n")
+    assert f"{a_task(name='invoice-42').key} attempt 1: failure, LookupError: invoice-42" in text
+    assert "raise LookupError(task.uniqueness_key)" in text and "in execute" in text
+    assert "open tasks that match, at 2026-03-01T12:00:00+00:00:" in text
+    assert "other attempt 1" not in text
+
+
+def test_an_assertion_that_fails_names_the_tasks_that_were_refused() -> None:
+    """With the reason: nobody need ask a future for it."""
+    scheduler = a_scheduler()
+    with contextlib.suppress(TaskInThePast):
+        scheduler.schedule_task(a_task(due_in=timedelta(hours=-1)))
+    scheduler.client.schedule_tasks([a_task(name="2", text="x" * 2_000_000)])
+
+    for claim in (scheduler.assert_executed, scheduler.assert_scheduled):
+        with pytest.raises(AssertionError) as raised:
+            claim(ordering_id="customer-7")
+        assert "tasks that were refused:" in str(raised.value)
+        assert f"{a_task(due_in=timedelta(hours=-1)).key}: TaskInThePast: the task is due" in str(
+            raised.value
+        )
+        assert f"{a_task(name='2').key}: TaskTooLarge: " in str(raised.value)
+    assert [type(each.error) for each in scheduler.refusals] == [TaskInThePast, TaskTooLarge]
+
+
+def test_a_drain_that_does_not_end_says_what_failed() -> None:
+    """The task that is open is the one that fails."""
+
+    class Endless(Failing):
+        retry = RetryPolicy(attempts_max=100, wait=tenacity.wait_fixed(3_600))
+
+    scheduler = a_scheduler(Endless)
+    scheduler.schedule_task(a_task(name="invoice-42"))
+
+    with pytest.raises(AssertionError, match=r"still open after 10:00:00") as raised:
+        scheduler.drain(within=timedelta(hours=10))
+
+    text = str(raised.value)
+    assert (
+        "attempts of these, the last 5 of " in text and text.count("LookupError: invoice-42") >= 5
+    )
+
+
+def test_an_execution_has_the_error_and_its_stack() -> None:
+    """None of them where it ended well."""
+    scheduler = a_scheduler(Failing)
+    scheduler.schedule_task(a_task(name="invoice-42"))
+    [failed] = scheduler.run_due()
+    [ended] = _ran_well()
+
+    assert (failed.error_class, failed.error_message) == ("LookupError", "invoice-42")
+    assert failed.error_stack is not None and "in execute" in failed.error_stack
+    assert (ended.error_class, ended.error_message, ended.error_stack) == (None, None, None)
+
+
+def _ran_well() -> list[Execution]:
+    scheduler = a_scheduler()
+    scheduler.schedule_task(a_task())
+    return scheduler.run_due()
+
+
+def test_the_kit_logs_a_failed_attempt_as_a_node_does(caplog: pytest.LogCaptureFixture) -> None:
+    """So that pytest shows it with a test that fails."""
+    scheduler = a_scheduler(Failing)
+    scheduler.schedule_task(a_task(name="invoice-42"))
+
+    scheduler.run_due()
+
+    (record,) = caplog.records
+    assert record.getMessage().startswith("AttemptFailed ") and record.exc_info is not None
+
+
+@pytest.mark.parametrize("executor", [Waiting, Noting])
+def test_the_kit_works_inside_a_running_event_loop(executor: type[TaskExecutor]) -> None:
+    """As tests of pytest-asyncio and anyio are."""
+
+    async def test() -> tuple[list[Execution], object]:
+        scheduler = a_scheduler(executor)
+        scheduler.schedule_task(a_task())
+        scheduler.advance(minutes=1)
+        return scheduler.assert_executed(), execute_task(executor(), a_task())
+
+    executions, outcome = asyncio.run(test())
+
+    assert len(executions) == 1 and outcome is None
+
+
+class FailingLater(Waiting):
+    """Fails after it waited."""
+
+    async def execute(self, task: Task) -> None:
+        """Fail."""
+        await super().execute(task)
+        raise LookupError(task.uniqueness_key)
+
+
+def test_what_fails_inside_a_running_event_loop_says_why() -> None:
+    """The exception is that of user code, from whatever thread it comes."""
+
+    async def test() -> None:
+        with pytest.raises(LookupError, match="invoice-42"):
+            execute_task(FailingLater(), a_task(name="invoice-42"))
+        scheduler = a_scheduler(FailingLater)
+        scheduler.schedule_task(a_task(name="invoice-42"))
+        [failed] = scheduler.run_due()
+        assert (failed.error_class, failed.error_message) == ("LookupError", "invoice-42")
+
+    asyncio.run(test())
+
+
+def test_lines_of_user_code_inside_a_running_event_loop_are_marked_as_its() -> None:
+    """The other thread knows the attempt as well."""
+    seen: list[Attempt | None] = []
+
+    class Looking(TaskExecutor):
+        async def execute(self, task: Task) -> None:
+            seen.append(current_attempt())
+
+    async def test() -> None:
+        scheduler = a_scheduler(Looking)
+        scheduler.schedule_task(a_task(name="invoice-42"))
+        scheduler.run_due()
+
+    asyncio.run(test())
+
+    assert [each.task.key.uniqueness_key for each in seen if each] == ["invoice-42"]
 
 
 def test_execute_task_calls_user_code_once_as_a_node_would() -> None:

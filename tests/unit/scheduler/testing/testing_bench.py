@@ -55,7 +55,7 @@ def a_task(
     due_in: timedelta = timedelta(),
     ordering_id: str = "customer-7",
     name: str = "1",
-    **data: int,
+    **data: int | str,
 ) -> Task:
     """Return a task due so long after noon."""
     return Task(

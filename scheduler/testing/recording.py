@@ -1,0 +1,141 @@
+"""What the test kit saw: events, attempts with their errors, and tasks that were refused.
+
+Decides what an assertion that fails says of them.  Never decides whether it fails.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from textwrap import indent
+from typing import Any, TypeVar
+
+from actors.model.display import class_name_of, message_of, shown, stack_of
+from actors.model.errors import HourhandError
+from actors.model.events import AttemptFailed, AttemptFinished, Event
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.status import AttemptResult
+from actors.model.task import Task
+from actors.ports.telemetry import Telemetry
+from scheduler.client.client import SchedulerClient
+from scheduler.node.attempts import ERROR_MESSAGE_CHARS_MAX, ERROR_STACK_CHARS_MAX
+
+Told = TypeVar("Told", bound=Event)
+
+LISTED_MAX = 5
+"""Attempts and refusals that a message lists; of more it lists the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One attempt that ran."""
+
+    key: TaskKey
+    attempt: int
+    at: datetime
+    """Virtual wall time at which it ended, in UTC."""
+    result: AttemptResult
+    error_class: str | None = None
+    error_message: str | None = None
+    """What the exception said, 1,000 characters at most; None where there was none."""
+    error_stack: str | None = None
+    """Its traceback as Python prints it, the last 8,000 characters."""
+
+    def __str__(self) -> str:
+        """Return the attempt with its error and stack, in lines."""
+        line = f"{self.key} attempt {self.attempt}: {self.result.value}"
+        if self.error_class is None:
+            return line
+        line = f"{line}, {self.error_class}: {self.error_message}"
+        return f"{line}\n{indent(self.error_stack or '', '  ')}".rstrip()
+
+
+class RecordingTelemetry:
+    """Keeps every event, in order, and hands it on to ``told``; implements ``Telemetry``."""
+
+    def __init__(self, *told: Telemetry) -> None:
+        self.events: list[Event] = []
+        self._told = told
+
+    def emit(self, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+        for telemetry in self._told:
+            telemetry.emit(event)
+
+    def of(self, kind: type[Told]) -> list[Told]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Executions:
+    """The attempts that events tell of; each event is looked at once."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self._seen = 0
+        self._errors: dict[tuple[TaskKey, int], BaseException] = {}
+        self._ran: list[Execution] = []
+
+    def so_far(self) -> list[Execution]:
+        """Return every attempt that ended, in the order of their ends."""
+        for event in self._events[self._seen :]:
+            if isinstance(event, AttemptFailed):
+                self._errors[event.key, event.attempt] = event.error
+            elif isinstance(event, AttemptFinished):
+                error = self._errors.pop((event.key, event.attempt), None)
+                self._ran.append(_execution_of(event, error))
+        self._seen = len(self._events)
+        return list(self._ran)
+
+
+def _execution_of(event: AttemptFinished, error: BaseException | None) -> Execution:
+    ended = (event.key, event.attempt, from_millis(event.finished_ms), event.result)
+    if error is None:
+        return Execution(*ended, event.error_class)
+    message = message_of(error, ERROR_MESSAGE_CHARS_MAX)
+    stack = stack_of(error, ERROR_STACK_CHARS_MAX)
+    return Execution(*ended, class_name_of(error), message, stack)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTask:
+    """A task that the client refused, and why."""
+
+    task: object
+    """Mostly a Task; whatever was to be scheduled."""
+    error: HourhandError
+
+    def __str__(self) -> str:
+        """Return task and reason in one line."""
+        named = str(self.task.key) if isinstance(self.task, Task) else shown(self.task)
+        return f"{named}: {class_name_of(self.error)}: {message_of(self.error)}"
+
+
+class RecordingClient(SchedulerClient):
+    """The real client, which also remembers what it refused."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.refusals: list[RefusedTask] = []
+
+    def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
+        try:
+            return super()._admitted(task)
+        except HourhandError as error:
+            self.refusals.append(RefusedTask(task, error))
+            raise
+
+
+def explained(claim: str, *parts: tuple[str, Iterable[object]]) -> str:
+    """Return a claim that does not hold, with what may explain it: titles and what they list."""
+    lines = [claim]
+    for title, found in parts:
+        listed = [str(each) for each in found]
+        if listed:
+            more = len(listed) - LISTED_MAX
+            lines.append(
+                f"{title}{f', the last {LISTED_MAX} of {len(listed)}' if more > 0 else ''}:"
+            )
+            lines += [indent(each, "  ") for each in listed[-LISTED_MAX:]]
+    return "\n".join(lines)
