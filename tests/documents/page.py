@@ -1,8 +1,8 @@
 """Runs the Python of one page as its reader would: top to bottom, with nothing that is not shown.
 
-Decides nothing about what a page says.  A block that is meant for a file is written there and run
-as a program, a file of tests is given to pytest; all other blocks share one namespace, as if they
-were typed into one session.  Executors and tests that a block defines run as well.
+Decides nothing about what a page says.  A block that is meant for a file is written there and
+imported, a file of tests is given to pytest; all other blocks share one namespace, as if they were
+typed into one session.  Executors and tests that a block defines run as well.
 """
 
 import runpy
@@ -44,6 +44,10 @@ class Page(AbstractContextManager["Page"]):
         self.names: dict[str, Any] = {"__name__": "page"}
 
     def __exit__(self, *_error: object) -> None:
+        for name, module in [*sys.modules.items()]:
+            # Two pages may have a file of one name.
+            if str(getattr(module, "__file__", None)).startswith(str(self._folder)):
+                del sys.modules[name]
         for value in self.names.values():
             if isinstance(value, SchedulerClient):
                 value.close()
@@ -61,7 +65,7 @@ class Page(AbstractContextManager["Page"]):
         if file.name.startswith("test_"):
             self._run_tests(file)
         else:
-            runpy.run_path(str(file), run_name="__main__")
+            runpy.run_path(str(file), run_name=file.stem)
 
     def _run_lines(self, block: Block, name: str) -> None:
         before = {**self.names}

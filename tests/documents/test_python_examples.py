@@ -15,7 +15,8 @@ from tests.documents.page import Page
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
-_WHOLE_PROGRAMS = {"README.md"}
+_TRIED_ELSEWHERE = {"README.md"}
+"""A program that waits to be stopped."""
 _NEEDS_KAFKA = 'store="kafka"'
 _NEEDS_SPARK = "open_session"
 
@@ -25,7 +26,7 @@ def ours(name: str) -> list[Block]:
     return [block for block in blocks(ROOT / name) if block.info == "python"]
 
 
-@pytest.mark.parametrize("name", [name for name in python_pages() if name not in _WHOLE_PROGRAMS])
+@pytest.mark.parametrize("name", [name for name in python_pages() if name not in _TRIED_ELSEWHERE])
 def test_the_examples_of_a_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,24 @@ def test_the_first_example_runs_until_it_is_stopped(tmp_path: Path) -> None:
     assert sent == "sending invoice 42\n"
     assert program.returncode == 0, said
     assert "Traceback" not in said
+
+
+def test_the_quickstarts_program_says_hello(tmp_path: Path) -> None:
+    """It ends by itself, a few seconds after the last greeting."""
+    (block,) = ours("docs/quickstart.md")
+    (tmp_path / "hello.py").write_text(block.text, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "hello.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "hello Ada\nhello Bo\nhello Cleo\n"
 
 
 @pytest.mark.integration
