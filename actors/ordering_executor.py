@@ -6,8 +6,6 @@ or blocked task, stays in the store and is read when it may run (P7, P13).  Neve
 store itself.
 """
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -37,7 +35,6 @@ from actors.messages import (
 )
 from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.executor_attributes import attribute_complaint
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ordering_state import (
     MODES_AFTER,
@@ -45,12 +42,11 @@ from actors.model.ordering_state import (
     OrderingMode,
     OrderingPhase,
 )
-from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
-from actors.model.task import StoredTask, Task
+from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
-from actors.task_executor import TaskExecutor
+from actors.task_executor import TaskExecutorRole
 
 _ENDING = (OrderingMode.LEAVING, OrderingMode.DRAINING)
 
@@ -290,24 +286,10 @@ class OrderingExecutor(Actor):
 
     def _tell_executor(self, message: object) -> None:
         if self._executor is None:
-            self._executor = self.spawn(self._made_executor(), message)
+            role = TaskExecutorRole(self._effects, self._ownership, self.actor_ref, self._siblings)
+            self._executor = self.spawn(role, message)
         else:
             self._executor.tell(message)
-
-    def _made_executor(self) -> TaskExecutor:
-        """Make one instance of the user's executor that plays its role below this actor.
-
-        A constructor that raises is a failed attempt of each task, not a failure of the tree.
-        """
-        role = (self._effects, self._ownership, self.actor_ref, self._siblings)
-        try:
-            executor = _constructed(self._effects, self._ordering_id)
-            # Setting an attribute may be user code too.
-            executor.bind_role(*role)
-        except BaseException:  # noqa: BLE001 - user code may raise anything
-            executor = _BrokenExecutor(partial(_constructed, self._effects, self._ordering_id))
-            executor.bind_role(*role)
-        return executor
 
     # The task at hand takes long.
 
@@ -410,27 +392,3 @@ class OrderingExecutor(Actor):
             times.append(self._busy_since_ms)
         times += [left[0].scheduled_ms for left in (self._spilled, self._loading) if left]
         return min(times, default=None)
-
-
-class _BrokenExecutor(TaskExecutor):
-    """Stands in where the user's constructor raised: each attempt calls it once more."""
-
-    def __init__(self, make: Callable[[], TaskExecutor]) -> None:
-        self._make = make
-
-    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Construct the user's executor again and run the task with it."""
-        executor = self._make()
-        executor.attempt, executor.fence = self.attempt, self.fence
-        return executor.execute(task)
-
-
-def _constructed(effects: Effects, ordering_id: str) -> TaskExecutor:
-    """Call the user's factory; TypeError where what it returns cannot play the role."""
-    executor = effects.make_executor(ordering_id)
-    if not isinstance(executor, TaskExecutor):
-        kind = type(executor).__name__
-        raise TypeError(f"the executor factory returned a {kind}, which is not a TaskExecutor")
-    if complaint := attribute_complaint(executor):
-        raise TypeError(f"{type(executor).__qualname__}.{complaint}")
-    return executor

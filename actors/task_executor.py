@@ -1,9 +1,8 @@
-"""TaskExecutor: a role of the tree, and the class that users subclass.
+"""TaskExecutor: what follows from one attempt: done, tried again, dropped, or given up.
 
-As a role it decides what follows from one attempt: done, tried again, dropped, or given up.
-It checks that the task is not closed already, has it run, makes the outcome durable, and
-only then lets the ordering id go on.  As a base class it is what user code sees: ``execute``,
-``attempt`` and ``fence``.  Never touches the store itself.
+The role holds the user's ``TaskExecutor``, one for each kind of task of its ordering id, and
+decides what becomes of a task.  It checks that the task is not closed already, has it run, makes
+the outcome durable, and only then lets the ordering id go on.  Never touches the store itself.
 
 ========== ============================================= =========================
 phase      what it waits for                             a command may withdraw it
@@ -13,14 +12,11 @@ checking   whether the key is closed already             yes
 waiting    the next attempt's time, or a lease           yes
 running    a worker, then user code                      before user code only
 recording  the outcome to be durable                     afterwards
-blocked    an operator                                   yes
+blocked    an operator, or a node that knows the kind    yes
 ========== ============================================= =========================
 """
 
-from abc import abstractmethod
-from collections.abc import Awaitable
 from concurrent.futures import Future
-from datetime import timedelta
 from enum import Enum, auto
 from typing import assert_never
 
@@ -28,8 +24,8 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
-from actors.kernel.context import ActorContext, Timer
-from actors.kernel.ref import Recipient, Ref
+from actors.kernel.context import Timer
+from actors.kernel.ref import Recipient
 from actors.messages import (
     AdoptAttempt,
     AttemptRecorded,
@@ -56,17 +52,23 @@ from actors.model.attempts import (
     failed_record,
     finished_event,
     started_record,
+    unknown_kind_record,
 )
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import letter_of
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed
-from actors.model.executor_attributes import Unreadable, policy_of, timeout_ms_of
-from actors.model.known_completions import KnownCompletions
-from actors.model.outcome import Outcome
+from actors.model.errors import UnknownKind
+from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
+from actors.model.executor_attributes import (
+    Unreadable,
+    attribute_complaint,
+    policy_of,
+    timeout_ms_of,
+)
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
-from actors.model.task import FRESH, AttemptState, StoredTask, Task
+from actors.model.task import FRESH, AttemptState, StoredTask
+from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 
@@ -104,371 +106,399 @@ Message = (
 """All that this role is told."""
 
 
-class TaskExecutor(Actor):
-    """Subclass this and write ``execute``; one instance serves one busy ordering id.
+class TaskExecutorRole(Actor):
+    """One phase, one task, one attempt at a time; anything else is a bug."""
 
-    Attempts of one ordering id never overlap, so ``self`` needs no lock.  The constructor
-    takes no arguments, need not call this class's, and should be cheap: it runs on the
-    node's dispatcher.
-    """
-
-    retry: RetryPolicy = RetryPolicy()
-    """How often and how soon a failed task is tried again."""
-    timeout: timedelta | None = None
-    """Longest attempt; None takes the node's setting.  An async attempt is cancelled, a
-    blocking one is reported and keeps its slot."""
-    attempt: int = 0
-    """Number of the attempt that runs, 1 for the first."""
-    fence: int = 0
-    """Grows with every owner of the partition; give it to a store that can refuse less."""
-
-    # The role's own state is name-mangled, so that subclasses may use any attribute.
-    __phase: _Phase = _Phase.IDLE
-    __task: StoredTask | None = None
-    __attempt: Attempt | None = None
-    __timer: Timer | None = None
-    __withdrawal: WithdrawTask | None = None
-    __final: bool = False
-    __draining: bool = False
-    __doubted: bool = False
-    __context: ActorContext
-    __ref: Ref
-    __effects: Effects
-    __ownership: Ownership
-    __parent: Recipient
-    __tracker: Recipient
-    __known: KnownCompletions
-
-    @abstractmethod
-    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Run the task once; may be ``async def``.
-
-        Returning nothing means done; ``Retry`` and ``Drop`` say otherwise.  An exception
-        means failed, and the retry policy says what follows.
-        """
-
-    def bind_role(
+    def __init__(
         self, effects: Effects, ownership: Ownership, parent: Recipient, siblings: Siblings
     ) -> None:
-        """Tell the role what it works with; called once, before it is spawned."""
-        self.__effects = effects
-        self.__ownership = ownership
-        self.__parent = parent
-        self.__tracker = siblings.completion_tracker
-        self.__known = siblings.known_completions
-
-    def _bind_context(self, context: ActorContext) -> None:
-        # Mangled too: a subclass may well call an attribute of its own ``_context``.
-        self.__context = context
-        self.__ref = context
+        self._effects = effects
+        self._ownership = ownership
+        self._parent = parent
+        self._tracker = siblings.completion_tracker
+        self._known = siblings.known_completions
+        self._executors: dict[str | None, TaskExecutor] = {}
+        """By kind; made when the first task of a kind is to run."""
+        self._phase = _Phase.IDLE
+        self._task: StoredTask | None = None
+        self._attempt: Attempt | None = None
+        self._timer: Timer | None = None
+        self._withdrawal: WithdrawTask | None = None
+        self._final = False
+        self._draining = False
+        self._doubted = False
+        self._is_unknown_kind = False
+        """Nobody here runs the task at hand; it is held for a node that does."""
 
     def on_receive(self, message: Message) -> None:
-        """Play the role; subclasses leave this alone."""
         match message:
             case AttemptTask(task=task):
-                self.__begin(task)
+                self._begin(task)
             case TaskChecked():
-                self.__take_check(message)
+                self._take_check(message)
             case AttemptEnded():
-                self.__take_end(message)
+                self._take_end(message)
             case CompletionRecorded(result=result):
-                self.__take_completion(result)
+                self._take_completion(result)
             case AttemptRecorded():
-                self.__take_attempt()
+                self._take_attempt()
             case _WaitOver():
-                self.__proceed()
+                self._proceed()
             case UpdateTask(task=task):
-                self.__update(task)
+                self._update(task)
             case WithdrawTask():
-                self.__withdraw(message)
+                self._withdraw(message)
             case AdoptAttempt(attempt=attempt):
-                self.__adopt(attempt)
+                self._adopt(attempt)
             case _DeadLetterAcknowledged(record=record):
-                self.__close(CompletionResult.FAILURE, "attempts used up", record)
+                self._close(CompletionResult.FAILURE, "attempts used up", record)
             case DrainTasks():
-                self.__drain()
+                self._drain()
             case _:
                 assert_never(message)
 
     @property
-    def __open_task(self) -> StoredTask:
-        task = self.__task
+    def _open_task(self) -> StoredTask:
+        task = self._task
         assert task is not None, "this phase has a task at hand"
         return task
 
+    # The user's executor.
+
+    def _executor(self) -> Executable:
+        """Return what runs the task at hand; raises UnknownKind where nothing here does.
+
+        A constructor that raises is a failed attempt of each task, not a failure of the tree.
+        """
+        task = self._open_task
+        kind = task.kind
+        if (known := self._executors.get(kind)) is not None:
+            return known
+        try:
+            executor = _constructed(self._effects, task.key.ordering_id, kind)
+        except UnknownKind:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            return Unreadable(error)
+        self._executors[kind] = executor
+        return executor
+
+    def _policy(self) -> RetryPolicy:
+        try:
+            return policy_of(self._executor())
+        except UnknownKind:
+            return RetryPolicy()
+
+    def _record_unknown_kind(self, error: UnknownKind) -> None:
+        """Hold the task for a node that knows its kind; say why where operators look.
+
+        None of its attempts is used up by a node that could not make one.
+        """
+        task = self._open_task
+        record = unknown_kind_record(task, error, self._context.clock.now_ms())
+        self._task = replace(task, attempts=AttemptState(record.used, record.attempt))
+        self._is_unknown_kind = True
+        self._phase = _Phase.RECORDING
+        event = TaskHeld(self._ownership.partition, task.key, task.kind, str(error))
+        self._effects.telemetry.emit(event)
+        self._tracker.tell(RecordAttempt(record, self.actor_ref))
+
     # One attempt, in the order of its steps.
 
-    def __begin(self, task: StoredTask) -> None:
-        assert self.__phase is _Phase.IDLE, "one task at a time"
-        self.__task = task
-        self.__check()
+    def _begin(self, task: StoredTask) -> None:
+        assert self._phase is _Phase.IDLE, "one task at a time"
+        self._task = task
+        self._check()
 
-    def __check(self) -> None:
-        task = self.__open_task
-        closed = self.__known.is_closed(task)
+    def _check(self) -> None:
+        task = self._open_task
+        closed = self._known.is_closed(task)
         if closed is None:
-            self.__phase = _Phase.CHECKING
-            self.__tracker.tell(CheckTask(task, self.__ref))
+            self._phase = _Phase.CHECKING
+            self._tracker.tell(CheckTask(task, self.actor_ref))
         else:
-            self.__follow_check(closed=closed)
+            self._follow_check(closed=closed)
 
-    def __take_check(self, checked: TaskChecked) -> None:
-        if self.__phase is not _Phase.CHECKING:
+    def _take_check(self, checked: TaskChecked) -> None:
+        if self._phase is not _Phase.CHECKING:
             return
-        task = self.__open_task
+        task = self._open_task
         if (checked.key, checked.offset) != (task.key, task.offset):
             # About a task that was withdrawn meanwhile, or an older record of this one.
             return
-        self.__follow_check(closed=checked.closed)
+        self._follow_check(closed=checked.closed)
 
-    def __follow_check(self, *, closed: bool) -> None:
+    def _follow_check(self, *, closed: bool) -> None:
         if closed:
-            self.__finish()
+            self._finish()
         else:
-            self.__proceed()
+            self._proceed()
 
-    def __proceed(self) -> None:
+    def _proceed(self) -> None:
         """Start the next attempt, or wait for its time, or give up."""
-        if self.__draining or self.__doubted:
-            self.__finish()
+        if self._draining or self._doubted:
+            self._finish()
             return
-        task = self.__open_task
+        task = self._open_task
         attempts = task.attempts
-        if attempts is FRESH:
-            self.__start(task)
-            return
-        wait_ms = attempts.next_attempt_ms - self.__context.clock.now_ms()
-        if attempts.used >= policy_of(self).attempts_max:
-            self.__give_up(None)
-        elif wait_ms > 0:
-            self.__wait(wait_ms)
-            self.__parent.tell(TaskPostponed(task.key))
-        else:
-            self.__start(task)
-
-    def __wait(self, delay_ms: float) -> None:
-        assert delay_ms > 0, "what may begin does not wait"
-        self.__phase = _Phase.WAITING
-        self.__timer = self.__context.after(delay_ms, _WaitOver())
-
-    def __start(self, task: StoredTask) -> None:
-        executable: Executable = self
-        timeout_ms = self.__effects.settings.execution.timeout_ms
+        if attempts is not FRESH:
+            wait_ms = attempts.next_attempt_ms - self._context.clock.now_ms()
+            if wait_ms > 0:
+                self._wait(wait_ms)
+                self._parent.tell(TaskPostponed(task.key))
+                return
         try:
-            timeout_ms = timeout_ms_of(self, timeout_ms)
+            executor = self._executor()
+        except UnknownKind as error:
+            self._record_unknown_kind(error)
+            return
+        if attempts is not FRESH and attempts.used >= policy_of(executor).attempts_max:
+            self._give_up(None)
+        else:
+            self._start(task, executor)
+
+    def _wait(self, delay_ms: float) -> None:
+        assert delay_ms > 0, "what may begin does not wait"
+        self._phase = _Phase.WAITING
+        self._timer = self._context.after(delay_ms, _WaitOver())
+
+    def _start(self, task: StoredTask, executable: Executable) -> None:
+        timeout_ms = self._effects.settings.execution.timeout_ms
+        try:
+            timeout_ms = timeout_ms_of(executable, timeout_ms)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             executable = Unreadable(error)
-        assert self.__attempt is None, "the attempt before is settled"
+        assert self._attempt is None, "the attempt before is settled"
         suspect = task.attempts.suspect
-        self.__attempt = attempt = Attempt(
+        self._attempt = attempt = Attempt(
             task=task,
-            partition=self.__ownership.partition,
-            epoch=self.__ownership.epoch,
+            partition=self._ownership.partition,
+            epoch=self._ownership.epoch,
             number=task.attempts.last + 1,
             suspect=suspect,
             timeout_ms=timeout_ms,
-            record_start=self.__record_start if suspect or task.overdue_when_loaded else None,
+            record_start=self._record_start if suspect or task.overdue_when_loaded else None,
         )
-        self.__phase = _Phase.RUNNING
-        self.__effects.runner.start(attempt, executable, self.__ref.tell)
+        self._phase = _Phase.RUNNING
+        self._effects.runner.start(attempt, executable, self.actor_ref.tell)
 
-    def __record_start(self, attempt: Attempt) -> "Future[None]":
+    def _record_start(self, attempt: Attempt) -> "Future[None]":
         """Make the start durable; called on the worker, which waits for the future."""
-        record = started_record(attempt, self.__context.clock.now_ms())
+        record = started_record(attempt, self._context.clock.now_ms())
         recorded: Future[None] = Future()
-        self.__tracker.tell(RecordStart(record, recorded))
+        self._tracker.tell(RecordStart(record, recorded))
         return recorded
 
-    def __take_end(self, ended: AttemptEnded) -> None:
-        if ended.attempt is not self.__attempt:
+    def _take_end(self, ended: AttemptEnded) -> None:
+        if ended.attempt is not self._attempt:
             return
-        assert self.__phase is _Phase.RUNNING, "an attempt ends while it runs"
+        assert self._phase is _Phase.RUNNING, "an attempt ends while it runs"
         partition, key = ended.attempt.partition, ended.attempt.task.key
-        runner, telemetry = self.__effects.runner, self.__effects.telemetry
+        runner, telemetry = self._effects.runner, self._effects.telemetry
         if ended.ending is Ending.NOT_STARTED:
             runner.settle(ended.attempt)
-            self.__attempt = None
+            self._attempt = None
             telemetry.emit(AttemptRefused(partition, key))
-            foreign = not self.__ownership.continues(ended.attempt.epoch)
-            if self.__draining or self.__final or foreign:
-                self.__finish()
+            foreign = not self._ownership.continues(ended.attempt.epoch)
+            if self._draining or self._final or foreign:
+                self._finish()
             else:
-                self.__wait_for_permission()
+                self._wait_for_permission()
             return
         telemetry.emit(finished_event(ended))
-        if not self.__ownership.continues(ended.attempt.epoch):
+        if not self._ownership.continues(ended.attempt.epoch):
             # Another owner may have run the key meanwhile, so this outcome proves nothing.
             runner.settle(ended.attempt)
-            self.__finish()
+            self._finish()
             return
-        self.__follow_up(ended)
+        self._follow_up(ended)
 
-    def __wait_for_permission(self) -> None:
+    def _wait_for_permission(self) -> None:
         """Wait for a lease, or for a clock that was set back; it may be set forward again."""
-        settings = self.__effects.settings
-        due_in_ms = self.__open_task.key.scheduled_ms - self.__context.clock.now_ms()
+        settings = self._effects.settings
+        due_in_ms = self._open_task.key.scheduled_ms - self._context.clock.now_ms()
         due_in_ms = min(due_in_ms, settings.window.clock_check_ms)
-        self.__wait(max(due_in_ms, settings.execution.lease_retry_ms))
+        self._wait(max(due_in_ms, settings.execution.lease_retry_ms))
 
-    def __follow_up(self, ended: AttemptEnded) -> None:
+    def _follow_up(self, ended: AttemptEnded) -> None:
         match ended.ending:
             case Ending.DONE:
-                self.__close(CompletionResult.SUCCESS, None, None, ended)
+                self._close(CompletionResult.SUCCESS, None, None, ended)
             case Ending.DROPPED:
-                self.__close(CompletionResult.DROPPED, ended.reason, None, ended)
+                self._close(CompletionResult.DROPPED, ended.reason, None, ended)
             case _:
-                self.__fail(ended)
+                self._fail(ended)
 
-    def __fail(self, ended: AttemptEnded) -> None:
+    def _fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
-        used, retry = ended.attempt.task.attempts.used + 1, policy_of(self)
+        used, retry = ended.attempt.task.attempts.used + 1, self._policy()
         exhausted = used >= retry.attempts_max
-        again = not exhausted and not self.__final
+        again = not exhausted and not self._final
         # A key in doubt may be closed already: recorded first, then read again.
-        closes = exhausted and not self.__final and not self.__doubted
+        closes = exhausted and not self._final and not self._doubted
         next_ms = None
         if again:
             next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
         record = failed_record(ended, next_ms)
-        self.__task = replace(
-            self.__open_task,
+        self._task = replace(
+            self._open_task,
             attempts=AttemptState(used, record.attempt, next_ms or 0),
             overdue_when_loaded=False,
         )
         if closes and retry.on_exhausted != "block":
-            self.__give_up(record)
+            self._give_up(record)
         else:
-            self.__phase = _Phase.RECORDING
-            self.__tracker.tell(RecordAttempt(record, self.__ref))
+            self._phase = _Phase.RECORDING
+            self._tracker.tell(RecordAttempt(record, self.actor_ref))
 
-    def __give_up(self, record: AttemptRecord | None) -> None:
+    def _give_up(self, record: AttemptRecord | None) -> None:
         """All attempts are used up."""
-        task, partition = self.__open_task, self.__ownership.partition
-        on_exhausted = policy_of(self).on_exhausted
-        self.__effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
+        task, partition = self._open_task, self._ownership.partition
+        on_exhausted = self._policy().on_exhausted
+        self._effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":
-                self.__close(CompletionResult.FAILURE, "attempts used up", record)
+                self._close(CompletionResult.FAILURE, "attempts used up", record)
             case "dead_letter":
-                self.__phase = _Phase.RECORDING
-                letter = letter_of(task, partition, self.__context.clock.now_ms())
-                future = self.__effects.writer.dead_letter(letter, "attempts used up")
-                self.__context.pipe(future, lambda _position: _DeadLetterAcknowledged(record))
+                self._phase = _Phase.RECORDING
+                letter = letter_of(task, partition, self._context.clock.now_ms())
+                future = self._effects.writer.dead_letter(letter, "attempts used up")
+                self._context.pipe(future, lambda _position: _DeadLetterAcknowledged(record))
             case "block":
-                self.__phase = _Phase.BLOCKED
-                self.__parent.tell(TaskPostponed(task.key))
+                self._phase = _Phase.BLOCKED
+                self._parent.tell(TaskPostponed(task.key))
             case _:
                 assert_never(on_exhausted)
 
-    def __close(
+    def _close(
         self,
         result: CompletionResult,
         reason: str | None,
         record: AttemptRecord | None,
         ended: AttemptEnded | None = None,
     ) -> None:
-        completion = closing_completion(self.__open_task, result, reason, ended)
+        completion = closing_completion(self._open_task, result, reason, ended)
         if not completion.finished_ms:
-            completion = replace(completion, finished_ms=self.__context.clock.now_ms())
-        self.__phase = _Phase.RECORDING
-        self.__tracker.tell(RecordCompletion(completion, record, self.__ref))
+            completion = replace(completion, finished_ms=self._context.clock.now_ms())
+        self._phase = _Phase.RECORDING
+        self._tracker.tell(RecordCompletion(completion, record, self.actor_ref))
 
-    def __take_completion(self, result: CompletionResult) -> None:
-        key = self.__open_task.key
-        assert self.__phase is _Phase.RECORDING, f"{key} was not being closed"
-        self.__effects.telemetry.emit(TaskClosed(self.__ownership.partition, key, result))
-        self.__settle()
-        self.__doubted = False
-        self.__finish()
+    def _take_completion(self, result: CompletionResult) -> None:
+        key = self._open_task.key
+        assert self._phase is _Phase.RECORDING, f"{key} was not being closed"
+        self._effects.telemetry.emit(TaskClosed(self._ownership.partition, key, result))
+        self._settle()
+        self._doubted = False
+        self._finish()
 
-    def __take_attempt(self) -> None:
-        assert self.__phase is _Phase.RECORDING, "no attempt was being recorded"
-        self.__settle()
-        if self.__final:
-            self.__finish()
+    def _take_attempt(self) -> None:
+        assert self._phase is _Phase.RECORDING, "no attempt was being recorded"
+        self._settle()
+        if self._final:
+            self._finish()
             return
-        self.__phase = _Phase.WAITING
-        if self.__withdrawal is not None:
-            withdrawal, self.__withdrawal = self.__withdrawal, None
-            self.__withdraw(withdrawal)
-        if self.__phase is _Phase.WAITING:
-            self.__proceed()
+        self._phase = _Phase.WAITING
+        if self._withdrawal is not None:
+            withdrawal, self._withdrawal = self._withdrawal, None
+            self._withdraw(withdrawal)
+        if self._phase is not _Phase.WAITING:
+            return
+        if self._is_unknown_kind and not self._draining:
+            self._phase = _Phase.BLOCKED
+            self._parent.tell(TaskPostponed(self._open_task.key))
+        else:
+            self._proceed()
 
-    def __settle(self) -> None:
-        if self.__attempt is not None:
-            self.__effects.runner.settle(self.__attempt)
-            self.__attempt = None
+    def _settle(self) -> None:
+        if self._attempt is not None:
+            self._effects.runner.settle(self._attempt)
+            self._attempt = None
 
-    def __finish(self) -> None:
+    def _finish(self) -> None:
         """Let the ordering id go on."""
-        if self.__timer is not None:
-            self.__timer.cancel()
-        task, doubted = self.__open_task, self.__doubted
-        self.__phase = _Phase.IDLE
-        self.__task = self.__attempt = self.__timer = None
-        self.__final = self.__doubted = False
-        if self.__withdrawal is not None:
-            self.__answer(self.__withdrawal, WithdrawalResult.ABSENT)
-            self.__withdrawal = None
-        self.__parent.tell(TaskExecuted(task.key, task.offset, doubted))
+        if self._timer is not None:
+            self._timer.cancel()
+        task, doubted = self._open_task, self._doubted
+        self._phase = _Phase.IDLE
+        self._task = self._attempt = self._timer = None
+        self._final = self._doubted = self._is_unknown_kind = False
+        if self._withdrawal is not None:
+            self._answer(self._withdrawal, WithdrawalResult.ABSENT)
+            self._withdrawal = None
+        self._parent.tell(TaskExecuted(task.key, task.offset, doubted))
 
     # What may interrupt the steps.
 
-    def __adopt(self, attempt: Attempt) -> None:
-        assert self.__phase is _Phase.IDLE, "an old attempt is adopted before any task"
-        assert attempt.partition == self.__ownership.partition, "another partition's attempt"
-        self.__task = attempt.task
-        self.__attempt = attempt
+    def _adopt(self, attempt: Attempt) -> None:
+        assert self._phase is _Phase.IDLE, "an old attempt is adopted before any task"
+        assert attempt.partition == self._ownership.partition, "another partition's attempt"
+        self._task = attempt.task
+        self._attempt = attempt
         # An earlier tree may have been told of a later record, or of a command (P6).
-        self.__doubted = True
-        self.__phase = _Phase.RUNNING
-        self.__effects.runner.adopt(attempt, self.__ref.tell)
+        self._doubted = True
+        self._phase = _Phase.RUNNING
+        self._effects.runner.adopt(attempt, self.actor_ref.tell)
 
-    def __update(self, task: StoredTask) -> None:
+    def _update(self, task: StoredTask) -> None:
         """Use a later record's data for the next attempt, if there is one (P6)."""
-        known = self.__task
+        known = self._task
         if known is None:
             # It ended just now; the parent sees that this record came too late for it.
             return
         assert task.key == known.key, "a record of another key"
-        self.__task = known.merged_with(task)
+        self._task = known.merged_with(task)
         if task.offset > known.offset:
             # Opened again, unless what closed the key was a drop: that stays (P5).
-            self.__doubted = self.__doubted or self.__final
-            self.__final = False
-            if self.__phase is _Phase.CHECKING:
-                self.__check()
+            self._doubted = self._doubted or self._final
+            self._final = False
+            # Its kind may be another one, which this node knows.
+            is_held, self._is_unknown_kind = self._is_unknown_kind, False
+            if self._phase is _Phase.CHECKING:
+                self._check()
+            elif self._phase is _Phase.BLOCKED and is_held:
+                self._proceed()
 
-    def __withdraw(self, message: WithdrawTask) -> None:
-        match self.__phase:
-            case _Phase.RUNNING if not self.__left_worker(message):
-                self.__final = self.__final or message.withdrawal is Withdrawal.CLOSE
-                self.__answer(message, WithdrawalResult.RUNNING)
+    def _withdraw(self, message: WithdrawTask) -> None:
+        match self._phase:
+            case _Phase.RUNNING if not self._left_worker(message):
+                self._final = self._final or message.withdrawal is Withdrawal.CLOSE
+                self._answer(message, WithdrawalResult.RUNNING)
             case _Phase.RECORDING:
-                self.__withdrawal = message
+                self._withdrawal = message
             case _Phase.IDLE:
-                self.__answer(message, WithdrawalResult.ABSENT)
+                self._answer(message, WithdrawalResult.ABSENT)
             case _Phase.RUNNING | _Phase.CHECKING | _Phase.WAITING | _Phase.BLOCKED:
-                if self.__may_not_move(message):
-                    self.__answer(message, WithdrawalResult.RAN)
+                if self._may_not_move(message):
+                    self._answer(message, WithdrawalResult.RAN)
                 else:
-                    self.__answer(message, WithdrawalResult.WITHDRAWN)
-                    self.__finish()
+                    self._answer(message, WithdrawalResult.WITHDRAWN)
+                    self._finish()
             case _:
-                assert_never(self.__phase)
+                assert_never(self._phase)
 
-    def __may_not_move(self, message: WithdrawTask) -> bool:
-        return message.withdrawal is Withdrawal.MOVE and self.__open_task.attempts.last > 0
+    def _may_not_move(self, message: WithdrawTask) -> bool:
+        return message.withdrawal is Withdrawal.MOVE and self._open_task.attempts.last > 0
 
-    def __left_worker(self, message: WithdrawTask) -> bool:
+    def _left_worker(self, message: WithdrawTask) -> bool:
         """Whether user code was not called yet, and now never will be (P5)."""
-        attempt, runner = self.__attempt, self.__effects.runner
-        return attempt is not None and not self.__may_not_move(message) and runner.withdraw(attempt)
+        attempt, runner = self._attempt, self._effects.runner
+        return attempt is not None and not self._may_not_move(message) and runner.withdraw(attempt)
 
-    def __answer(self, message: WithdrawTask, result: WithdrawalResult) -> None:
+    def _answer(self, message: WithdrawTask, result: WithdrawalResult) -> None:
         message.reply_to.tell(TaskWithdrawn(message.key, result))
 
-    def __drain(self) -> None:
-        self.__draining = True
-        if self.__phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
-            self.__finish()
+    def _drain(self) -> None:
+        self._draining = True
+        if self._phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
+            self._finish()
+
+
+def _constructed(effects: Effects, ordering_id: str, kind: str | None) -> TaskExecutor:
+    """Call the user's factory; TypeError where what it returns cannot run a task."""
+    executor = effects.make_executor(ordering_id, kind)
+    if not isinstance(executor, TaskExecutor):
+        returned = type(executor).__name__
+        raise TypeError(f"the executor factory returned a {returned}, which is not a TaskExecutor")
+    if complaint := attribute_complaint(executor):
+        raise TypeError(f"{type(executor).__qualname__}.{complaint}")
+    return executor

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.model.bucket import HOUR_MS
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from examples.demo_cluster.installation import PARTITIONS, open_installation, remove
 from examples.pipeline_faults import never_stored, options_of, plant
 from scheduler import Scheduler, Settings, Task, wiring

@@ -12,9 +12,12 @@ TYPE_CHECKING = False
 """Type checkers take it for true; ``typing`` has the same, and takes time to load."""
 if TYPE_CHECKING:
     from scheduler import (
+        AttemptContext,
         Done,
         Drop,
+        Hourhand,
         HourhandError,
+        Middleware,
         Receipt,
         Retry,
         RetryPolicy,
@@ -23,13 +26,18 @@ if TYPE_CHECKING:
         Settings,
         Task,
         TaskExecutor,
+        TaskFunction,
         TaskKey,
+        TaskKind,
     )
 
 __all__ = [
+    "AttemptContext",
     "Done",
     "Drop",
+    "Hourhand",
     "HourhandError",
+    "Middleware",
     "Receipt",
     "Retry",
     "RetryPolicy",
@@ -38,7 +46,9 @@ __all__ = [
     "Settings",
     "Task",
     "TaskExecutor",
+    "TaskFunction",
     "TaskKey",
+    "TaskKind",
 ]
 
 # Hidden from type checkers, to which it would mean that any name can be imported.

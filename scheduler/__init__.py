@@ -24,16 +24,22 @@ if TYPE_CHECKING:
     from actors.model.key import TaskKey
     from actors.model.outcome import Done, Drop, Retry
     from actors.model.task import Task
-    from actors.task_executor import TaskExecutor
+    from actors.model.task_executor import TaskExecutor
     from scheduler.client.client import SchedulerClient
     from scheduler.configuration.settings import Settings
+    from scheduler.executors.middleware import AttemptContext, Middleware
+    from scheduler.executors.registry import Hourhand, TaskFunction
+    from scheduler.executors.user_executors import TaskKind
     from scheduler.records.receipt import Receipt
     from scheduler.scheduler import Scheduler
 
 __all__ = [
+    "AttemptContext",
     "Done",
     "Drop",
+    "Hourhand",
     "HourhandError",
+    "Middleware",
     "Receipt",
     "Retry",
     "RetryPolicy",
@@ -42,13 +48,18 @@ __all__ = [
     "Settings",
     "Task",
     "TaskExecutor",
+    "TaskFunction",
     "TaskKey",
+    "TaskKind",
 ]
 
 _LOADED_WHEN_NAMED = {
+    "AttemptContext": "scheduler.executors.middleware",
     "Done": "actors.model.outcome",
     "Drop": "actors.model.outcome",
+    "Hourhand": "scheduler.executors.registry",
     "HourhandError": "actors.model.errors",
+    "Middleware": "scheduler.executors.middleware",
     "Receipt": "scheduler.records.receipt",
     "Retry": "actors.model.outcome",
     "RetryPolicy": "actors.model.backoff",
@@ -56,8 +67,10 @@ _LOADED_WHEN_NAMED = {
     "SchedulerClient": "scheduler.client.client",
     "Settings": "scheduler.configuration.settings",
     "Task": "actors.model.task",
-    "TaskExecutor": "actors.task_executor",
+    "TaskExecutor": "actors.model.task_executor",
+    "TaskFunction": "scheduler.executors.registry",
     "TaskKey": "actors.model.key",
+    "TaskKind": "scheduler.executors.user_executors",
 }
 
 # Hidden from type checkers, to which it would mean that any name can be imported.

@@ -8,17 +8,18 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import FrameType, TracebackType
 from typing import Self
 
 from actors.model.errors import AlreadyStarted, NodeStopped
-from actors.ports.runner import Executable
+from actors.model.task_executor import TaskExecutor
 from actors.ports.telemetry import Telemetry
 from scheduler.client.client import SchedulerClient
-from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
+from scheduler.executors.middleware import Middleware
+from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.observe.observation import Observation
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
@@ -36,11 +37,13 @@ class Scheduler(SchedulerClient):
     """A node of the consumer group, and a client of the same installation.
 
     ``executor`` is a ``TaskExecutor`` subclass, or any function without arguments that
-    returns one.  As a context manager it starts on entry, and on exit lets running attempts
-    finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises InvalidExecutor where no
-    task could ever be run by what was given, and OperatorError where the installation is not
-    as it must be: LogUnavailable, TopicMissing, StoreUnavailable, SchemaMissing, FolderLocked,
-    FolderDamaged, PartitionCountChanged.
+    returns one; it runs tasks without a kind.  ``executors`` has one of these for each kind, or
+    is a ``Hourhand`` registry.  ``middleware`` goes around every attempt, the first outermost,
+    and hears of the node's start and stop.  As a context manager it starts on entry, and on exit
+    lets running attempts finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises
+    InvalidExecutor where no task could ever be run by what was given, and OperatorError where
+    the installation is not as it must be: LogUnavailable, TopicMissing, StoreUnavailable,
+    SchemaMissing, FolderLocked, FolderDamaged, PartitionCountChanged.
     """
 
     _stop_service: Callable[[], None] | None = None
@@ -49,13 +52,16 @@ class Scheduler(SchedulerClient):
         self,
         settings: Settings,
         *,
-        executor: Callable[[], Executable],
+        executor: Callable[[], TaskExecutor] | None = None,
+        executors: Executors | None = None,
+        middleware: Sequence[Middleware] = (),
         telemetry: Telemetry | None = None,
     ) -> None:
-        self._parts = build_node(settings, tried_factory("executor", executor), telemetry)
+        self._executors = UserExecutors.of(executor, executors, middleware)
+        self._parts = build_node(settings, self._executors, telemetry)
         self._node = self._parts.node
         try:
-            super().__init__(settings, self._parts.client)
+            super().__init__(settings, self._parts.client, executors=executors)
             # The client closes what it has opened.
             self._opened_stores()
         except BaseException:
@@ -116,6 +122,7 @@ class Scheduler(SchedulerClient):
         if self._tunes_gc:
             tune_gc()
         try:
+            self._executors.middleware.start()
             self.observation.begin(self._parts.probes)
         except BaseException:
             self.close()
@@ -217,8 +224,11 @@ class Scheduler(SchedulerClient):
                 self._round(POLL_MS)
 
     def _let_go(self) -> None:
-        self._parts.close()
-        super().close()
+        try:
+            self._executors.middleware.stop()
+        finally:
+            self._parts.close()
+            super().close()
 
     def _round(self, timeout_ms: int) -> None:
         if not guarded(partial(self._node.step, timeout_ms), "a round", logger):

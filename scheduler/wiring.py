@@ -24,6 +24,8 @@ from actors.ports.telemetry import Telemetry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
+from scheduler.executors.middleware import ExhaustedNews, MiddlewareStack
+from scheduler.executors.user_executors import UserExecutors
 from scheduler.futures.answers import answered
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
@@ -41,7 +43,6 @@ from scheduler.ports.messages import MessageWriter, TopicReader
 from scheduler.ports.transfer import UNFINISHED, LogTail, TransferStore
 from scheduler.services.relay.sending import MessageSender
 from scheduler.services.system_registry import SystemTaskRegistry, open_caller
-from scheduler.services.system_tasks import ExecutorFactory
 
 logger = logging.getLogger("hourhand.wiring")
 
@@ -89,11 +90,11 @@ def build_client(settings: Settings) -> ClientPorts:
 
 
 def build_node(
-    settings: Settings, executor: ExecutorFactory, telemetry: Telemetry | None = None
+    settings: Settings, executors: UserExecutors, telemetry: Telemetry | None = None
 ) -> NodeParts:
     """Open, observe and wrap what a node works with; where one part cannot be, none stays open.
 
-    ``executor`` makes the user's executors, ``telemetry`` is told of events in place of the
+    ``executors`` are the user's, ``telemetry`` is told of events in place of the
     program's log.  Raises OperatorError where the installation is not as it must be.
     """
     with ExitStack() as undo:
@@ -106,8 +107,13 @@ def build_node(
         systems = _Systems(clock)
         closing.callback(systems.close)
         lease = Lease(clock, opened.log.lease_ends_ms)
+        _let_hear(executors.middleware, counting, closing)
         runner = NodeRunner(
-            clock=clock, gate=lease.allows, telemetry=counting, settings=settings.tree.execution
+            clock=clock,
+            gate=lease.allows,
+            telemetry=counting,
+            settings=settings.tree.execution,
+            limits=executors.limits,
         )
         closing.callback(runner.close)
         closing.callback(observation.close)
@@ -118,7 +124,7 @@ def build_node(
             writer=opened.writer,
             runner=observation.runner(runner),
             telemetry=counting,
-            make_executor=system_tasks.factory_with(executor),
+            make_executor=system_tasks.factory_with(executors.make),
         )
         node = _joined_node(settings, opened, lease, effects, systems)
         reporter = _reporter(settings, opened, node, runner)
@@ -191,6 +197,14 @@ def _joined_node(
         commit_interval_ms=settings.group.commit_interval_ms,
         lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
     )
+
+
+def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: ExitStack) -> None:
+    """Let middleware that wants to know hear of tasks which used up their attempts."""
+    if middleware.hears_of_exhausted:
+        news = ExhaustedNews(middleware)
+        closing.callback(news.close)
+        counting.also_tell(news)
 
 
 def _reporter(

@@ -35,6 +35,7 @@ def a_task(
     ordering_id: str = "customer-7",
     uniqueness_key: str = "invoice-42",
     data: dict[str, JsonValue] | None = None,
+    kind: str | None = None,
 ) -> Task:
     """Return a task as a user writes it, due ``due_in_ms`` after ``NOW``."""
     return Task(
@@ -42,6 +43,7 @@ def a_task(
         scheduled_time=NOW + timedelta(milliseconds=due_in_ms),
         uniqueness_key=uniqueness_key,
         data={"invoice": 42} if data is None else data,
+        kind=kind,
     )
 
 

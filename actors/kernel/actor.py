@@ -41,7 +41,7 @@ class Actor(pykka.Actor):
         """
         context = self._context.adopt_child(child)
         bind_actor(child, context)
-        type(child)._start_actor_loop(child)  # noqa: SLF001 - as in bind_actor
+        child._start_actor_loop()  # noqa: SLF001 - as in bind_actor
         if first_message is not None:
             context.receive(child, first_message)
         return context
@@ -61,11 +61,8 @@ class Actor(pykka.Actor):
         """Refuse: an actor belongs to a parent or to a system."""
         raise TypeError(f"{cls.__name__} is started by its parent's spawn, not by itself")
 
-    def _bind_context(self, context: ActorContext) -> None:
-        self._context = context
-
     def _start_actor_loop(self) -> None:
-        type(self).on_start(self)
+        self.on_start()
 
     @staticmethod
     def _create_actor_inbox() -> NoReturn:
@@ -79,8 +76,7 @@ class Actor(pykka.Actor):
 def bind_actor(actor: Actor, context: ActorContext) -> None:
     """Give an actor its place in its tree."""
     assert context.actor is actor, "a place belongs to one actor"
-    # Of the class: user code may give its executor any instance attribute.
-    type(actor)._bind_context(actor, context)  # noqa: SLF001 - context and actor are one kernel
+    actor._context = context  # noqa: SLF001 - context and actor are one kernel
 
 
 class System(Protocol):

@@ -133,7 +133,7 @@ class ActorContext(Ref):
         self.post = services.post if parent is None else parent.post
         self.actor = actor
         self.role = type(actor)
-        # Of the class: user code may give its executor any instance attribute.
+        # Of the class: a bound method for each actor would be one object more.
         self.receive: Callable[[Any, Any], None] = self.role.on_receive
         self.parent = parent
         self.children: dict[ActorContext, None] | None = None

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
+from actors.model.errors import UnknownKind
 from actors.model.events import AttemptFinished
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -112,6 +113,24 @@ def failed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRe
         error_message=ended.error_message,
         error_stack=ended.error_stack,
         fence=ended.attempt.epoch,
+    )
+
+
+def unknown_kind_record(task: StoredTask, error: UnknownKind, now_ms: int) -> AttemptRecord:
+    """Return what says that a task is held for a node which knows its kind.
+
+    It reads as blocked, and uses up no attempt: its number is 0 where none was made yet.
+    """
+    known = task.attempts
+    return AttemptRecord(
+        key=task.key,
+        attempt=known.last + 1 if known.last else 0,
+        result=AttemptResult.FAILURE,
+        started_ms=now_ms,
+        finished_ms=now_ms,
+        used=known.used,
+        error_class=type(error).__name__,
+        error_message=str(error),
     )
 
 

@@ -1,7 +1,8 @@
 """The record format of the log, version 1: JSON, one object a record.
 
-Any producer may write it; this module decides what is read and what is poison.  A command
-is the same object with ``"command"`` and, for a reschedule, ``"to"``.  Fields this version
+Any producer may write it; this module decides what is read and what is poison.  A task may
+have a ``"kind"``, which says who runs it.  A command is the same object with ``"command"`` and,
+for a reschedule, ``"to"``.  Fields this version
 does not know are ignored; an unknown version or command is poison, because guessing what a
 newer producer meant would run the wrong thing.
 """
@@ -21,13 +22,13 @@ from actors.model.instant import (
     parse_instant,
 )
 from actors.model.key import TaskKey
+from actors.model.kind import carried_kind, checked_kind, with_kind, without_kind
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
 from actors.model.trace import (
     TRACEPARENT,
     carried_context,
     context_of,
     with_context,
-    without_context,
 )
 
 RECORD_VERSION = 1
@@ -112,6 +113,7 @@ class _Record(msgspec.Struct, rename="camel"):
     version: int = RECORD_VERSION
     command: str | None = None
     to: str | None = None
+    kind: str | None = None
 
 
 class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
@@ -122,6 +124,7 @@ class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
     uniqueness_key: str
     task_data: object
     version: int = RECORD_VERSION
+    kind: str | msgspec.UnsetType = msgspec.UNSET
 
 
 _decoder = msgspec.json.Decoder(_Record)
@@ -150,14 +153,18 @@ def _encoded_data(data: object) -> bytes:
 
 def encode_task(task: Task) -> bytes:
     """Return the log record's value for ``task``; raises InvalidTask."""
-    return encode_parts(task.key, task.data)
+    return encode_parts(task.key, task.data, task.kind)
 
 
-def encode_parts(key: TaskKey, data: object) -> bytes:
-    """Return the log record's value for a task's key and data; raises InvalidTask."""
-    time = format_instant(key.scheduled_ms)
+def encode_parts(key: TaskKey, data: object, kind: str | None = None) -> bytes:
+    """Return the log record's value for a task's key, data and kind; raises InvalidTask."""
+    fields = _TaskRecord(
+        key.ordering_id, format_instant(key.scheduled_ms), key.uniqueness_key, data
+    )
+    if kind is not None:
+        fields.kind = kind
     try:
-        record = _encoder.encode(_TaskRecord(key.ordering_id, time, key.uniqueness_key, data))
+        record = _encoder.encode(fields)
     except Exception:
         # Whose fault it is shows when the data is encoded by itself.
         _encoded_data(data)
@@ -181,14 +188,15 @@ def encode_command(command: Command) -> bytes:
     return record + b"}"
 
 
-def encode_json(key: TaskKey, data: bytes) -> bytes:
+def encode_json(key: TaskKey, data: bytes, kind: str | None = None) -> bytes:
     """Return the log record's value for a task whose data is written as JSON already."""
-    return b'{%b,"taskData":%b,"version":%d}' % (_encoded_key(key), data, RECORD_VERSION)
+    end = b"}" if kind is None else b',"kind":"%b"}' % kind.encode()
+    return b'{%b,"taskData":%b,"version":%d%b' % (_encoded_key(key), data, RECORD_VERSION, end)
 
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    value = encode_json(task.key, without_context(task.data))
+    value = encode_json(task.key, without_kind(task.data), carried_kind(task.data))
     context = carried_context(task.data)
     headers = () if context is None else ((TRACEPARENT, context),)
     return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)
@@ -215,7 +223,8 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
         fields = _decoder.decode(record.value)
         key = _checked_key(fields)
         if fields.command is None:
-            return StoredTask(key, _row_data(fields.task_data, record), record.offset)
+            data = _row_data(fields.task_data, fields.kind, record)
+            return StoredTask(key, data, record.offset)
         return _command(fields.command, fields.to, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
         # The reason travels in a header beside the record; it may quote the record, and
@@ -238,9 +247,11 @@ def _checked_key(fields: _Record) -> TaskKey:
     return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
 
 
-def _row_data(raw: msgspec.Raw, record: LogRecord) -> bytes:
-    """Return what the row holds: the data, and the trace that the record belongs to."""
+def _row_data(raw: msgspec.Raw, kind: str | None, record: LogRecord) -> bytes:
+    """Return what the row holds: the data, the kind, and the trace the record belongs to."""
     data = _checked_data(raw)
+    if kind is not None:
+        data = with_kind(data, checked_kind(kind))
     context = context_of(record.headers) if record.headers else None
     return data if context is None else with_context(data, context)
 

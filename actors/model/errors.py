@@ -5,11 +5,13 @@
     HourhandError
     ├── CallerError                   the caller passed something that cannot be done
     │   ├── InvalidTask               a task or a command that breaks the format
+    │   │   └── PayloadInvalid        data that does not fit the type of its function
     │   ├── TaskTooLarge              a record above the size the log accepts
     │   ├── TaskInThePast             older than the grace window
     │   ├── InvalidKey                text that is not a task key
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
     │   ├── InvalidExecutor           nothing that could run a task at the path given
+    │   ├── NotConnected              scheduled through a registry without an open client
     │   └── AlreadyStarted            started a second time
     ├── OperatorError                 the installation is not as it must be
     │   ├── SettingsInvalid           a setting out of its range, or unknown
@@ -24,6 +26,7 @@
     │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
     │   ├── NodeStopped               the node or client was closed meanwhile
     │   ├── UsedAfterFork             opened before the process was forked
+    │   ├── UnknownKind               a task of a kind that this node has no executor for
     │   └── SparkFailed               a job of the pipeline that Spark could not run
     └── InternalError                 a bug, or state only a rebuild can mend
         ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
@@ -54,6 +57,12 @@ class InvalidTask(CallerError, ValueError):
     code = "invalid-task"
 
 
+class PayloadInvalid(InvalidTask):
+    """A task's data does not fit the payload type of its function; the message names the field."""
+
+    code = "payload-invalid"
+
+
 class TaskTooLarge(CallerError, ValueError):
     """The encoded record is larger than the log accepts."""
 
@@ -82,6 +91,12 @@ class InvalidExecutor(CallerError, ValueError):
     """The executor path cannot be imported, or names nothing that could run a task."""
 
     code = "invalid-executor"
+
+
+class NotConnected(CallerError, RuntimeError):
+    """A task was scheduled through a registry that no open client belongs to."""
+
+    code = "not-connected"
 
 
 class AlreadyStarted(CallerError, RuntimeError):
@@ -166,6 +181,12 @@ class UsedAfterFork(OperatorError):
     """A client, node or file was opened before this process was forked: open it afterwards."""
 
     code = "used-after-fork"
+
+
+class UnknownKind(OperatorError):
+    """This node has no executor for a task of this kind; a node that has one runs it."""
+
+    code = "unknown-kind"
 
 
 class SparkFailed(OperatorError):

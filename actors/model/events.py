@@ -186,6 +186,15 @@ class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     on_exhausted: str
 
 
+class TaskHeld(msgspec.Struct, frozen=True, gc=False):
+    """A task is held: this node has no executor of its kind."""
+
+    partition: int
+    key: TaskKey
+    kind: str | None
+    message: str
+
+
 class TaskClosed(msgspec.Struct, frozen=True, gc=False):
     """A key is closed, durably."""
 
@@ -389,6 +398,7 @@ Event = (
     | AttemptStuck
     | AttemptAbandoned
     | RetriesExhausted
+    | TaskHeld
     | TaskClosed
     | CommandDecided
     | WatermarkAdvanced

@@ -25,7 +25,7 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
-from actors.model.trace import without_context
+from actors.model.kind import carried_kind, checked_kind, without_kind
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -58,7 +58,8 @@ class Task(BaseModel):
     """A piece of work to run once, at ``scheduled_time``, in order per ``ordering_id``.
 
     Immutable.  ``scheduled_time`` must have a time zone and is cut to whole milliseconds;
-    ``data`` is a JSON object.  Raises InvalidTask where a field breaks these rules.
+    ``data`` is a JSON object.  ``kind`` says which of several executors runs it; without one the
+    default executor does.  Raises InvalidTask where a field breaks these rules.
     """
 
     # Built with the first task or client: a module that only defines executors need not wait.
@@ -68,6 +69,7 @@ class Task(BaseModel):
     scheduled_time: Annotated[AwareDatetime, AfterValidator(cut_to_millis)]
     uniqueness_key: Identifier
     data: dict[str, JsonValue] = Field(default_factory=dict)
+    kind: Annotated[str, AfterValidator(checked_kind)] | None = None
 
     if TYPE_CHECKING:
         # What type checkers and editors read.  ``data`` is wider than its field, so that a
@@ -79,6 +81,7 @@ class Task(BaseModel):
             scheduled_time: datetime,
             uniqueness_key: str,
             data: Mapping[str, JsonValue] = {},
+            kind: str | None = None,
         ) -> None: ...
 
     else:
@@ -102,7 +105,9 @@ Task.__signature__ = Signature(
         Parameter(
             name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.is_required() else {},
+            default=Parameter.empty
+            if field.is_required()
+            else field.get_default(call_default_factory=True),
             annotation=field.annotation,
         )
         for name, field in Task.model_fields.items()
@@ -158,6 +163,11 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Loaded from the store after it fell due: its start is made durable before it runs."""
 
     @property
+    def kind(self) -> str | None:
+        """The kind of task, None for the default executor's."""
+        return carried_kind(self.data)
+
+    @property
     def data_bytes(self) -> int:
         """What its row holds; characters stand for the bytes of an id."""
         key = self.key
@@ -189,7 +199,8 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
             "ordering_id": self.key.ordering_id,
             "scheduled_time": from_millis(self.key.scheduled_ms),
             "uniqueness_key": self.key.uniqueness_key,
-            "data": _decode_data(without_context(self.data)),
+            "data": _decode_data(without_kind(self.data)),
+            "kind": self.kind,
         }
         _set_attribute(task, "__dict__", fields)
         _set_attribute(task, "__pydantic_fields_set__", set(fields))

@@ -17,7 +17,8 @@ _OPENS = b'"%b":"' % MEMBER.encode()
 _SAMPLED = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
 _CONTEXT_BYTES = 55
 _CLOSES = b'"}'
-_TAIL_BYTES = len(_OPENS) + _CONTEXT_BYTES + len(_CLOSES)
+CONTEXT_TAIL_BYTES = len(_OPENS) + _CONTEXT_BYTES + len(_CLOSES)
+"""What a carried context takes at the end of the data."""
 _TRACED_BYTES_MAX = 1_000_000
 """Longer data is not added to: what a row can hold was judged without it."""
 
@@ -41,7 +42,7 @@ def with_context(data: bytes, context: bytes) -> bytes:
 
 def carried_context(data: bytes) -> bytes | None:
     """Return the context that a row's data carries."""
-    tail = data[-_TAIL_BYTES:]
+    tail = data[-CONTEXT_TAIL_BYTES:]
     if tail.startswith(_OPENS) and tail.endswith(_CLOSES):
         context = tail[len(_OPENS) : -len(_CLOSES)]
         return context if _SAMPLED.fullmatch(context) else None
@@ -49,7 +50,7 @@ def carried_context(data: bytes) -> bytes | None:
 
 
 def without_context(data: bytes) -> bytes:
-    """Return a row's data as its producer wrote it."""
-    if not data.startswith(_OPENS, -_TAIL_BYTES) or carried_context(data) is None:
+    """Return a row's data without the context it may carry."""
+    if not data.startswith(_OPENS, -CONTEXT_TAIL_BYTES) or carried_context(data) is None:
         return data
-    return data[:-_TAIL_BYTES].removesuffix(b",") + b"}"
+    return data[:-CONTEXT_TAIL_BYTES].removesuffix(b",") + b"}"

@@ -22,8 +22,9 @@ class Effects:
     writer: LogWriter
     runner: Runner
     telemetry: Telemetry
-    make_executor: Callable[[str], Executable]
-    """Makes one instance of the executor of an ordering id: the user's, or one of Hourhand's."""
+    make_executor: Callable[[str, str | None], Executable]
+    """Makes one instance of the executor of an ordering id and a kind: one of the user's, or one
+    of Hourhand's.  Raises UnknownKind where there is none."""
     memory: NodeMemory = field(init=False)
     """As much as the settings say."""
 

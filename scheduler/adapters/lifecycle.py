@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 
 from actors.kernel.futures import gather
-from actors.model.events import AttemptStarted, Event, RetriesExhausted
+from actors.model.events import AttemptStarted, Event, RetriesExhausted, TaskHeld
 from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
@@ -70,7 +70,10 @@ class LifecycleFeed:
         match event:
             case AttemptStarted(partition=partition, key=key, attempt=attempt):
                 found = started_event(partition, key, attempt, self._clock.now_ms(), self._which())
-            case RetriesExhausted(partition=partition, key=key, on_exhausted="block"):
+            case (
+                RetriesExhausted(partition=partition, key=key, on_exhausted="block")
+                | TaskHeld(partition=partition, key=key)
+            ):
                 found = blocked_event(partition, key, self._clock.now_ms(), self._which())
             case _:
                 return

@@ -23,8 +23,8 @@ from scheduler.cli.session import (
     say,
 )
 from scheduler.configuration.door_settings import ObserveSettings
-from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.settings import Settings
+from scheduler.executors.loading import load_executors
 from scheduler.process.interrupts import EXIT_INTERRUPTED
 from scheduler.scheduler import Scheduler
 
@@ -32,8 +32,11 @@ from scheduler.scheduler import Scheduler
 def run(
     *,
     executor: Annotated[
-        str,
-        typer.Option(metavar="MODULE:CLASS", help="A TaskExecutor, or a function returning one."),
+        list[str],
+        typer.Option(
+            metavar="[KIND=]MODULE:NAME",
+            help="A TaskExecutor class, a function returning one, or a registry; may be repeated.",
+        ),
     ],
     metrics_port: Annotated[
         int | None,
@@ -53,12 +56,13 @@ def run(
     \b
     Examples:
       hourhand run --executor invoices:SendInvoice
-      hourhand run --executor invoices:SendInvoice --metrics-port 9464 --set log=kafka
+      hourhand run --executor mail=mails:SendMail --executor charge=bank:Charge
+      hourhand run --executor tasks:app --metrics-port 9464 --set log=kafka
     """
     with command_session(common, observed(metrics_port)) as settings:
         log_to_stderr(log_level, settings)
-        factory = load_executor(executor)
-        scheduler = Scheduler(settings, executor=factory)
+        users = load_executors(executor)
+        scheduler = Scheduler(settings, executor=users.executor, executors=users.executors)
         try:
             # What is there by now stays: the collector need not walk it again.
             gc.freeze()

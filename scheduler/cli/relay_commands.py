@@ -43,12 +43,11 @@ from scheduler.cli.session import (
     say,
 )
 from scheduler.cli.task_commands import WaitOption
-from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.settings import Settings
+from scheduler.executors.loading import load_executors
 from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
 from scheduler.kafka_only.marker import Marker, decode_marker
 from scheduler.reading.inspector import TaskView
-from scheduler.services.system_tasks import NoUserTasks
 
 app = Commands(
     invoke_without_command=True, rich_markup_mode=None, help="Pass messages on at their deadline."
@@ -72,8 +71,8 @@ def relay(
     context: typer.Context,
     *,
     executor: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:CLASS", help="For tasks of your own on the same topic."),
+        list[str] | None,
+        typer.Option(metavar="[KIND=]MODULE:NAME", help="For tasks of your own on the same topic."),
     ] = None,
     storage: Annotated[
         Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
@@ -110,13 +109,13 @@ def relay(
         say("the relay has stopped")
 
 
-def _run_relay(settings: Settings, executor: str | None, *, create_topics: bool) -> None:
+def _run_relay(settings: Settings, paths: list[str] | None, *, create_topics: bool) -> None:
     """Run a node that keeps messages in the engine's store, until it is stopped."""
-    users = NoUserTasks if executor is None else load_executor(executor)
+    users = load_executors(paths or ())
     if create_topics:
         for made in wiring.create_relay_topics(settings):
             say(f"made topic {made}")
-    running = RelayRunning(settings, executor=users)
+    running = RelayRunning(settings, executor=users.executor, executors=users.executors)
     try:
         with running.scheduler.stopped_by_signals():
             running.start()
@@ -275,9 +274,11 @@ def _named(
     )
 
 
-def run_bucket_relay(settings: Settings, executor: str | None, *, create_topics: bool) -> None:
+def run_bucket_relay(
+    settings: Settings, executor: list[str] | None, *, create_topics: bool
+) -> None:
     """Run a node until it is stopped."""
-    if executor is not None:
+    if executor:
         raise SettingsInvalid("--executor runs tasks, and store 'kafka' keeps none: leave it out")
     if create_topics:
         for made in [*wiring.create_bucket_topics(settings), *wiring.create_relay_topics(settings)]:

@@ -11,17 +11,17 @@ from concurrent.futures import Future
 from functools import partial
 
 from actors.model.codec import LogRecord
+from actors.model.task_executor import TaskExecutor
 from actors.ports.log import LogWriter, Position
 from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
+from scheduler.executors.user_executors import Executors
 from scheduler.process.guarded_loop import run_guarded
 from scheduler.services.relay.intake import SETTLE_S, RelayIntake
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.relay.sizes import refuse_small_records
-from scheduler.services.system_tasks import NoUserTasks
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -42,14 +42,15 @@ class RelayRunning(DoorRunning):
         self,
         settings: Settings,
         *,
-        executor: Callable[[], TaskExecutor] = NoUserTasks,
+        executor: Callable[[], TaskExecutor] | None = None,
+        executors: Executors | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         refuse_small_records(settings)
         self._settings = settings
         self._own_settings = relay_log_settings(settings)
         self._letters: LogWriter | None = None
-        super().__init__(settings, executor, telemetry)
+        super().__init__(settings, executor, executors or {}, telemetry)
         self._opened(self._open_intake)
         self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-relay", daemon=True)

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from actors.model.task_executor import TaskExecutor
 from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
 from scheduler.configuration.settings import Settings
+from scheduler.executors.user_executors import Executors
 from scheduler.scheduler import Scheduler
 
 
@@ -49,12 +50,15 @@ class DoorRunning(StartedOnEntry):
     def __init__(
         self,
         settings: Settings,
-        executor: Callable[[], TaskExecutor],
+        executor: Callable[[], TaskExecutor] | None,
+        executors: Executors,
         telemetry: Telemetry | None,
     ) -> None:
         self._closing = ExitStack()
         """What the door has open, the node below it."""
-        self.scheduler = Scheduler(settings, executor=executor, telemetry=telemetry)
+        self.scheduler = Scheduler(
+            settings, executor=executor, executors=executors, telemetry=telemetry
+        )
         self._closing.callback(self.scheduler.close)
 
     @abstractmethod

@@ -22,9 +22,8 @@ from scheduler.cli.session import (
     command_session,
     say,
 )
-from scheduler.configuration.executor_path import load_executor
 from scheduler.configuration.optional_dependencies import required_by
-from scheduler.services.system_tasks import NoUserTasks
+from scheduler.executors.loading import load_executors
 
 app = Commands(invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time.")
 
@@ -38,8 +37,8 @@ def timers(
     host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
     executor: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:CLASS", help="For tasks of your own on the same topic."),
+        list[str] | None,
+        typer.Option(metavar="[KIND=]MODULE:NAME", help="For tasks of your own on the same topic."),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     common: CommandOptions,
@@ -66,8 +65,8 @@ def timers(
         log_to_stderr(log_level, settings)
         with required_by("`hourhand timers`"):
             from scheduler.cli.timers_running import TimersRunning
-        users = NoUserTasks if executor is None else load_executor(executor)
-        running = TimersRunning(settings, executor=users)
+        users = load_executors(executor or ())
+        running = TimersRunning(settings, executor=users.executor, executors=users.executors)
         try:
             with running.scheduler.stopped_by_signals():
                 running.start()

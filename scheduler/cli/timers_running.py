@@ -9,11 +9,11 @@ from collections.abc import Callable
 from starlette.types import ASGIApp
 
 from actors.model.errors import SettingsInvalid
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.cli.http_server import HttpServer
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
-from scheduler.services.system_tasks import NoUserTasks
+from scheduler.executors.user_executors import Executors
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
@@ -26,11 +26,16 @@ class TimersRunning(DoorRunning):
     """
 
     def __init__(
-        self, settings: Settings, *, executor: Callable[[], TaskExecutor] = NoUserTasks
+        self,
+        settings: Settings,
+        *,
+        executor: Callable[[], TaskExecutor] | None = None,
+        executors: Executors | None = None,
     ) -> None:
         self._settings = settings.timers
         observe = settings.observe.model_copy(update={"metrics": True})
-        super().__init__(settings.model_copy(update={"observe": observe}), executor, None)
+        watched = settings.model_copy(update={"observe": observe})
+        super().__init__(watched, executor, executors or {}, None)
         self._opened(self._open_server)
 
     @property

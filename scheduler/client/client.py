@@ -20,6 +20,7 @@ from actors.model.errors import (
     InvalidTask,
     NodeStopped,
 )
+from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
@@ -29,6 +30,8 @@ from actors.ports.store import Stores
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.configuration.settings import Settings
+from scheduler.executors.registry import Hourhand
+from scheduler.executors.user_executors import Executors
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture
 from scheduler.process import forking
@@ -58,12 +61,19 @@ class SchedulerClient(SystemTaskClient):
     the request can never be accepted, with LogUnavailable where the log did not acknowledge
     it in time (it may still have it), with NodeStopped after ``close``, and with UsedAfterFork
     in a process that was forked after the client was opened.  Each is a
-    ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.
+    ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.  Given a
+    ``Hourhand`` registry as ``executors``, its functions schedule through this client.
     """
 
     _tunes_gc = False
 
-    def __init__(self, settings: Settings, ports: ClientPorts | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ports: ClientPorts | None = None,
+        *,
+        executors: Executors | None = None,
+    ) -> None:
         ports = ports or build_client(settings)
         self._settings = settings
         self._tunes_gc = settings.calm_collector
@@ -84,6 +94,9 @@ class SchedulerClient(SystemTaskClient):
         )
         self._partition_count = 0 if ports.writer is None else _count_of(ports.writer)
         forking.bind(self)
+        self._registry = executors if isinstance(executors, Hourhand) else None
+        if self._registry is not None:
+            self._registry.bind(self)
 
     def after_fork(self) -> None:
         """Refuse everything from now on, in a child that has a copy of this client.
@@ -104,6 +117,11 @@ class SchedulerClient(SystemTaskClient):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def now(self) -> datetime:
+        """The client's wall time, in UTC."""
+        return from_millis(self._clock.now_ms())
 
     def schedule_task(self, task: Task) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
@@ -185,6 +203,8 @@ class SchedulerClient(SystemTaskClient):
                 return
             self._closed = True
             stores, self._stores = self._stores, None
+        if self._registry is not None:
+            self._registry.unbind(self)
         self._sender.close()
         if self._writer is not None:
             self._writer.close()
@@ -228,7 +248,7 @@ class SchedulerClient(SystemTaskClient):
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
-            value = encode_parts(task.key, task.data)
+            value = encode_parts(task.key, task.data, task.kind)
             refuse_large(value, self._limits.record_bytes_max)
             future.follow(self._append_value(task.ordering_id, value), task.key)
         except HourhandError as error:

@@ -17,7 +17,7 @@ import tenacity
 from actors.model.backoff import RetryPolicy
 from actors.model.instant import to_millis
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.demo.audit import Run
 from scheduler.process.pause import pause

@@ -8,7 +8,7 @@ attempt goes; gate, registry and outcomes are those of the ordinary runner.
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
@@ -36,8 +36,11 @@ class NodeRunner(WorkerRunner):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         settings: ExecutionSettings,
+        limits: Mapping[str | None, int] | None = None,
     ) -> None:
-        super().__init__(clock=clock, gate=gate, telemetry=telemetry, settings=settings)
+        super().__init__(
+            clock=clock, gate=gate, telemetry=telemetry, settings=settings, limits=limits
+        )
         self._immediate: queue.SimpleQueue[tuple[RunningAttempt, ImmediateWork] | None]
         self._immediate = queue.SimpleQueue()
         self._immediate_thread: threading.Thread | None = None

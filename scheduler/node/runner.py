@@ -10,7 +10,7 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -31,6 +31,7 @@ from scheduler.node.attempts import (
     not_started,
 )
 from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.kind_limits import KindLimits
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
@@ -49,6 +50,7 @@ class WorkerRunner(RegisteredAttempts):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         settings: ExecutionSettings,
+        limits: Mapping[str | None, int] | None = None,
     ) -> None:
         self._clock = clock
         self._gate = gate
@@ -57,13 +59,16 @@ class WorkerRunner(RegisteredAttempts):
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
+        self._kind_limits = KindLimits(limits or {}, self._submit)
 
     def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
         """Run the attempt as soon as a worker is free."""
-        running = self._registry.add(attempt, executor, listener)
-        if attempt.suspect:
+        self._kind_limits.begin(self._registry.add(attempt, executor, listener))
+
+    def _submit(self, running: RunningAttempt) -> None:
+        if running.attempt.suspect:
             self._suspect_lane.submit(running)
-        elif runs_async(executor):
+        elif runs_async(running.executor):
             self._loop.submit(lambda: self._run_async(running))
         else:
             self._workers.submit(running)
@@ -85,6 +90,7 @@ class WorkerRunner(RegisteredAttempts):
             ended = self._attempt(running)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             ended = self._broken_off(running, error)
+        self._kind_limits.end(running)
         self._registry.end(running, ended)
 
     def _broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
@@ -162,6 +168,7 @@ class WorkerRunner(RegisteredAttempts):
             ended = broken_off(running, error, self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - as for a worker
             ended = self._broken_off(running, error)
+        self._kind_limits.end(running)
         self._registry.end(running, ended)
 
     async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:

@@ -14,7 +14,7 @@ from actors.model.backoff import RetryPolicy, wait_half_jittered
 from actors.model.definition import Definition
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.node.current_attempt import current_attempt
 
 ImmediateWork = Callable[[], "Future[Outcome | None]"]

@@ -116,6 +116,7 @@ class NodeTelemetry:
             events.PartitionLoadReported: self._on_load,
             events.OrderingsMeasured: self._on_orderings,
             events.RetriesExhausted: self._on_exhausted,
+            events.TaskHeld: self.troubles.hold,
             events.CommandDecided: self._on_command,
             events.WatermarkAdvanced: self._on_watermark,
             events.WatermarkHeld: self._on_watermark_held,

@@ -17,6 +17,7 @@ from actors.model.events import (
     PartitionLost,
     PartitionRevoked,
     RetriesExhausted,
+    TaskHeld,
     TreeRebuilt,
     WindowLoaded,
 )
@@ -121,6 +122,15 @@ class NodeTroubles:
             else:
                 now_ms = self._clock.now_ms()
                 self._remember(event.key, _Trouble(event.partition, now_ms, 0, "", blocked=True))
+
+    def hold(self, event: TaskHeld) -> None:
+        """A task waits for a node that has an executor of its kind."""
+        with self._lock:
+            known = self.troubled.get(event.key)
+            if known is None:
+                known = _Trouble(event.partition, self._clock.now_ms(), 0, "")
+                self._remember(event.key, known)
+            known.blocked, known.error = True, event.message[:_ERROR_CHARS_MAX]
 
     def end(self, key: TaskKey) -> None:
         """A key is closed."""

@@ -14,6 +14,7 @@ from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
+from actors.model.kind import checked_kind
 from actors.model.task import ID_BYTES_MAX, Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import ClientSettings
@@ -38,13 +39,26 @@ class Admission:
         refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
         assert isinstance(task, Task), "checked just now"
         try:
-            value = encode_parts(key, task.data)
+            value = encode_parts(key, task.data, checked_kind_of(task))
         except InvalidTask:
             raise
         except Exception as error:
             raise unencodable(error) from error
         refuse_large(value, self._record_bytes_max)
         return key, value
+
+
+def checked_kind_of(task: Task) -> str | None:
+    """Return a task's kind; InvalidTask for one that was built around its checks."""
+    kind: object = getattr(task, "kind", None)
+    if kind is None:
+        return None
+    if not isinstance(kind, str):
+        raise InvalidTask(f"a task's kind is text, got {shown(kind)}")
+    try:
+        return checked_kind(kind)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
 
 
 def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None:

@@ -30,6 +30,7 @@ from scheduler.services.system_tasks import (
     ExecutorFactory,
     RoutedFactory,
     SystemDependencies,
+    UserFactory,
     routed,
 )
 from scheduler.services.timers.calls import CALL, CallBack
@@ -70,7 +71,7 @@ class SystemTaskRegistry:
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
         return SystemDependencies(appender, book, self.clock, self.telemetry, self.looks_max)
 
-    def factory_with(self, users: ExecutorFactory) -> RoutedFactory:
+    def factory_with(self, users: UserFactory) -> RoutedFactory:
         """Return a factory for a user's tasks and the system's."""
         return routed(users, self._factories())
 

@@ -1,7 +1,7 @@
 """System tasks, which are Hourhand's own, on a node that runs a user's as well: who runs which.
 
 A task whose ordering id begins with ``hourhand:`` is run by the executor of its kind, every
-other one by the user's.  Decides that for each busy ordering id, and nothing else of its run.
+other one by one of the user's.  Decides that, and nothing else of a run.
 """
 
 import uuid
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from itertools import count
 
 from actors.model.definition import ordering_id_parts
-from actors.model.outcome import Outcome
-from actors.model.task import Task
+from actors.model.errors import UnknownKind
+from actors.model.task_executor import TaskExecutor
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
-from scheduler.node.system_executor import PATIENCE, SystemExecutor
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 
 _numbers = count()
 
 ExecutorFactory = Callable[[], TaskExecutor]
-RoutedFactory = Callable[[str], TaskExecutor]
-"""Told the ordering id that the executor is for."""
+UserFactory = Callable[[str | None], TaskExecutor]
+"""Told the kind of task that the executor is for; raises UnknownKind where there is none."""
+RoutedFactory = Callable[[str, str | None], TaskExecutor]
+"""Told also the ordering id, which goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +38,24 @@ class SystemDependencies:
     """How often one attempt looks for a claim that is not decided; 1 under a virtual clock."""
 
 
-class NoUserTasks(TaskExecutor):
-    """Stands for a user's executor on a node that was given none: keeps tasks for one that was."""
-
-    retry = PATIENCE
-
-    def execute(self, task: Task) -> Outcome | None:
-        """Refuse."""
-        raise NotImplementedError(
-            f"this node was started without --executor and cannot run {task.key}; it waits for a"
-            " node of the group that has one"
-        )
-
-
-class _Unknown(SystemExecutor):
-    """Keeps tasks of a kind this version does not know for a node that knows it."""
-
-    async def execute(self, task: Task) -> Outcome | None:
-        raise NotImplementedError(
-            f"{task.ordering_id[:80]!r} is of no kind that this version knows: update this node,"
-            " or drop the task"
-        )
-
-
 def unique_in_order(now_ms: int) -> str:
     """Return a uniqueness key that is nobody else's, in the order of this process's calls."""
     return f"{now_ms:015d}-{next(_numbers):012d}-{uuid.uuid4().hex}"
 
 
-def routed(users: ExecutorFactory, system: Mapping[str, ExecutorFactory]) -> RoutedFactory:
-    """Return what makes the executor of an ordering id: a user's, or the system's."""
+def routed(users: UserFactory, system: Mapping[str, ExecutorFactory]) -> RoutedFactory:
+    """Return what makes the executor of an ordering id and kind: a user's, or the system's."""
 
-    def make(ordering_id: str) -> TaskExecutor:
+    def make(ordering_id: str, kind: str | None) -> TaskExecutor:
         parts = ordering_id_parts(ordering_id)
-        return users() if parts is None else system.get(parts[0], _Unknown)()
+        if parts is None:
+            return users(kind)
+        factory = system.get(parts[0])
+        if factory is None:
+            raise UnknownKind(
+                f"{ordering_id[:80]!r} is not of a kind of system task that this version knows:"
+                " update this node, or drop the task"
+            )
+        return factory()
 
     return make

@@ -22,15 +22,16 @@ from actors.model.key import TaskKey, first_key_at
 from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
+from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
-from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
-from scheduler.configuration.executor_path import tried_factory
 from scheduler.configuration.settings import Settings
+from scheduler.executors.middleware import Middleware
+from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.futures.light_future import LightFuture
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.recording import (
@@ -60,16 +61,19 @@ __all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler",
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock you move.
 
-    ``executor`` as for ``Scheduler``; ``now`` is where the clock starts, aware.  Everything
-    that has been recorded is in ``executions``, ``refusals`` and ``events``; failed attempts are
-    logged as a node logs them.  Works in a test that is a coroutine as well: an ``async def
-    execute`` then runs on an event loop of its own, in another thread, which is waited for.
+    ``executor``, ``executors`` and ``middleware`` as for ``Scheduler``; ``now`` is where the
+    clock starts, aware.  Everything that has been recorded is in ``executions``, ``refusals``
+    and ``events``; failed attempts are logged as a node logs them.  Works in a test that is a
+    coroutine as well: an ``async def execute`` then runs on an event loop of its own, in another
+    thread, which is waited for.
     """
 
     def __init__(
         self,
-        executor: Callable[[], TaskExecutor],
+        executor: Callable[[], TaskExecutor] | None = None,
         *,
+        executors: Executors | None = None,
+        middleware: Sequence[Middleware] = (),
         tree: TreeSettings = VIRTUAL_TREE,
         partitions: int = 4,
         now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
@@ -86,7 +90,7 @@ class VirtualScheduler:
         """What timers called back."""
         self._counted_events = 0
         self._open: int | None = None
-        self._executor = tried_factory("executor", executor)
+        self._executors = UserExecutors.of(executor, executors, middleware)
         self._partitions = partitions
         self._client = RecordingClient(
             self.settings,
@@ -96,6 +100,7 @@ class VirtualScheduler:
                 clock=self.clock,
                 telemetry=self.telemetry,
             ),
+            executors=executors,
         )
         self._node: VirtualNode | None = self._make_node()
         self.run_due()
@@ -249,9 +254,19 @@ class VirtualScheduler:
 
     # Failures.
 
-    def restart(self) -> None:
-        """Stop gracefully and start again on the same log and store."""
+    def restart(
+        self,
+        executor: Callable[[], TaskExecutor] | None = None,
+        *,
+        executors: Executors | None = None,
+    ) -> None:
+        """Stop gracefully and start again on the same log and store.
+
+        Where executors are given the node starts with these, as after a deployment.
+        """
         self.stop()
+        if executor is not None or executors is not None:
+            self._executors = UserExecutors.of(executor, executors)
         self._node = self._make_node()
         self.run_due()
 
@@ -281,7 +296,7 @@ class VirtualScheduler:
                 writer=MemoryWriter(self.broker),
                 runner=runner,
                 telemetry=self.telemetry,
-                make_executor=self._system_tasks().factory_with(self._executor),
+                make_executor=self._system_tasks().factory_with(self._executors.make),
             )
 
         return VirtualNode(

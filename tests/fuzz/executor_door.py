@@ -15,7 +15,7 @@ from actors.model.events import TreeRebuilt
 from actors.model.outcome import Drop, Retry
 from actors.model.status import AttemptResult
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.testing import VirtualScheduler
 from tests.fuzz import values
 

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from scheduler.scheduler import Scheduler
-from scheduler.services.system_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
@@ -87,7 +86,7 @@ def try_requests(seed: int, count: int, folder: Path) -> int:
     )
     sink = _Sink()
     try:
-        with Scheduler(settings, executor=NoUserTasks) as scheduler:
+        with Scheduler(settings, executors={}) as scheduler:
             dependencies = scheduler.dependencies
             service = TimerService(
                 dependencies.appender, dependencies.definitions, dependencies.clock

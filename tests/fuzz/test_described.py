@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from schemathesis import GenerationMode
 
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.cli.admin_running import AdminRunning
 from scheduler.cli.timers_running import TimersRunning
 from scheduler.configuration.door_settings import AdminSettings, TimerSettings

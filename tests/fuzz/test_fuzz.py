@@ -10,7 +10,7 @@ import pytest
 from actors.model.backoff import RetryPolicy
 from actors.model.errors import InvalidExecutor, InvalidTask, SettingsInvalid
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from tests.builders import a_key
 from tests.fuzz.__main__ import answered, fuzz

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from actors.model.backoff import RetryPolicy
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.cli.admin_running import AdminRunning
 from scheduler.services.timers.service import TimerService

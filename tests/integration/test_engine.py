@@ -17,7 +17,7 @@ from actors.model.errors import (
     TopicMissing,
 )
 from actors.model.status import CommandOutcome, CompletionResult
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.reading.inspector import Inspector
 from tests.servers.cassandra import CassandraServer

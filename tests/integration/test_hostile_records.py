@@ -16,7 +16,7 @@ from actors.model.codec import LogRecord, decode_record, encode_task
 from actors.model.errors import PoisonRecord
 from actors.model.events import Event, TreeRebuilt
 from actors.model.partition import partition_of
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from tests.fuzz.records import corpus, hostile_record
 from tests.servers.cassandra import CassandraServer

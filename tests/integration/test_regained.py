@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from actors.model.key import TaskKey
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.reading.inspector import Inspector, TaskState
 from tests.servers.cassandra import CassandraServer

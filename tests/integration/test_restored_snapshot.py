@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pytest
 
 from actors.model.key import TaskKey
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.reading.inspector import Inspector

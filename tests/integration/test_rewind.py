@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner, Result
 
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.cli.cli import app
 from scheduler.ports.bulk import BulkTable

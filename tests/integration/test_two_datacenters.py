@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from actors.model.errors import HourhandError, StoreUnavailable
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.cli.cli import app
 from scheduler.reading.inspector import Inspector

@@ -13,7 +13,7 @@ from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.status import AttemptRecord, AttemptResult
 from actors.model.task import StoredTask
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, SchedulerClient, Settings, Task, wiring
 from scheduler.pipeline.job import JobOptions
 from scheduler.pipeline.options import Options

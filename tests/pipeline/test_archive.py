@@ -12,7 +12,7 @@ from actors.model.bucket import HOUR_MS
 from actors.model.errors import FolderLocked
 from actors.model.ownership import Straggler, initial_watermark
 from actors.model.status import AttemptRecord, AttemptResult
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Task
 from scheduler.pipeline.archive import ArchivePlan, run_archive
 from scheduler.pipeline.job import JobOptions

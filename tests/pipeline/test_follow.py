@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 from actors.model.backoff import RetryPolicy
 from actors.model.errors import LogUnavailable, SettingsInvalid, TopicMissing
 from actors.model.instant import to_millis
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.pipeline.follow import EventsReader, FollowPlan, events_of, run_follow, shared_out
 from scheduler.pipeline.job import JobOptions

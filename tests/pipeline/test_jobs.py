@@ -14,7 +14,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.instant import to_millis
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Task
 from scheduler.cli.cli import app
 from tests.pipeline.installation import Installation, settings_of

@@ -18,7 +18,7 @@ from actors.model.errors import TaskTooLarge
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from actors.model.task import StoredTask, Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, wiring
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.pipeline.sink import NO_OFFSET, SinkCounts, SinkPorts, TaskSink, bulk_write_time

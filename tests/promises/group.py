@@ -19,8 +19,8 @@ from actors.model.partition import partition_of
 from actors.model.settings import TreeSettings
 from actors.model.status import CompletionResult
 from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
-from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -118,7 +118,7 @@ class Member:
             writer=MemoryWriter(group.broker),
             runner=self.runner if self._held else runner,
             telemetry=self.telemetry,
-            make_executor=lambda _ordering_id: group.journal.make_executor(),
+            make_executor=lambda _id, _kind: group.journal.make_executor(),
         )
         self.memory = effects.memory
         return effects

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from actors.model.errors import StoreUnavailable
 from actors.model.instant import from_millis
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Receipt, Scheduler, SchedulerClient, Settings, Task
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings

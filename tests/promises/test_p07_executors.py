@@ -5,7 +5,7 @@ import pytest
 from actors.model.events import AttemptFinished, TreeRebuilt
 from actors.model.outcome import Outcome
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from tests.builders import a_task
 from tests.promises.group import Group, Journal
 

@@ -11,7 +11,7 @@ from actors.model.events import PartitionLoadReported
 from actors.model.instant import from_millis
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings

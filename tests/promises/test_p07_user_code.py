@@ -21,7 +21,7 @@ from actors.model.events import AttemptFinished, Event
 from actors.model.instant import from_millis
 from actors.model.outcome import Outcome
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Receipt, Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings

@@ -9,7 +9,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.events import AttemptAbandoned, PartitionRevoked, TreeRebuilt
 from actors.model.instant import from_millis
 from actors.model.status import CompletionResult
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings

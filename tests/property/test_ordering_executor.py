@@ -36,9 +36,8 @@ from actors.model.ordering_state import (
     OrderingPhase,
 )
 from actors.model.task import StoredTask
-from actors.ordering_executor import OrderingExecutor
 from tests.builders import NOW_MS, a_stored_task, an_attempt
-from tests.unit.actors.ordering_executor_bench import ID, Bench, task_named
+from tests.unit.actors.ordering_executor_bench import ID, Bench, ProbedOrdering, task_named
 from tests.unit.probes import EPOCH, Probe
 
 NAMES = "abcdefgh"
@@ -46,7 +45,7 @@ AHEAD_MS = 2_000
 SETTLED_STEPS = 300
 
 
-class Watched(OrderingExecutor):
+class Watched(ProbedOrdering):
     """Keeps which transitions it makes."""
 
     phases: set[tuple[OrderingPhase, OrderingPhase]]
@@ -64,7 +63,7 @@ class Watched(OrderingExecutor):
 class Conversation:
     """One ordering id, and everybody who talks to it."""
 
-    def __init__(self, kind: type[OrderingExecutor] = OrderingExecutor) -> None:
+    def __init__(self, kind: type[ProbedOrdering] = ProbedOrdering) -> None:
         self.bench = Bench(kind)
         self.stored: dict[TaskKey, StoredTask] = {}
         self.handed: list[TaskKey] = []
@@ -79,7 +78,7 @@ class Conversation:
     def do(self, step: str, number: int) -> None:
         """Take a step where it may come now, and look at what follows."""
         getattr(self, f"_{step}")(number % len(NAMES))
-        told = self.bench.harness.executors[0].messages if self.bench.harness.executors else []
+        told = self.bench.role.children[0].messages if self.bench.role.children else []
         begun = [message.task for message in told if isinstance(message, AttemptTask)]
         for task in begun[self.attempts :]:
             assert self.at_hand is None, "P3: one at a time"

@@ -13,9 +13,9 @@ from typing import Any
 
 from actors.model.backoff import RetryPolicy, default_wait
 from actors.model.errors import HourhandError
+from actors.model.task_executor import TaskExecutor
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
-from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.log import MemoryLog
@@ -25,7 +25,7 @@ from scheduler.node.system_executor import SystemExecutor
 from scheduler.services.relay.intake import RelayIntake
 from scheduler.services.relay.ports import IntakePorts
 from scheduler.services.system_registry import SystemTaskRegistry
-from scheduler.services.system_tasks import RoutedFactory, SystemDependencies
+from scheduler.services.system_tasks import RoutedFactory, SystemDependencies, UserFactory
 from scheduler.services.timers.service import TimerService
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop, current_name
@@ -117,12 +117,12 @@ class NodeDoors:
         )
         return RelayIntake(ports, relay, lambda topic: topic == relay.out_topic)
 
-    def factory_with(self, users: Callable[[], TaskExecutor]) -> RoutedFactory:
+    def factory_with(self, users: UserFactory) -> RoutedFactory:
         """Return what makes the executor of an ordering id; its jitter comes from the seed."""
         make = self._kinds.factory_with(users)
 
-        def made(ordering_id: str) -> TaskExecutor:
-            executor = make(ordering_id)
+        def made(ordering_id: str, kind: str | None) -> TaskExecutor:
+            executor = make(ordering_id, kind)
             if isinstance(executor, SystemExecutor):
                 executor.retry = self._policy
             return executor

@@ -37,8 +37,8 @@ from tests.simulation.user_code import (
     NOT_HOSTILE,
     ProcessKilled,
     Shares,
-    SimulatedExecutor,
     hostile,
+    simulated_executor,
 )
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
@@ -123,7 +123,7 @@ class Member:
             return self.system
 
         group, stores = site.settings.group, open_memory_stores(site.data, deliver)
-        users = partial(SimulatedExecutor, site.policy)
+        users = partial(simulated_executor, site.policy)
         make_executor = routed(users, {})
         if site.doors is not None:
             self.doors = NodeDoors(

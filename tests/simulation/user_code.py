@@ -15,7 +15,7 @@ from tenacity.wait import wait_base
 from actors.model.backoff import RetryPolicy, default_wait
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
@@ -84,6 +84,12 @@ class SimulatedExecutor(TaskExecutor):
                 raise RAISED[kind]
             case _:
                 return None
+
+
+def simulated_executor(policy: RetryPolicy, kind: str | None) -> SimulatedExecutor:
+    """Return what runs every kind."""
+    del kind
+    return SimulatedExecutor(policy)
 
 
 class HostileExecutor(SimulatedExecutor):
@@ -158,9 +164,9 @@ def hostile(
         return make
     lots = random.Random(rng.getrandbits(64))
 
-    def made(ordering_id: str) -> TaskExecutor:
+    def made(ordering_id: str, kind: str | None) -> TaskExecutor:
         if not ordering_id.startswith(SICK):
-            return make(ordering_id)
+            return make(ordering_id, kind)
         return HostileExecutor(policy, shares, lots)
 
     return made

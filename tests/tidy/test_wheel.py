@@ -203,7 +203,7 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
         ("admin", "`hourhand admin` needs "),
         ("pipeline report page", "`hourhand pipeline` needs "),
         (
-            "run --executor scheduler.services.system_tasks:NoUserTasks --set observe.traces=true",
+            "run --executor scheduler.demo.records:DemoExecutor --set observe.traces=true",
             "the setting observe.traces needs opentelemetry",
         ),
     ],

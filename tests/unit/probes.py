@@ -17,8 +17,8 @@ from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
 from actors.model.settings import TreeSettings
 from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
-from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS
@@ -89,19 +89,12 @@ class ProbedChildren(Actor):
         return children
 
 
-class ProbeExecutor(TaskExecutor):
-    """A TaskExecutor that only keeps what its role is told."""
-
-    def __init__(self) -> None:
-        self.messages: list[object] = []
-
-    def on_receive(self, message: object) -> None:
-        """Keep the message."""
-        self.messages.append(message)
+class _NoJob(TaskExecutor):
+    """Stands for a user's executor where the fake runner calls none."""
 
     def execute(self, task: Task) -> Outcome | None:
-        """Never called: no attempt is started by a probe."""
-        raise AssertionError(f"{task.key} was run by a probe")
+        """Fail the test."""
+        raise AssertionError(f"{task.key} was run")
 
 
 class Harness:
@@ -123,7 +116,6 @@ class Harness:
         self.runner = FakeRunner()
         self.telemetry = RecordingTelemetry()
         self.writer = FakeWriter()
-        self.executors: list[ProbeExecutor] = []
         self.effects = Effects(
             settings=settings or TreeSettings(),
             partition_count=partition_count,
@@ -131,7 +123,7 @@ class Harness:
             writer=self.writer,
             runner=self.runner,
             telemetry=self.telemetry,
-            make_executor=lambda _ordering_id: (make_executor or self._make_executor)(),
+            make_executor=lambda _id, _kind: (make_executor or _NoJob)(),
         )
         self.ownership = Ownership(PARTITION, EPOCH)
         self.supervisor, self.persistence, self.executor = Probe(), Probe(), Probe()
@@ -147,11 +139,6 @@ class Harness:
             known_completions=KnownCompletions(NOTHING_KNOWN_BEFORE_MS, 100),
             memory=self.effects.memory.begin(PARTITION),
         )
-
-    def _make_executor(self) -> ProbeExecutor:
-        executor = ProbeExecutor()
-        self.executors.append(executor)
-        return executor
 
     def spawn(self, role: Actor, *, meets: bool = True) -> Ref:
         """Start the role and, where it ``meets`` them, tell it its siblings."""

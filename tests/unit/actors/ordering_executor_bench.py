@@ -13,23 +13,27 @@ from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.task import AttemptState, StoredTask
 from actors.ordering_executor import OrderingExecutor
 from tests.builders import a_stored_task
-from tests.unit.probes import Harness
+from tests.unit.probes import Harness, ProbedChildren
 
 QUEUE_MAX = 3
 
 ID = "customer-7"
 
 
+class ProbedOrdering(ProbedChildren, OrderingExecutor):
+    """One whose TaskExecutor is a probe."""
+
+
 class Bench:
     """One OrderingExecutor; its TaskExecutor is a probe, its tasks a count of slots."""
 
-    def __init__(self, kind: type[OrderingExecutor] = OrderingExecutor) -> None:
+    def __init__(self, kind: type["ProbedOrdering"] | None = None) -> None:
         window = WindowSettings(ordering_queue_tasks_max=QUEUE_MAX)
         self.harness = Harness(TreeSettings(window=window))
         self.slots = 0
         """Slots occupied, as the parent counts them."""
         self.sent = 0
-        role = kind(
+        self.role = role = (kind or ProbedOrdering)(
             self.harness.effects,
             self.harness.ownership,
             ID,
@@ -68,7 +72,7 @@ class Bench:
 
     @property
     def _told(self) -> list[object]:
-        return self.harness.executors[0].messages if self.harness.executors else []
+        return self.role.children[0].messages if self.role.children else []
 
     def told(self, kind: type[object]) -> int:
         """Count what its executor was told of a kind."""

@@ -1,5 +1,7 @@
 """One TaskExecutor between a probe for its parent and one for the tracker."""
 
+from dataclasses import replace
+
 from tenacity import wait_fixed
 
 from actors.kernel.ref import Ref
@@ -17,10 +19,12 @@ from actors.messages import (
 from actors.model.attempts import Attempt, Ending
 from actors.model.backoff import OnExhausted, RetryPolicy
 from actors.model.commands import Withdrawal, WithdrawalResult
+from actors.model.errors import UnknownKind
 from actors.model.outcome import Outcome
 from actors.model.settings import ExecutionSettings, TreeSettings
 from actors.model.task import StoredTask, Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
+from actors.task_executor import TaskExecutorRole
 from tests.builders import a_stored_task
 from tests.unit.probes import Harness, Probe
 
@@ -67,10 +71,18 @@ class Bench:
         self.role = executor or Job()
         if executor is None:
             self.role.retry = RetryPolicy(attempts_max, wait_fixed(20), on_exhausted)
-        self.role.bind_role(
-            self.harness.effects, self.harness.ownership, self.parent, self.harness.siblings
-        )
-        self.ref: Ref = self.harness.spawn(self.role, meets=False)
+        self.kinds: dict[str | None, TaskExecutor] = {None: self.role}
+        """The executors of this node; it knows no other kind."""
+        self.made: list[str | None] = []
+        effects = replace(self.harness.effects, make_executor=self._make)
+        role = TaskExecutorRole(effects, self.harness.ownership, self.parent, self.harness.siblings)
+        self.ref: Ref = self.harness.spawn(role, meets=False)
+
+    def _make(self, _ordering_id: str, kind: str | None) -> TaskExecutor:
+        if kind not in self.kinds:
+            raise UnknownKind(f"kind {kind!r} is not known here")
+        self.made.append(kind)
+        return self.kinds[kind]
 
     def tell(self, message: object) -> None:
         """Let the role handle a message."""

@@ -34,8 +34,8 @@ from actors.model.outcome import Outcome
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.status import CompletionResult
 from actors.model.task import StoredTask, Task
+from actors.model.task_executor import TaskExecutor
 from actors.partition_executor import PartitionExecutor
-from actors.task_executor import TaskExecutor
 from tests.builders import a_stored_task
 from tests.unit.probes import Harness, Probe
 

@@ -39,13 +39,13 @@ def test_p4_a_task_with_an_earlier_sibling_waits() -> None:
 
 
 def test_one_instance_serves_all_tasks_of_a_busy_id() -> None:
-    """``self`` of the user's executor lives as long as the id is busy."""
+    """What runs its tasks lives as long as the id is busy."""
     bench = Bench()
 
     bench.execute("a", "b")
     bench.finish()
 
-    assert len(bench.harness.executors) == 1
+    assert len(bench.role.children) == 1
 
 
 def test_a_later_record_of_the_task_at_hand_updates_it() -> None:
@@ -87,7 +87,7 @@ def test_p6_a_later_record_without_a_slot_is_for_what_is_here_alone() -> None:
 
     assert (told, slots, bench.slots) == (1, 2, 0)
     assert bench.attempted == ["a", "b"]
-    assert bench.harness.executors[0].messages[-1] == AttemptTask(task_named("b", offset=9))
+    assert bench.role.children[0].messages[-1] == AttemptTask(task_named("b", offset=9))
 
 
 def test_records_of_a_waiting_task_are_merged() -> None:
@@ -98,7 +98,7 @@ def test_records_of_a_waiting_task_are_merged() -> None:
     bench.execute("b", offset=9)
     bench.execute("b", offset=5)
     bench.finish()
-    attempt = bench.harness.executors[0].messages[-1]
+    attempt = bench.role.children[0].messages[-1]
 
     assert isinstance(attempt, AttemptTask) and attempt.task.offset == 9
     assert bench.slots == 1

@@ -18,8 +18,8 @@ from actors.model.outcome import Outcome
 from actors.model.ownership import Assignment, initial_watermark
 from actors.model.settings import RecoverySettings, TreeSettings
 from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
 from actors.partition_supervisor import WATERMARK_WAIT_MS, PartitionSupervisor
-from actors.task_executor import TaskExecutor
 from tests.builders import NOW_MS, a_record, a_task
 from tests.unit.probes import EPOCH, PARTITION, Harness, Probe, ProbeActor, ProbedChildren
 

@@ -17,7 +17,7 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState
 from actors.ports.log import Position
-from actors.task_executor import TaskExecutor
+from actors.task_executor import TaskExecutorRole
 from tests.builders import NOW_MS, a_stored_task
 from tests.unit.actors.task_executor_bench import (
     AWKWARD_NAMES,
@@ -277,4 +277,4 @@ def test_the_ends_of_other_attempts_are_ignored() -> None:
 def test_it_is_started_by_its_parent_only() -> None:
     """On its own it would have no tree to fail with."""
     with pytest.raises(TypeError, match="spawn"):
-        TaskExecutor.start()
+        TaskExecutorRole.start()

@@ -7,7 +7,7 @@ import pytest
 
 from actors.model.errors import AlreadyStarted, InvalidExecutor
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.testing import VirtualScheduler

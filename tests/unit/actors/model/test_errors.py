@@ -45,13 +45,14 @@ def test_every_error_says_whose_fault_it_is() -> None:
 
 def test_a_callers_mistake_in_a_value_is_a_value_error_too() -> None:
     """Code that knows nothing of Hourhand catches what it expects."""
-    for error in set(CallerError.__subclasses__()) - {errors.AlreadyStarted}:
+    for error in set(CallerError.__subclasses__()) - {errors.AlreadyStarted, errors.NotConnected}:
         assert issubclass(error, ValueError), error
 
 
 def test_a_call_at_the_wrong_time_is_a_runtime_error_too() -> None:
     """What was given is right; the object is past the state in which it may be asked."""
     assert issubclass(errors.AlreadyStarted, RuntimeError)
+    assert issubclass(errors.NotConnected, RuntimeError)
 
 
 def test_the_tree_drawn_in_the_docstring_is_the_tree() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from actors.model.instant import format_instant
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler.testing import VirtualScheduler
 from tests.unit.scheduler.admin.world import Api
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench

@@ -10,7 +10,7 @@ import pytest
 
 from actors.model.instant import format_instant, from_millis
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import RetryPolicy, Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.memory.broker import MemoryBroker

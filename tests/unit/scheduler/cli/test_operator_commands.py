@@ -8,7 +8,7 @@ import pytest
 
 from actors.model.instant import from_millis
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler
 from scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of

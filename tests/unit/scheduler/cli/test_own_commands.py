@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 
 from scheduler import Scheduler, Settings
 from scheduler.cli.cli import app
-from scheduler.services.system_tasks import NoUserTasks
 from tests.waiting import until
 
 
@@ -28,7 +27,7 @@ def hourhand(*arguments: str) -> Result:
 
 def applied(seen: Callable[[], bool], *begin: Callable[[Scheduler], object]) -> None:
     """Run a node, with what ``begin`` asks of it, until something is seen."""
-    with Scheduler(Settings(), executor=NoUserTasks) as node:
+    with Scheduler(Settings(), executors={}) as node:
         for ask in begin:
             ask(node)
         until(seen)

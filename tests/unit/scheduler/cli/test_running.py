@@ -10,7 +10,6 @@ from actors.model.errors import FolderLocked
 from scheduler import Receipt, Settings, Task
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import EmbeddedSettings
-from scheduler.services.system_tasks import NoUserTasks
 
 TIMEOUT_S = 30
 
@@ -20,7 +19,7 @@ class Door(DoorRunning):
 
     def __init__(self, settings: Settings, open_door: Callable[[], None] = lambda: None) -> None:
         self.accepted: list[Receipt] = []
-        super().__init__(settings, NoUserTasks, None)
+        super().__init__(settings, None, {}, None)
         self._opened(open_door)
 
     def start(self) -> None:

@@ -15,7 +15,6 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.folder import Bell, FolderLock, ring
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 from scheduler.scheduler import Scheduler
-from scheduler.services.system_tasks import NoUserTasks
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S
 
 HOLDER = """
@@ -148,7 +147,7 @@ def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
     """And so is all that is in it while a node runs."""
     folder = tmp_path / "deep" / "hourhand"
     settings = Settings(embedded=EmbeddedSettings(folder=folder))
-    with Scheduler(settings, executor=NoUserTasks):
+    with Scheduler(settings, executors={}):
         found = {each.name: rights(each) for each in folder.iterdir()}
 
     assert rights(folder) == 0o700
@@ -163,10 +162,10 @@ def test_a_folder_that_others_may_use_is_warned_about_and_left_as_it_is(
     """A group may have been let in on purpose."""
     settings = Settings(embedded=EmbeddedSettings(folder=tmp_path))
     tmp_path.chmod(0o755)
-    with Scheduler(settings, executor=NoUserTasks):
+    with Scheduler(settings, executors={}):
         assert "chmod" not in caplog.text
     (tmp_path / "log.db").chmod(0o644)
-    with Scheduler(settings, executor=NoUserTasks):
+    with Scheduler(settings, executors={}):
         assert f"chmod 700 {tmp_path}" in caplog.text
 
     assert (rights(tmp_path), rights(tmp_path / "log.db")) == (0o755, 0o644)

@@ -11,9 +11,6 @@ from typing import Any
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import LogUnavailable
 from actors.model.instant import format_instant
-from actors.model.outcome import Outcome
-from actors.model.task import Task
-from actors.task_executor import TaskExecutor
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryMessage, MemoryWriter
@@ -27,14 +24,6 @@ from scheduler.testing import Execution, VirtualScheduler
 OUT = "hourhand-relay-out"
 
 
-class NoUserTasks(TaskExecutor):
-    """A relay node has none."""
-
-    def execute(self, task: Task) -> Outcome | None:
-        """Fail the test."""
-        raise AssertionError(f"a user's executor was given {task.key}")
-
-
 class RelayBench:
     """One relay."""
 
@@ -46,7 +35,7 @@ class RelayBench:
         row_bytes_max: int = 8_388_608,
     ) -> None:
         self._row_bytes_max = row_bytes_max
-        self.scheduler = VirtualScheduler(NoUserTasks)
+        self.scheduler = VirtualScheduler(executors={})
         self.relay = relay or RelaySettings()
         self.scheduler.settings = self.scheduler.settings.model_copy(update={"relay": self.relay})
         self.scheduler.restart()

@@ -13,7 +13,6 @@ from scheduler.services.relay.delivery import DeliverMessage, Delivery, Message,
 from scheduler.services.relay.standing import DecidedHere, place_of
 from scheduler.services.system_tasks import SystemDependencies
 from scheduler.testing import VirtualScheduler
-from tests.unit.scheduler.services.relay.relay_bench import NoUserTasks
 
 _ID, _PLACE = "id-1", place_of(0, 8)
 
@@ -38,7 +37,7 @@ def _delivery(scheduler: VirtualScheduler) -> DeliverMessage:
 @pytest.mark.parametrize("before", [False, True], ids=["while it waits", "before it waits"])
 def test_a_delivery_that_is_drained_is_tried_again_by_the_next_owner(before: bool) -> None:
     """At once: the decision it waits for may be one that this node cannot make any more."""
-    scheduler = VirtualScheduler(NoUserTasks)
+    scheduler = VirtualScheduler(executors={})
     delivery = _delivery(scheduler)
     message = Delivery(Message("out", b"k"), id=_ID, place=_PLACE)
     task = delivery_task(scheduler.clock.now_ms(), _PLACE, b"k", message)

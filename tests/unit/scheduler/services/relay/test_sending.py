@@ -6,7 +6,6 @@ import pytest
 
 from actors.model.errors import InvalidTask
 from scheduler.configuration.door_settings import RelaySettings
-from scheduler.services.system_tasks import NoUserTasks
 from scheduler.testing import VirtualScheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -14,7 +13,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def a_scheduler(relay: RelaySettings | None = None) -> VirtualScheduler:
     """Return a scheduler at noon."""
-    scheduler = VirtualScheduler(NoUserTasks, now=NOON)
+    scheduler = VirtualScheduler(executors={}, now=NOON)
     if relay is not None:
         scheduler.settings = scheduler.settings.model_copy(update={"relay": relay})
         scheduler.client._settings = scheduler.settings

@@ -16,7 +16,6 @@ from scheduler.observe.meters import Count
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.system_tasks import NoUserTasks
 from scheduler.services.timers.app import build_app
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
@@ -73,7 +72,7 @@ class TimersBench:
     def __init__(
         self, settings: TimerSettings | None = None, deliver: Deliver | None = None
     ) -> None:
-        self.scheduler = VirtualScheduler(NoUserTasks)
+        self.scheduler = VirtualScheduler(executors={})
         if deliver is not None:
             self.scheduler.stores = open_memory_stores(MemoryStores(), deliver)
         settings = settings or TimerSettings(requests_per_s_max=0)

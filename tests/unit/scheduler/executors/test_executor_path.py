@@ -11,8 +11,8 @@ import pytest
 
 from actors.model.errors import InvalidExecutor
 from actors.model.task import Task
-from actors.task_executor import TaskExecutor
-from scheduler.configuration.executor_path import checked_factory, load_executor, tried_factory
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.executor_path import checked_factory, load_executor, tried_factory
 
 _MODULE = """
 from scheduler import TaskExecutor

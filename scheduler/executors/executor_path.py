@@ -14,15 +14,15 @@ from pathlib import Path
 from actors.model.display import log_raised
 from actors.model.errors import InvalidExecutor
 from actors.model.executor_attributes import attribute_complaint
-from actors.task_executor import TaskExecutor
+from actors.model.task_executor import TaskExecutor
 
 logger = logging.getLogger("hourhand.node")
 
 ExecutorFactory = Callable[[], TaskExecutor]
 
 
-def load_executor(path: str) -> ExecutorFactory:
-    """Return what ``module:Name`` names: a TaskExecutor class or a zero-argument factory.
+def found_at(path: str) -> object:
+    """Import and return what ``module:Name`` names.
 
     The working folder is searched first, as with ``python -m``.  Raises InvalidExecutor and
     says which part of the path is wrong.
@@ -47,7 +47,12 @@ def load_executor(path: str) -> ExecutorFactory:
         except AttributeError:
             hint = _hidden_hint(module_name, Path(folder))
             raise InvalidExecutor(f"{path!r}: {module_name!r} has no {attribute!r}{hint}") from None
-    return checked_factory(repr(path), found)
+    return found
+
+
+def load_executor(path: str) -> ExecutorFactory:
+    """Return what a path names: a TaskExecutor class or a zero-argument factory."""
+    return checked_factory(repr(path), found_at(path))
 
 
 def _hidden_hint(module_name: str, folder: Path) -> str:

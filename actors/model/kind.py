@@ -1,0 +1,63 @@
+"""The kind of a task: which executor of several runs it.
+
+A record names it in a field of its own.  A row carries it as a member of the data, before the
+trace's, so that it follows the task wherever its data goes: to another time, another topic, an
+archive.  User code never sees that member.  Decides how a kind is written, never who runs it.
+"""
+
+import re
+
+from actors.model.display import shown
+from actors.model.trace import CONTEXT_TAIL_BYTES, without_context
+
+KIND_CHARS_MAX = 64
+KIND_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.:/-]{{0,{KIND_CHARS_MAX - 1}}}"
+MEMBER = "hourhand.kind"
+"""The member's name; reserved, as the last one of a task's data."""
+
+_is_kind = re.compile(KIND_PATTERN).fullmatch
+_OPENS = b'"%b":"' % MEMBER.encode()
+_CLOSES = b'"}'
+_MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
+_REACH_BYTES = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
+
+
+def checked_kind(kind: str) -> str:
+    """Return a kind as it is; ValueError where it cannot be one."""
+    if _is_kind(kind) is None:
+        raise ValueError(
+            f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
+            " _.:/-, beginning with a letter or digit"
+        )
+    return kind
+
+
+def with_kind(data: bytes, kind: str) -> bytes:
+    """Return a JSON object that carries no trace, with the kind as its last member."""
+    body = without_kind(data).rstrip()[:-1].rstrip()
+    comma = b"" if body.endswith(b"{") else b","
+    return b"".join((body, comma, _OPENS, kind.encode(), _CLOSES))
+
+
+def carried_kind(data: bytes) -> str | None:
+    """Return the kind that a row's data carries."""
+    if data.find(_OPENS, max(0, len(data) - _REACH_BYTES)) < 0:
+        return None
+    data = without_context(data)
+    start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
+    if start < 0 or not data.endswith(_CLOSES):
+        return None
+    try:
+        kind = data[start + len(_OPENS) : -len(_CLOSES)].decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    return kind if _is_kind(kind) else None
+
+
+def without_kind(data: bytes) -> bytes:
+    """Return a row's data as its producer wrote it: without kind and trace."""
+    kind = carried_kind(data)
+    data = without_context(data)
+    if kind is None:
+        return data
+    return data[: -len(_OPENS) - len(kind) - len(_CLOSES)].removesuffix(b",") + b"}"

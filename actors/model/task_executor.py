@@ -1,0 +1,41 @@
+"""TaskExecutor as users know it: the class they subclass.
+
+It holds what user code is told and what it says of itself, and nothing of the tree's: the role of
+the same name, in ``actors/task_executor.py``, holds one and calls it.  Decides nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from datetime import timedelta
+
+from actors.model.backoff import RetryPolicy
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+
+
+class TaskExecutor(ABC):
+    """Subclass this and write ``execute``; one instance serves one busy ordering id.
+
+    Attempts of one ordering id never overlap, so ``self`` needs no lock.  The instance is kept
+    while its ordering id has tasks to run, and made anew when the id is busy again.  The
+    constructor takes no arguments, need not call this class's, and should be cheap: it runs on
+    the node's dispatcher.  A subclass may have any other attribute.
+    """
+
+    retry: RetryPolicy = RetryPolicy()
+    """How often and how soon a failed task is tried again."""
+    timeout: timedelta | None = None
+    """Longest attempt; None takes the node's setting.  An async attempt is cancelled, a
+    blocking one is reported and keeps its slot."""
+    attempt: int = 0
+    """Number of the attempt that runs, 1 for the first."""
+    fence: int = 0
+    """Grows with every owner of the partition; give it to a store that can refuse less."""
+
+    @abstractmethod
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once; may be ``async def``.
+
+        Returning nothing means done; ``Retry`` and ``Drop`` say otherwise.  An exception
+        means failed, and the retry policy says what follows.
+        """

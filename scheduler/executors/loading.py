@@ -1,0 +1,47 @@
+"""From what a command names to a node's executors: ``module:Name``, also as ``kind=module:Name``.
+
+What is named is a TaskExecutor class, a function without arguments that returns one, or a
+``Hourhand`` registry.  Decides nothing of what can run a task.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from actors.model.errors import InvalidExecutor
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.executor_path import checked_factory, found_at
+from scheduler.executors.registry import Hourhand
+from scheduler.executors.user_executors import TaskKind
+
+
+class LoadedExecutors(NamedTuple):
+    """What the paths of one command name."""
+
+    executor: Callable[[], TaskExecutor] | None
+    """For tasks without a kind."""
+    executors: Hourhand
+
+
+def load_executors(paths: Sequence[str]) -> LoadedExecutors:
+    """Import what the paths name; InvalidExecutor says which part of which path is wrong."""
+    default: Callable[[], TaskExecutor] | None = None
+    executors = Hourhand()
+    for path in paths:
+        kind, equals, named = path.partition("=")
+        found = found_at(named if equals else path)
+        if isinstance(found, Hourhand):
+            if equals:
+                raise InvalidExecutor(
+                    f"{path!r}: {named} is a registry, which has kinds of its own: leave out"
+                    f" {kind}="
+                )
+            executors.include(found)
+        elif equals:
+            executors.add(kind, TaskKind(checked_factory(repr(path), found)))
+        elif default is None:
+            default = checked_factory(repr(path), found)
+        else:
+            raise InvalidExecutor(
+                f"{path!r} is a second executor for tasks without a kind: write kind={path}"
+            )
+    return LoadedExecutors(default, executors)

@@ -1,0 +1,244 @@
+"""What a user puts around attempts and around a node's life: pools, sessions, error reports.
+
+Decides in which order several of them are entered: the first is the outermost.  Never decides what
+becomes of an attempt: what middleware raises counts as raised by the attempt.
+"""
+
+import inspect
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from dataclasses import dataclass
+from datetime import timedelta
+
+from actors.model.backoff import RetryPolicy
+from actors.model.display import log_raised
+from actors.model.events import Event, RetriesExhausted
+from actors.model.key import TaskKey
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+
+logger = logging.getLogger("hourhand.middleware")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    """One attempt, as middleware sees it."""
+
+    task: Task
+    attempt: int
+    """1 for the first."""
+    fence: int
+    """Grows with every owner of the partition."""
+
+    @property
+    def key(self) -> TaskKey:
+        """The task's key."""
+        return self.task.key
+
+    @property
+    def kind(self) -> str | None:
+        """The task's kind, None for the default executor's."""
+        return self.task.kind
+
+
+class Middleware:
+    """Subclass this and override what is needed; one instance serves all attempts of a node.
+
+    ``around_attempt`` is called from many threads at once.
+    """
+
+    def on_node_start(self) -> None:
+        """Begin: open pools and sessions.  Called once, before the node runs anything.
+
+        Whatever it raises keeps the node from starting.
+        """
+
+    def on_node_stop(self) -> None:
+        """End: close what was opened.  Called once, after the last attempt that is waited for."""
+
+    def around_attempt(
+        self, attempt: AttemptContext
+    ) -> "AbstractContextManager[object] | AbstractAsyncContextManager[object]":
+        """Return what is entered before user code and left after it, in its thread or coroutine.
+
+        It sees the attempt's exception, as every context manager does; one that swallows it makes
+        the attempt a success.  An asynchronous context manager serves ``async def execute`` only.
+        """
+        del attempt
+        return nullcontext()
+
+    def on_exhausted(self, key: TaskKey, on_exhausted: str) -> None:
+        """Hear that a task has used up its attempts, and what follows (``RetryPolicy``).
+
+        Called from a thread of the node's own, at most once for each time, never after a crash.
+        """
+
+
+class MiddlewareStack:
+    """All of a node's middleware, the outermost first."""
+
+    def __init__(self, middleware: Sequence[Middleware] = ()) -> None:
+        self._all = tuple(middleware)
+        self._begun = False
+        self._wraps = any(
+            type(each).around_attempt is not Middleware.around_attempt for each in self._all
+        )
+        self._hears = tuple(
+            each for each in self._all if type(each).on_exhausted is not Middleware.on_exhausted
+        )
+
+    @property
+    def hears_of_exhausted(self) -> bool:
+        """Whether anybody wants to know of tasks that used up their attempts."""
+        return bool(self._hears)
+
+    def start(self) -> None:
+        """Begin, the outermost first; where one raises, those before it end."""
+        with ExitStack() as undo:
+            for each in self._all:
+                each.on_node_start()
+                undo.callback(_stop, each)
+            undo.pop_all()
+        self._begun = True
+
+    def stop(self) -> None:
+        """End, the innermost first, whatever one of them raises; nothing where none began."""
+        begun, self._begun = self._begun, False
+        for each in reversed(self._all if begun else ()):
+            _stop(each)
+
+    def exhausted(self, key: TaskKey, on_exhausted: str) -> None:
+        """Tell all of them of a task that used up its attempts."""
+        for each in self._hears:
+            try:
+                each.on_exhausted(key, on_exhausted)
+            except BaseException:  # noqa: BLE001 - it is logged
+                log_raised(logger, "on_exhausted of a middleware raised")
+
+    def around(self, executor: TaskExecutor) -> TaskExecutor:
+        """Return an executor that runs within the middleware."""
+        if not self._wraps or not isinstance(executor, TaskExecutor):
+            return executor
+        if inspect.iscoroutinefunction(executor.execute):
+            return _AsyncWithin(self, executor)
+        return _Within(self, executor)
+
+    @contextmanager
+    def entered(self, attempt: AttemptContext) -> Iterator[None]:
+        """Enter all for a blocking attempt."""
+        with ExitStack() as stack:
+            for each in self._all:
+                entered = each.around_attempt(attempt)
+                if not isinstance(entered, AbstractContextManager):
+                    raise TypeError(
+                        f"{type(each).__name__}.around_attempt returned a"
+                        f" {type(entered).__name__} for an executor that is not async: return a"
+                        " context manager"
+                    )
+                stack.enter_context(entered)
+            yield
+
+    @asynccontextmanager
+    async def entered_async(self, attempt: AttemptContext) -> AsyncIterator[None]:
+        """Enter all for an attempt that is awaited."""
+        async with AsyncExitStack() as stack:
+            for each in self._all:
+                entered = each.around_attempt(attempt)
+                if isinstance(entered, AbstractAsyncContextManager):
+                    await stack.enter_async_context(entered)
+                else:
+                    stack.enter_context(entered)
+            yield
+
+
+def _stop(middleware: Middleware) -> None:
+    try:
+        middleware.on_node_stop()
+    except BaseException:  # noqa: BLE001 - it is logged
+        log_raised(logger, "on_node_stop of a middleware raised")
+
+
+class ExhaustedNews:
+    """Hands what a node says of tasks that used up their attempts to the middleware.
+
+    On a thread of its own: whoever tells of an event must not wait for user code.
+    """
+
+    def __init__(self, stack: MiddlewareStack) -> None:
+        self._stack = stack
+        self._waiting: queue.SimpleQueue[RetriesExhausted | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._tell, name="hourhand-middleware", daemon=True)
+        self._thread.start()
+
+    def emit(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, RetriesExhausted):
+            self._waiting.put(event)
+
+    def close(self) -> None:
+        """Tell no more."""
+        self._waiting.put(None)
+
+    def _tell(self) -> None:
+        while (event := self._waiting.get()) is not None:
+            self._stack.exhausted(event.key, event.on_exhausted)
+
+
+class _Within(TaskExecutor):
+    """Stands for an executor, and runs it within the middleware."""
+
+    def __init__(self, stack: MiddlewareStack, executor: TaskExecutor) -> None:
+        self._stack = stack
+        self._executor = executor
+
+    @property
+    def retry(self) -> RetryPolicy:  # type: ignore[override]
+        """The executor's."""
+        return self._executor.retry
+
+    @property
+    def timeout(self) -> timedelta | None:  # type: ignore[override]
+        """The executor's."""
+        return self._executor.timeout
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once, within the middleware."""
+        with ExitStack() as held:
+            held.enter_context(self._stack.entered(self._told(task)))
+            outcome = self._executor.execute(task)
+            if inspect.isawaitable(outcome):
+                return _awaited(outcome, held.pop_all())
+            return outcome
+
+    def _told(self, task: Task) -> AttemptContext:
+        """Tell the executor which attempt it is, and return that for the middleware."""
+        self._executor.attempt, self._executor.fence = self.attempt, self.fence
+        return AttemptContext(task, self.attempt, self.fence)
+
+
+async def _awaited(outcome: Awaitable[Outcome | None], held: ExitStack) -> Outcome | None:
+    """Await what a blocking executor returned, and leave the middleware after that."""
+    with held:
+        return await outcome
+
+
+class _AsyncWithin(_Within):
+    """As ``_Within``, for ``async def execute``."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Run the task once, within the middleware."""
+        async with self._stack.entered_async(self._told(task)):
+            outcome = self._executor.execute(task)
+            return await outcome if inspect.isawaitable(outcome) else outcome

@@ -1,0 +1,271 @@
+"""The registry of a program's tasks: functions and classes by kind, and how each is run.
+
+A module of tasks makes one, which needs no driver, no settings and no server; a node is given it as
+``executors``, and clients schedule through its functions.  Decides nothing about a task's run.
+"""
+
+import inspect
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from actors.model.backoff import RetryPolicy
+from actors.model.display import shown
+from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
+from actors.model.kind import checked_kind
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.payload import Signature
+from scheduler.executors.user_executors import TaskKind
+from scheduler.records.receipt import Receipt
+
+P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
+Returned = Outcome | None | Awaitable[Outcome | None] | Awaitable[None]
+ExecutorClass = TypeVar("ExecutorClass", bound=type[TaskExecutor])
+
+
+class Scheduling(Protocol):
+    """What a registry needs of a client."""
+
+    @property
+    def now(self) -> datetime:
+        """The client's wall time."""
+
+    def schedule_task(self, task: Task) -> "Future[Receipt]":
+        """Append a task."""
+
+
+class Hourhand(Mapping[str, TaskKind]):
+    """A registry: a mapping of kinds to what runs them, filled by its decorators.
+
+    ::
+
+        app = Hourhand()
+
+        @app.task("send-invoice", retry=RetryPolicy(attempts_max=5))
+        def send_invoice(invoice: Invoice) -> None: ...
+
+        with Scheduler(Settings(), executors=app):
+            send_invoice.schedule(Invoice(id=42), ordering_id="customer-7")
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, TaskKind] = {}
+        self._clients: list[Scheduling] = []
+        self._included: list[Hourhand] = []
+
+    def __getitem__(self, kind: str) -> TaskKind:
+        return self._kinds[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def task(
+        self,
+        kind: str,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: timedelta | None = None,
+        concurrency: int | None = None,
+    ) -> "TaskDecorator":
+        """Register a function as what runs tasks of a kind; blocking or ``async def``.
+
+        The function takes the payload, whose annotation is its type, and may take the task too.
+        Raises InvalidExecutor where the kind is taken or is not one.
+        """
+        self._refuse(kind)
+        return TaskDecorator(self, kind, retry or RetryPolicy(), timeout, concurrency)
+
+    def executor(
+        self, kind: str, *, concurrency: int | None = None
+    ) -> Callable[[ExecutorClass], ExecutorClass]:
+        """Register a ``TaskExecutor`` class as what runs tasks of a kind."""
+
+        def register(executor: ExecutorClass) -> ExecutorClass:
+            self.add(kind, TaskKind(executor, concurrency))
+            return executor
+
+        return register
+
+    def add(self, kind: str, how: TaskKind) -> None:
+        """Register what runs tasks of a kind; InvalidExecutor where the kind is taken."""
+        self._refuse(kind)
+        self._kinds[kind] = how
+
+    def include(self, other: "Hourhand") -> None:
+        """Take over all kinds of another registry, whose functions use this one's clients too."""
+        for kind, how in other.items():
+            self.add(kind, how)
+        self._included.append(other)
+        for client in self._clients:
+            other.bind(client)
+
+    def bind(self, client: Scheduling) -> None:
+        """Schedule through this client from now on: the one bound last is used."""
+        self._clients.append(client)
+        for each in self._included:
+            each.bind(client)
+
+    def unbind(self, client: Scheduling) -> None:
+        """Schedule through this client no more; the one bound before it is used again."""
+        self._clients = [each for each in self._clients if each is not client]
+        for each in self._included:
+            each.unbind(client)
+
+    @property
+    def client(self) -> Scheduling:
+        """The client that tasks are scheduled through; NotConnected where there is none."""
+        if not self._clients:
+            raise NotConnected(
+                "no client is open for this registry: open one with"
+                " SchedulerClient(settings, executors=app), or a Scheduler(settings, executors=app)"
+            )
+        return self._clients[-1]
+
+    def _refuse(self, kind: object) -> None:
+        if not isinstance(kind, str):
+            raise InvalidExecutor(f"a kind is text, got {shown(kind)}")
+        try:
+            checked_kind(kind)
+        except ValueError as error:
+            raise InvalidExecutor(str(error)) from None
+        if kind in self._kinds:
+            raise InvalidExecutor(f"the kind {kind!r} is registered already: choose another")
+
+
+class TaskFunction(Generic[P_contra]):
+    """A registered function: a call runs it at once, as before; ``schedule`` runs it later."""
+
+    def __init__(
+        self, registry: Hourhand, kind: str, function: Callable[..., Any], signature: Signature
+    ) -> None:
+        update_wrapper(self, function)
+        self._registry = registry
+        self._function = function
+        self._signature = signature
+        self.kind = kind
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._function(*arguments, **named)
+
+    def schedule(
+        self,
+        payload: P_contra,
+        *,
+        ordering_id: str,
+        at: datetime | None = None,
+        after: timedelta | None = None,
+        uniqueness_key: str | None = None,
+    ) -> "Future[Receipt]":
+        """Schedule the function through the registry's client, as ``schedule_task`` does.
+
+        It runs at ``at``, or ``after`` from now, or now.  Without a ``uniqueness_key`` each call
+        schedules one task more.  Raises InvalidTask where the payload does not fit, and
+        NotConnected where no client is open.
+        """
+        client = self._registry.client
+        due = self._due(client.now, at, after)
+        task = self.make_task(
+            payload, ordering_id=ordering_id, at=due, uniqueness_key=uniqueness_key
+        )
+        return client.schedule_task(task)
+
+    def make_task(
+        self,
+        payload: P_contra,
+        *,
+        ordering_id: str,
+        at: datetime,
+        uniqueness_key: str | None = None,
+    ) -> Task:
+        """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests."""
+        return Task(
+            ordering_id=ordering_id,
+            scheduled_time=at,
+            uniqueness_key=uuid.uuid4().hex if uniqueness_key is None else uniqueness_key,
+            data=self._signature.to_data(payload),
+            kind=self.kind,
+        )
+
+    @staticmethod
+    def _due(now: datetime, at: datetime | None, after: timedelta | None) -> datetime:
+        if at is not None and after is not None:
+            raise InvalidTask(
+                "a task is due at a time or after a delay: give at or after, not both"
+            )
+        return at or now + (after or timedelta(0))
+
+
+class TaskDecorator:
+    """Registers the function it decorates."""
+
+    def __init__(
+        self,
+        registry: Hourhand,
+        kind: str,
+        retry: RetryPolicy,
+        timeout: timedelta | None,
+        concurrency: int | None,
+    ) -> None:
+        self._registry = registry
+        self._kind = kind
+        self._retry = retry
+        self._timeout = timeout
+        self._concurrency = concurrency
+
+    @overload
+    def __call__(self, function: Callable[[], Returned]) -> TaskFunction[None]: ...
+    @overload
+    def __call__(self, function: Callable[[Task], Returned]) -> TaskFunction[dict[str, Any]]: ...
+    @overload
+    def __call__(self, function: Callable[[P], Returned]) -> TaskFunction[P]: ...
+    @overload
+    def __call__(self, function: Callable[[P, Task], Returned]) -> TaskFunction[P]: ...
+    def __call__(self, function: Callable[..., Returned]) -> TaskFunction[Any]:
+        """Register the function and return what schedules it."""
+        name = f"task {self._kind!r}"
+        if not callable(function):
+            raise InvalidExecutor(f"{name} decorates {shown(function)}: a function is needed")
+        signature = Signature(name, function)
+        base = (
+            _AsyncFunctionExecutor if inspect.iscoroutinefunction(function) else _FunctionExecutor
+        )
+        names = {
+            "retry": self._retry,
+            "timeout": self._timeout,
+            "_call": staticmethod(function),
+            "_signature": signature,
+            "__doc__": function.__doc__,
+        }
+        made = type(getattr(function, "__name__", "function"), (base,), names)
+        self._registry.add(self._kind, TaskKind(made, self._concurrency))
+        return TaskFunction(self._registry, self._kind, function, signature)
+
+
+class _FunctionExecutor(TaskExecutor):
+    """Runs a registered function."""
+
+    _call: Callable[..., Any]
+    _signature: Signature
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Call the function with the task's payload."""
+        outcome: Outcome | None = self._call(*self._signature.arguments(task))
+        return outcome
+
+
+class _AsyncFunctionExecutor(_FunctionExecutor):
+    """Runs a registered coroutine function."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Await the function, called with the task's payload."""
+        outcome: Outcome | None = await self._call(*self._signature.arguments(task))
+        return outcome

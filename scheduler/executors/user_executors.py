@@ -1,0 +1,120 @@
+"""The user's executors on one node: which one runs a task, by its kind.
+
+Decides what a node can run, and says so before anything is opened; and how many tasks of a kind
+run at once.  Never decides what becomes of a task that it cannot run: the tree holds it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from actors.model.display import shown
+from actors.model.errors import InvalidExecutor, UnknownKind
+from actors.model.kind import checked_kind
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.executor_path import ExecutorFactory, tried_factory
+from scheduler.executors.middleware import Middleware, MiddlewareStack
+
+_NAMED_MAX = 20
+"""Kinds that an error message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKind:
+    """How tasks of one kind run: by which executor, and how many at once on a node."""
+
+    executor: Callable[[], TaskExecutor]
+    """A TaskExecutor class, or a function without arguments that returns one."""
+    concurrency: int | None = None
+    """Attempts of this kind that run at once on one node; None for as many as there are workers."""
+
+    def __post_init__(self) -> None:
+        limit: object = self.concurrency
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise InvalidExecutor(
+                f"concurrency is {shown(limit)}, a number of 1 or more or None is needed"
+            )
+
+
+Executors = Mapping[str, "TaskKind | Callable[[], TaskExecutor]"]
+"""By kind: a TaskExecutor class, a function that returns one, or a ``TaskKind``."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserExecutors:
+    """All that one node runs of a user's."""
+
+    default: ExecutorFactory | None = None
+    """Runs what has no kind."""
+    kinds: Mapping[str, TaskKind] = field(default_factory=dict)
+    middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
+
+    @classmethod
+    def of(
+        cls,
+        executor: Callable[[], TaskExecutor] | None,
+        executors: Executors | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> "UserExecutors":
+        """Return what a user has given; InvalidExecutor where some of it can never run a task.
+
+        A node that only serves others gives an empty mapping.
+        """
+        if executor is None and executors is None:
+            raise InvalidExecutor(
+                "a node runs tasks: give it executor=, a TaskExecutor class, or executors=, one for"
+                " each kind of task"
+            )
+        default = None if executor is None else tried_factory("executor", executor)
+        kinds = {kind: _checked(kind, found) for kind, found in (executors or {}).items()}
+        return cls(default, kinds, MiddlewareStack(middleware))
+
+    @property
+    def limits(self) -> dict[str | None, int]:
+        """How many attempts of a kind run at once, of those kinds that have a limit."""
+        return {
+            kind: each.concurrency
+            for kind, each in self.kinds.items()
+            if each.concurrency is not None
+        }
+
+    def make(self, kind: str | None) -> TaskExecutor:
+        """Make an executor; raises UnknownKind where there is none, else what the user's raises."""
+        if kind is None:
+            factory = self.default
+        else:
+            known = self.kinds.get(kind)
+            factory = None if known is None else known.executor
+        if factory is None:
+            raise UnknownKind(self._complaint(kind))
+        return self.middleware.around(factory())
+
+    def _complaint(self, kind: str | None) -> str:
+        known = ", ".join(sorted(self.kinds)[:_NAMED_MAX])
+        if kind is not None:
+            has = f"it has executors for {known}" if known else "it has none for any kind"
+            return (
+                f"this node has no executor for the kind {kind!r}; {has}: the task waits for a"
+                " node that has one"
+            )
+        if not known:
+            return (
+                "this node was started without --executor: the task waits for a node of the group"
+                " that has one"
+            )
+        return (
+            f"the task has no kind, and this node has executors only for {known}: the task waits"
+            " for a node with a default executor"
+        )
+
+
+def _checked(kind: object, found: object) -> TaskKind:
+    if not isinstance(kind, str):
+        raise InvalidExecutor(f"executors has the kind {shown(kind)}: kinds are text")
+    try:
+        checked_kind(kind)
+    except ValueError as error:
+        raise InvalidExecutor(f"executors: {error}") from None
+    name = f"executors[{kind!r}]"
+    if isinstance(found, TaskKind):
+        return TaskKind(tried_factory(name, found.executor), found.concurrency)
+    return TaskKind(tried_factory(name, found))

@@ -1,0 +1,264 @@
+"""The registry: functions and classes by kind, with typed payloads, on a virtual node."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
+from actors.model.events import TaskHeld
+from actors.model.status import AttemptResult, CompletionResult
+from scheduler import RetryPolicy, Task, TaskExecutor
+from scheduler.executors.registry import Hourhand
+from scheduler.testing import VirtualScheduler
+
+TIMEOUT_S = 5
+
+
+class Invoice(BaseModel):
+    """As pydantic has it."""
+
+    id: int
+
+
+@dataclass
+class Parcel:
+    """As the standard library has it."""
+
+    id: int
+
+
+class Letter(TypedDict):
+    """As a dictionary with known names."""
+
+    id: int
+
+
+class Packet(msgspec.Struct):
+    """As msgspec has it."""
+
+    id: int
+
+
+@pytest.mark.parametrize(
+    ("annotation", "payload"),
+    [
+        (Invoice, Invoice(id=42)),
+        (Parcel, Parcel(42)),
+        (Letter, {"id": 42}),
+        (Packet, Packet(42)),
+        (dict[str, Any], {"id": 42}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_function_gets_the_payload_it_was_scheduled_with(
+    annotation: Any, payload: object
+) -> None:
+    """Its type is the annotation, whatever library it comes from."""
+    app, seen = Hourhand(), []
+
+    def send(found: object, task: Task) -> None:
+        seen.append((found, task.kind, task.data))
+
+    send.__annotations__["found"] = annotation
+    scheduled = app.task("send")(send)
+    with VirtualScheduler(executors=app) as scheduler:
+        scheduled.schedule(payload, ordering_id="customer-7").result(TIMEOUT_S)
+        scheduler.run_due()
+
+    assert seen == [(payload, "send", {"id": 42})]
+
+
+def test_each_kind_runs_its_own_and_the_default_what_has_none() -> None:
+    """Functions, coroutine functions and classes, in order per key."""
+    app, ran = Hourhand(), []
+
+    @app.task("mail")
+    def mail(invoice: Invoice) -> None:
+        ran.append(f"mail {invoice.id}")
+
+    @app.task("charge")
+    async def charge(invoice: Invoice) -> None:
+        ran.append(f"charge {invoice.id}")
+
+    @app.executor("ship")
+    class Ship(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            ran.append(f"ship {task.data['id']}")
+
+    class Other(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            ran.append(f"other {task.uniqueness_key}")
+
+    with VirtualScheduler(Other, executors=app) as scheduler:
+        for each in (mail, charge):
+            each.schedule(Invoice(id=1), ordering_id="o").result(TIMEOUT_S)
+        due = scheduler.now
+        for kind in ("ship", None):
+            scheduler.schedule_task(
+                Task(
+                    ordering_id="p",
+                    scheduled_time=due,
+                    uniqueness_key=f"{kind}",
+                    data={"id": 1},
+                    kind=kind,
+                )
+            ).result(TIMEOUT_S)
+        scheduler.run_due()
+
+    assert sorted(ran) == ["charge 1", "mail 1", "other None", "ship 1"]
+
+
+def test_retry_and_timeout_are_those_of_the_kind() -> None:
+    """Two functions of one registry, each with its own."""
+    app = Hourhand()
+
+    @app.task("once", retry=RetryPolicy(attempts_max=1))
+    def once() -> None:
+        raise ValueError("no")
+
+    @app.task("twice", retry=RetryPolicy(attempts_max=2), timeout=timedelta(seconds=3))
+    def twice() -> None:
+        raise ValueError("no")
+
+    with VirtualScheduler(executors=app) as scheduler:
+        for each in (once, twice):
+            each.schedule(None, ordering_id=each.kind).result(TIMEOUT_S)
+        ran = scheduler.drain()
+
+    assert sorted(each.key.ordering_id for each in ran) == ["once", "twice", "twice"]
+    assert app["twice"].executor().timeout == timedelta(seconds=3)
+
+
+def test_a_payload_that_no_longer_fits_is_a_failed_attempt_that_names_the_field() -> None:
+    """The model has changed since; the task is not lost, and its error says which field."""
+    app = Hourhand()
+
+    @app.task("mail", retry=RetryPolicy(attempts_max=1))
+    def mail(invoice: Invoice) -> None:
+        raise AssertionError(f"called with {invoice}")
+
+    with VirtualScheduler(executors=app) as scheduler:
+        task = Task(
+            ordering_id="o",
+            scheduled_time=scheduler.now,
+            uniqueness_key="u",
+            data={"nr": 1},
+            kind="mail",
+        )
+        scheduler.schedule_task(task).result(TIMEOUT_S)
+        (ran,) = scheduler.run_due()
+
+    assert ran.result is AttemptResult.FAILURE and ran.error_class == "PayloadInvalid"
+
+
+def test_a_payload_that_does_not_fit_is_refused_when_it_is_scheduled() -> None:
+    """Nothing is sent; the field is named."""
+    app = Hourhand()
+
+    @app.task("mail")
+    def mail(invoice: Invoice) -> None:
+        raise AssertionError(f"called with {invoice}")
+
+    with VirtualScheduler(executors=app) as scheduler:
+        with pytest.raises(PayloadInvalid, match="id: Field required"):
+            mail.schedule({"nr": 1}, ordering_id="o")  # type: ignore[arg-type]
+        scheduler.refute_scheduled()
+
+
+def test_an_unknown_kind_is_held_until_a_node_knows_it() -> None:
+    """Nothing is lost, no attempt is used up, and what is behind it waits (P3, P4)."""
+    app, ran = Hourhand(), []
+
+    @app.task("mail", retry=RetryPolicy(attempts_max=1))
+    def mail() -> None:
+        ran.append("mail")
+
+    scheduler = VirtualScheduler(executors={})
+    task = mail.make_task(None, ordering_id="o", at=scheduler.now)
+    scheduler.schedule_task(task).result(TIMEOUT_S)
+    scheduler.advance(timedelta(days=1))
+    held = scheduler.telemetry.of(TaskHeld)
+    scheduler.restart(executors=app)
+
+    assert len(held) == 1 and "'mail'" in held[0].message
+    assert ran == ["mail"] and scheduler.result_of(task.key) is CompletionResult.SUCCESS
+
+
+def test_a_registered_function_is_still_a_function() -> None:
+    """A unit test calls it."""
+    app = Hourhand()
+
+    @app.task("double")
+    def double(invoice: Invoice) -> None:
+        """Twice."""
+        invoice.id *= 2
+
+    invoice = Invoice(id=2)
+    double(invoice)
+
+    assert invoice.id == 4 and double.__doc__ == "Twice." and double.kind == "double"
+
+
+def test_without_an_open_client_nothing_is_scheduled() -> None:
+    """The error says what to open."""
+    app = Hourhand()
+
+    @app.task("mail")
+    def mail() -> None:
+        """Do nothing."""
+
+    with pytest.raises(NotConnected, match="executors=app"):
+        mail.schedule(None, ordering_id="o")
+    with VirtualScheduler(executors=app):
+        mail.schedule(None, ordering_id="o").result(TIMEOUT_S)
+
+
+def test_a_registry_includes_another_one() -> None:
+    """Its functions schedule through the same client."""
+    app, part = Hourhand(), Hourhand()
+
+    @part.task("mail")
+    def mail() -> None:
+        """Do nothing."""
+
+    app.include(part)
+    with VirtualScheduler(executors=app) as scheduler:
+        mail.schedule(None, ordering_id="o").result(TIMEOUT_S)
+        scheduler.run_due()
+        scheduler.assert_executed(ordering_id="o")
+
+
+def two_payloads(first: Invoice, second: Parcel) -> None:
+    """Take one too many."""
+
+
+def any_payload(*payloads: Invoice) -> None:
+    """Take as many as there are."""
+
+
+@pytest.mark.parametrize("function", [any_payload])
+def test_a_function_that_cannot_be_called_with_a_task_is_refused(
+    function: Callable[..., None],
+) -> None:
+    """When it is registered."""
+    with pytest.raises(InvalidExecutor, match="payloads"):
+        Hourhand().task("mail")(function)
+
+
+def test_a_kind_is_registered_once_and_is_a_kind() -> None:
+    """Whoever registers a second one is told."""
+    app = Hourhand()
+    app.task("mail")(lambda: None)
+
+    with pytest.raises(InvalidExecutor, match="registered already"):
+        app.task("mail")
+    with pytest.raises(InvalidExecutor, match="is not a kind"):
+        app.task("a kind")
+    other = app.task("other")(lambda: None)
+    with VirtualScheduler(executors=app) as scheduler, pytest.raises(InvalidTask, match="not both"):
+        other.schedule(None, ordering_id="o", at=scheduler.now, after=timedelta(1))
