@@ -79,6 +79,7 @@ def finished_event(ended: AttemptEnded) -> AttemptFinished:
         ended.finished_ms - ended.started_ms,
         ended.finished_ms,
         ended.error_class,
+        ended.attempt.task.kind,
     )
 
 

@@ -136,6 +136,7 @@ class AttemptFinished(msgspec.Struct, frozen=True, gc=False):
     duration_ms: int
     finished_ms: int
     error_class: str | None = None
+    kind: str | None = None
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from scheduler.demo import audit as demo_audit
 from scheduler.demo import screen as demo_screen
 from scheduler.demo.audit import Planned, Run
 from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
-from scheduler.demo.records import FOLDER_VARIABLE, DemoExecutor, RecordReader
+from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 from scheduler.demo.screen import LATE_MS, DemoProgress, Screen
 from scheduler.process.interrupts import interruptible, interrupts_held
 
@@ -99,18 +99,19 @@ def make_plan(tasks_count: int, first_due_ms: int) -> DemoPlan:
     """Spread ``tasks_count`` tasks evenly from ``first_due_ms`` over the next seconds."""
     rng = random.Random(tasks_count)  # noqa: S311 - a plan that can be made again
     orderings = max(1, min(ORDERINGS_MAX, tasks_count // 8))
-    tasks = [
-        Task(
-            ordering_id=f"customer-{number % orderings:03}",
-            scheduled_time=from_millis(first_due_ms + number * DUE_SPREAD_MS // tasks_count),
-            uniqueness_key=f"job-{number:06}",
-            data={
-                "work_ms": rng.randint(WORK_MIN_MS, WORK_MAX_MS),
-                "failures": rng.choice((1, 1, 2)) if rng.random() < _FAILING_SHARE else 0,
-            },
+    tasks = []
+    for number in range(tasks_count):
+        work_ms = rng.randint(WORK_MIN_MS, WORK_MAX_MS)
+        failures = rng.choice((1, 1, 2)) if rng.random() < _FAILING_SHARE else 0
+        tasks.append(
+            Task(
+                ordering_id=f"customer-{number % orderings:03}",
+                scheduled_time=from_millis(first_due_ms + number * DUE_SPREAD_MS // tasks_count),
+                uniqueness_key=f"job-{number:06}",
+                data={"work_ms": work_ms, "failures": failures},
+                kind="charge-card" if failures else "send-mail",
+            )
         )
-        for number in range(tasks_count)
-    ]
     # From the second half, so that each of them still waits when its command arrives.
     return DemoPlan(
         tasks=tasks,
@@ -219,7 +220,7 @@ class _Demo:
         return self._judge(plan)
 
     def _start_node(self) -> None:
-        executor = f"{DemoExecutor.__module__}:{DemoExecutor.__name__}"
+        executor = f"{RecordReader.__module__}:DEMO"
         environment = node_environment(
             {
                 "HOURHAND_EMBEDDED__FOLDER": str(self._folder / "data"),

@@ -20,6 +20,7 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler import wiring
 from scheduler.demo.audit import Run
+from scheduler.executors.registry import Hourhand
 from scheduler.process.pause import pause
 
 FOLDER_VARIABLE = "DEMO_RECORDS"
@@ -151,8 +152,6 @@ def process_recorder() -> Recorder:
 class DemoExecutor(TaskExecutor):
     """Writes down its start and its end, and between them does what the data says."""
 
-    retry = RetryPolicy(attempts_max=10, wait=tenacity.wait_fixed(0.3))
-
     def __init__(self) -> None:
         self._records = process_recorder()
 
@@ -172,3 +171,19 @@ class DemoExecutor(TaskExecutor):
         self._records.end(number, succeeded=not fails)
         if fails:
             raise PlannedFailure(f"attempt {self.attempt} was planned to fail")
+
+
+DEMO = Hourhand()
+"""The two kinds of tasks of the demonstration."""
+
+
+@DEMO.executor("send-mail")
+class SendMail(DemoExecutor):
+    """A task that does not fail."""
+
+
+@DEMO.executor("charge-card")
+class ChargeCard(DemoExecutor):
+    """A task that fails at first, and is tried again soon."""
+
+    retry = RetryPolicy(attempts_max=10, wait=tenacity.wait_fixed(0.3))

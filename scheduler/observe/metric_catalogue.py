@@ -189,6 +189,8 @@ _ATTEMPTS = (
         words=("skip", "block", "dead_letter"),
         peers="PagerDuty `task_retries_exhausted`",
     ),
+    _counter("kind_attempts", "Attempts of tasks that have a kind", "kind", "result"),
+    _counter("tasks_held", "Tasks of a kind that this node has no executor for", "kind"),
     _counter(
         "tasks_closed",
         "Keys closed, by outcome",
@@ -291,5 +293,7 @@ CATALOGUE: dict[str, Metric] = {
 
 ERROR_CLASSES_MAX = 50
 """Distinct ``error_class`` labels; what comes later is counted as ``other``."""
+KINDS_MAX = 100
+"""Distinct ``kind`` labels; what comes later is counted as ``other``."""
 TIMER_TAGS_MAX = 200
 """Distinct ``tag`` labels; what comes later is counted as ``other``, which no tag can be."""

@@ -20,7 +20,12 @@ from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.observe.hourly_counts import HourlyCounts
 from scheduler.observe.meters import OF_A_PARTITION, BoundedLabels, Meters
-from scheduler.observe.metric_catalogue import ATTEMPT_RESULTS, ERROR_CLASSES_MAX, TIMER_TAGS_MAX
+from scheduler.observe.metric_catalogue import (
+    ATTEMPT_RESULTS,
+    ERROR_CLASSES_MAX,
+    KINDS_MAX,
+    TIMER_TAGS_MAX,
+)
 from scheduler.observe.self_check import PARTITION_EVENTS, SHARE_MASK, SelfCheck
 from scheduler.observe.troubles import NodeTroubles
 from scheduler.process.user_code import is_interrupt
@@ -47,11 +52,13 @@ class NodeTelemetry:
         self._running: Mapping[Any, Any] = {}
         self._error_classes = BoundedLabels(ERROR_CLASSES_MAX)
         self._timer_tags = BoundedLabels(TIMER_TAGS_MAX)
+        self._kinds = BoundedLabels(KINDS_MAX)
         self._given_ms: dict[int, float] = {}
         """When the group gave a partition that may not start tasks yet."""
         self._delays = self.meters["attempt_delay_seconds"]
         self._durations = self.meters["attempt_seconds"]
         self._attempts = self.meters["attempts_total"]
+        self._attempts_of_kinds = self.meters["kind_attempts_total"]
         self._good = {result: self._attempts[result, ""] for result in ATTEMPT_RESULTS}
         """Of attempts without an error, so that none of them makes a key of two."""
         self._closed = self.meters["tasks_closed_total"]
@@ -116,7 +123,7 @@ class NodeTelemetry:
             events.PartitionLoadReported: self._on_load,
             events.OrderingsMeasured: self._on_orderings,
             events.RetriesExhausted: self._on_exhausted,
-            events.TaskHeld: self.troubles.hold,
+            events.TaskHeld: self._on_task_held,
             events.CommandDecided: self._on_command,
             events.WatermarkAdvanced: self._on_watermark,
             events.WatermarkHeld: self._on_watermark_held,
@@ -187,6 +194,8 @@ class NodeTelemetry:
             self._good[result].value += 1
         else:
             self._attempts[result, self._error_classes.of(event.error_class)].value += 1
+        if event.kind is not None:
+            self._attempts_of_kinds[self._kinds.of(event.kind), result].value += 1
         if event.result not in _WELL:
             self.troubles.fail(event)
         if self._running and hash(event.key.ordering_id) & SHARE_MASK < self._watched_shares:
@@ -234,6 +243,10 @@ class NodeTelemetry:
         if event.on_exhausted == _DEAD_LETTER:
             self.meters["dead_letters_total"]["exhausted"].value += 1
         self.troubles.exhaust(event)
+
+    def _on_task_held(self, event: events.TaskHeld) -> None:
+        self.meters["tasks_held_total"][self._kinds.of(event.kind or "")].value += 1
+        self.troubles.hold(event)
 
     def _on_command(self, event: events.CommandDecided) -> None:
         self.meters["commands_total"][event.kind.value, event.outcome.value].value += 1

@@ -70,6 +70,7 @@ class _CallSpan:
             "partition": attempt.partition,
             "attempt": attempt.number,
             "fence": attempt.epoch,
+            **({"kind": kind} if (kind := attempt.task.kind) is not None else {}),
         }
         return self._begin(self._context, about)
 

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from actors.kernel.simulated import VirtualClock
@@ -12,14 +13,14 @@ from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
 from scheduler.adapters.observing.prometheus import registry_of
 from scheduler.observe.meters import Meters
-from scheduler.observe.metric_catalogue import CATALOGUE, PREFIX, Kind, Metric
+from scheduler.observe.metric_catalogue import CATALOGUE, KINDS_MAX, PREFIX, Kind, Metric
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key
 from tests.unit.scheduler.adapters.test_telemetry import EVENT_CLASSES, an_event
 
-_COUNTED_ELSEWHERE = {events.AssignmentReceived, events.TasksStored}
-"""Begins what another event ends; is of the hourly counts alone."""
+_COUNTED_ELSEWHERE = {events.AssignmentReceived, events.TasksStored, events.AttemptFailed}
+"""Begins what another event ends; is of the hourly counts alone; is counted where it finished."""
 
 
 def counting() -> tuple[NodeTelemetry, CollectorRegistry]:
@@ -216,3 +217,16 @@ def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
         *("partition", "reason", "call", "error", "result", "error_class", "on_exhausted"),
         *("kind", "outcome", "change", "promise", "tag"),
     }
+
+
+def test_attempts_are_counted_by_kind_within_a_bound() -> None:
+    """What comes after the first hundred kinds is counted as other."""
+    telemetry, registry = counting()
+
+    for number in range(KINDS_MAX + 2):
+        finished = events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS)
+        telemetry.emit(replace(finished, kind=f"kind-{number}"))
+
+    found = samples(registry)
+    assert found["hourhand_kind_attempts_total", ("kind-0", "success")] == 1
+    assert found["hourhand_kind_attempts_total", ("other", "success")] == 2
