@@ -12,13 +12,18 @@ TYPE_CHECKING = False
 """Type checkers take it for true; ``typing`` has the same, and takes time to load."""
 if TYPE_CHECKING:
     from scheduler import (
+        Absence,
         AttemptContext,
+        AttemptInfo,
+        AttemptResult,
+        CommandOutcome,
         Done,
         Drop,
         Hourhand,
         HourhandError,
         Middleware,
         Receipt,
+        RecordedOutcome,
         Retry,
         RetryPolicy,
         Scheduler,
@@ -27,18 +32,25 @@ if TYPE_CHECKING:
         Task,
         TaskExecutor,
         TaskFunction,
+        TaskInfo,
         TaskKey,
         TaskKind,
+        TaskState,
     )
 
 __all__ = [
+    "Absence",
     "AttemptContext",
+    "AttemptInfo",
+    "AttemptResult",
+    "CommandOutcome",
     "Done",
     "Drop",
     "Hourhand",
     "HourhandError",
     "Middleware",
     "Receipt",
+    "RecordedOutcome",
     "Retry",
     "RetryPolicy",
     "Scheduler",
@@ -47,8 +59,10 @@ __all__ = [
     "Task",
     "TaskExecutor",
     "TaskFunction",
+    "TaskInfo",
     "TaskKey",
     "TaskKind",
+    "TaskState",
 ]
 
 # Hidden from type checkers, to which it would mean that any name can be imported.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actors.model.errors import HourhandError
     from actors.model.key import TaskKey
     from actors.model.outcome import Done, Drop, Retry
+    from actors.model.status import AttemptResult, CommandOutcome, RecordedOutcome
     from actors.model.task import Task
     from actors.model.task_executor import TaskExecutor
     from scheduler.client.client import SchedulerClient
@@ -30,17 +31,24 @@ if TYPE_CHECKING:
     from scheduler.executors.middleware import AttemptContext, Middleware
     from scheduler.executors.registry import Hourhand, TaskFunction
     from scheduler.executors.user_executors import TaskKind
+    from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
+    from scheduler.reading.task_state import TaskState
     from scheduler.records.receipt import Receipt
     from scheduler.scheduler import Scheduler
 
 __all__ = [
+    "Absence",
     "AttemptContext",
+    "AttemptInfo",
+    "AttemptResult",
+    "CommandOutcome",
     "Done",
     "Drop",
     "Hourhand",
     "HourhandError",
     "Middleware",
     "Receipt",
+    "RecordedOutcome",
     "Retry",
     "RetryPolicy",
     "Scheduler",
@@ -49,18 +57,25 @@ __all__ = [
     "Task",
     "TaskExecutor",
     "TaskFunction",
+    "TaskInfo",
     "TaskKey",
     "TaskKind",
+    "TaskState",
 ]
 
 _LOADED_WHEN_NAMED = {
+    "Absence": "scheduler.reading.task_info",
     "AttemptContext": "scheduler.executors.middleware",
+    "AttemptInfo": "scheduler.reading.task_info",
+    "AttemptResult": "actors.model.status",
+    "CommandOutcome": "actors.model.status",
     "Done": "actors.model.outcome",
     "Drop": "actors.model.outcome",
     "Hourhand": "scheduler.executors.registry",
     "HourhandError": "actors.model.errors",
     "Middleware": "scheduler.executors.middleware",
     "Receipt": "scheduler.records.receipt",
+    "RecordedOutcome": "actors.model.status",
     "Retry": "actors.model.outcome",
     "RetryPolicy": "actors.model.backoff",
     "Scheduler": "scheduler.scheduler",
@@ -69,8 +84,10 @@ _LOADED_WHEN_NAMED = {
     "Task": "actors.model.task",
     "TaskExecutor": "actors.model.task_executor",
     "TaskFunction": "scheduler.executors.registry",
+    "TaskInfo": "scheduler.reading.task_info",
     "TaskKey": "actors.model.key",
     "TaskKind": "scheduler.executors.user_executors",
+    "TaskState": "scheduler.reading.task_state",
 }
 
 # Hidden from type checkers, to which it would mean that any name can be imported.

@@ -9,7 +9,7 @@ inside the functions, so an embedded installation never loads Kafka's or Cassand
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from actors.kernel.supervision import FailureListener
@@ -27,6 +27,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.executors.middleware import ExhaustedNews, MiddlewareStack
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.futures.answers import answered
+from scheduler.futures.sleeping import Sleeper
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
@@ -59,6 +60,8 @@ class ClientPorts:
     telemetry: Telemetry
     sender: MessageSender | None = None
     """How messages of ``send_later`` wait; None for in tasks."""
+    sleeper: Sleeper = field(default_factory=Sleeper)
+    """How time passes for who waits for a task."""
 
 
 @dataclass(frozen=True, slots=True)

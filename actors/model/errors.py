@@ -9,6 +9,8 @@
     │   ├── TaskTooLarge              a record above the size the log accepts
     │   ├── TaskInThePast             older than the grace window
     │   ├── InvalidKey                text that is not a task key
+    │   ├── TaskNotFound              no open task has both ids, or nothing is stored any more
+    │   ├── SeveralTasks              more than one open task has both ids
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
@@ -79,6 +81,18 @@ class InvalidKey(CallerError, ValueError):
     """The text is not the text form of a task key."""
 
     code = "invalid-key"
+
+
+class TaskNotFound(CallerError, LookupError):
+    """No open task has the ids that were given, or nothing is stored of a task any more."""
+
+    code = "task-not-found"
+
+
+class SeveralTasks(CallerError, LookupError):
+    """More than one open task has the ids that were given, so only a key names one of them."""
+
+    code = "several-tasks"
 
 
 class InvalidInput(CallerError, ValueError):

@@ -9,14 +9,13 @@ only to tell what a command achieved.
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import datetime
-from threading import Lock
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Self
 
 from actors.model.codec import Command, CommandKind, encode_command, encode_parts
 from actors.model.errors import (
     HourhandError,
-    InvalidKey,
     InvalidTask,
     NodeStopped,
 )
@@ -27,19 +26,21 @@ from actors.model.status import RecordedOutcome
 from actors.model.task import Task
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores
+from scheduler.client.async_reads import AsyncReads
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
+from scheduler.client.task_queries import KeyOrPair, TaskQueries
+from scheduler.client.task_reading_client import TaskReadingClient
 from scheduler.configuration.settings import Settings
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import Executors
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture, and_then, failed
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
 from scheduler.records.admission import (
     Admission,
     checked_key,
-    checked_place,
     encoded,
     refuse_large,
     refuse_the_past,
@@ -53,8 +54,8 @@ from scheduler.wiring import ClientPorts, build_client
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
 
 
-class SchedulerClient(SystemTaskClient):
-    """Appends tasks and commands to the log; safe to use from any number of threads.
+class SchedulerClient(TaskReadingClient, SystemTaskClient):
+    """Appends tasks and commands to the log, and reads; safe to use from any number of threads.
 
     Opening asks the log once for its number of partitions and raises LogUnavailable or
     TopicMissing where it cannot tell.  The futures it returns fail with a CallerError where
@@ -63,6 +64,10 @@ class SchedulerClient(SystemTaskClient):
     in a process that was forked after the client was opened.  Each is a
     ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.  Given a
     ``Hourhand`` registry as ``executors``, its functions schedule through this client.
+
+    ``cancel_task``, ``reschedule_task`` and ``run_task_now`` also take a pair of ordering id and
+    uniqueness key instead of a key.  It stands for the one open task that the store has with both;
+    the future fails with TaskNotFound where there is none, and with SeveralTasks.
     """
 
     _tunes_gc = False
@@ -83,6 +88,7 @@ class SchedulerClient(SystemTaskClient):
         self._open_stores = ports.open_stores
         self._clock = ports.clock
         self._telemetry = ports.telemetry
+        self._sleeper = ports.sleeper
         self._limits = settings.client
         self._admission = Admission(ports.clock, settings.client)
         self._stores: Stores | None = None
@@ -93,6 +99,8 @@ class SchedulerClient(SystemTaskClient):
             settings, self._append_own, self._opened_definitions
         )
         self._partition_count = 0 if ports.writer is None else _count_of(ports.writer)
+        self._task_queries = TaskQueries(self._stores_soon, self._partition_count)
+        self._async_reads = AsyncReads(self._task_queries, self._clock, self._sleeper, self)
         forking.bind(self)
         self._registry = executors if isinstance(executors, Hourhand) else None
         if self._registry is not None:
@@ -160,21 +168,21 @@ class SchedulerClient(SystemTaskClient):
         )
         return run.run(tasks)
 
-    def cancel_task(self, key: TaskKey) -> "LightFuture[Receipt]":
+    def cancel_task(self, key: KeyOrPair) -> "LightFuture[Receipt]":
         """Ask that the key not be started any more; a later schedule record reopens it."""
-        return self._send(CommandKind.CANCEL, key)
+        return self._send_to_open(CommandKind.CANCEL, key)
 
-    def reschedule_task(self, key: TaskKey, to: datetime) -> "LightFuture[Receipt]":
+    def reschedule_task(self, key: KeyOrPair, to: datetime) -> "LightFuture[Receipt]":
         """Ask that the task be moved to the aware time ``to``, which is part of its new key.
 
         Fails with InvalidTask where ``to`` has no time zone and with TaskInThePast where it is
         further in the past than the grace window.
         """
-        return self._send(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
+        return self._send_to_open(CommandKind.RESCHEDULE, key, lambda: self._target_ms(to))
 
-    def run_task_now(self, key: TaskKey) -> "LightFuture[Receipt]":
+    def run_task_now(self, key: KeyOrPair) -> "LightFuture[Receipt]":
         """Ask that the task be moved to the time of this record, so that it runs at once."""
-        return self._send(CommandKind.RUN_NOW, key)
+        return self._send_to_open(CommandKind.RUN_NOW, key)
 
     def drop_task(self, key: TaskKey) -> "LightFuture[Receipt]":
         """Ask that the key be closed for good without (another) attempt."""
@@ -190,11 +198,12 @@ class SchedulerClient(SystemTaskClient):
         Blocks for one read of the store.  Raises InvalidKey for what is not a receipt,
         StoreUnavailable and NodeStopped.
         """
-        if not isinstance(receipt, Receipt):
-            raise InvalidKey(f"a Receipt is needed, got {type(receipt).__name__}")
-        partition, offset = checked_place(receipt.partition, receipt.offset)
-        found = self._opened_stores().ownership.find_outcome(partition, offset)
-        return answered(found)
+        return answered(self._task_queries.outcome(receipt))
+
+    @property
+    def aio(self) -> AsyncReads:
+        """The calls that read, for coroutines: ``await client.aio.find_task(key)``."""
+        return self._async_reads
 
     def close(self) -> None:
         """Wait (bounded) for records in flight and let go of connections; repeatable."""
@@ -205,6 +214,7 @@ class SchedulerClient(SystemTaskClient):
             stores, self._stores = self._stores, None
         if self._registry is not None:
             self._registry.unbind(self)
+        self._sleeper.wake()
         self._sender.close()
         if self._writer is not None:
             self._writer.close()
@@ -217,6 +227,27 @@ class SchedulerClient(SystemTaskClient):
             if self._stores is None:
                 self._stores = self._open_stores()
             return self._stores
+
+    @property
+    def _queries(self) -> TaskQueries:
+        return self._task_queries
+
+    def _stores_soon(self) -> "LightFuture[Stores]":
+        """Return the stores; whoever asks for them is not blocked while they are opened."""
+        future = LightFuture[Stores]()
+        future.note_process()
+
+        def open_now() -> None:
+            try:
+                future.set_result(self._opened_stores())
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+                future.set_exception(error)
+
+        if self._closed or self._stores is not None:
+            open_now()
+        else:
+            Thread(target=open_now, name="hourhand-stores", daemon=True).start()
+        return future
 
     def _refuse_when_closed(self) -> None:
         if self._forked:
@@ -261,6 +292,18 @@ class SchedulerClient(SystemTaskClient):
 
     def _refuse_the_past(self, what: str, time_ms: int) -> None:
         refuse_the_past(what, time_ms, self._clock.now_ms(), self._limits.grace_ms)
+
+    def _send_to_open(
+        self, kind: CommandKind, key: KeyOrPair, to_ms: Callable[[], int] | None = None
+    ) -> "LightFuture[Receipt]":
+        """Send a command for a key, or for the open task of a pair of ids."""
+        if isinstance(key, TaskKey):
+            return self._send(kind, key, to_ms)
+        try:
+            found = self._task_queries.open_key(key)
+        except HourhandError as error:
+            return failed(error)
+        return and_then(found, lambda open_key: self._send(kind, open_key, to_ms))
 
     def _send(
         self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None

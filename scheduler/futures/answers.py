@@ -26,7 +26,22 @@ def answered(
     try:
         return future.result(limit_s)
     except TimeoutError:
-        raise StoreUnavailable(
-            f"{who} did not answer within {limit_s:g} s: see whether store and log run, then try"
-            " again, which is safe"
-        ) from None
+        raise _unanswered(limit_s, who) from None
+
+
+async def awaited_answer(future: "Future[Answer]", limit_s: float = REQUEST_S) -> Answer:
+    """Return the answer of store or log, awaited; StoreUnavailable as ``answered``."""
+    # Whoever awaits has loaded asyncio; whoever does not need not load it.
+    from scheduler.futures.awaiting import settled
+
+    try:
+        return await settled(future, limit_s)
+    except TimeoutError:
+        raise _unanswered(limit_s, "store or log") from None
+
+
+def _unanswered(limit_s: float, who: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{who} did not answer within {limit_s:g} s: see whether store and log run, then try"
+        " again, which is safe"
+    )

@@ -87,7 +87,8 @@ class Inspector:
         readers = self._readers(
             ordering_id, from_ms, to_ms, after, limit, page_tasks=page_tasks, partition=partition
         )
-        views = _begun([reader.views(ordering_id) for reader in readers])
+        open_only = bool(states) and OPEN_STATES.issuperset(states)
+        views = _begun([reader.views(ordering_id, open_only=open_only) for reader in readers])
         found: list[TaskView] = []
         last: TaskKey | None = None
         for looked, view in enumerate(heapq.merge(*views, key=_key_of)):

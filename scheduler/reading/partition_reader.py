@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from itertools import chain, groupby
 
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion
@@ -48,12 +49,19 @@ class PartitionReader:
         self._page_tasks = page_tasks
         self._claim: Future[Claim | None] = stores.ownership.find_watermark(partition)
 
-    def views(self, ordering_id: str | None) -> Iterator[TaskView]:
-        """Return the tasks of the range, or those of one ordering id."""
+    def views(self, ordering_id: str | None, *, open_only: bool) -> Iterator[TaskView]:
+        """Return the tasks of the range, or those of one ordering id.
+
+        ``open_only`` leaves out those before the first that may be open.
+        """
         claim = answered(self._claim)
         start = self._start
         swept: Iterator[TaskView] = iter(())
-        if claim is not None:
+        if open_only:
+            start = max(start, first_open_key(claim))
+            if start.scheduled_ms >= self._to_ms:
+                return swept
+        elif claim is not None:
             # Hours before this have no rows any more, only completions.
             swept_ms = min(claim.watermark.tasks_swept_until_ms, self._to_ms)
             kept_ms = claim.watermark.statuses_swept_until_ms
@@ -66,12 +74,7 @@ class PartitionReader:
 
     def rows_from_open(self, ordering_id: str | None) -> Iterator[StoredTask]:
         """Return the rows of the range from the first one on that may be open."""
-        claim = answered(self._claim)
-        start = self._start
-        if claim is not None:
-            mark = claim.watermark
-            open_ms = min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)])
-            start = max(start, first_key_at(open_ms))
+        start = max(self._start, first_open_key(answered(self._claim)))
         if start.scheduled_ms >= self._to_ms:
             return iter(())
         return chain.from_iterable(self._pages(ordering_id, start))
@@ -160,6 +163,14 @@ class PartitionReader:
         completions = self._status.find_completions(self._partition, keys)
         attempts = self._status.find_attempts(self._partition, keys)
         return answered(completions), by_key(answered(attempts))
+
+
+def first_open_key(claim: Claim | None) -> TaskKey:
+    """Return a key before all of a partition that may be open, as its owner has said."""
+    if claim is None:
+        return first_key_at(INSTANT_MIN_MS)
+    mark = claim.watermark
+    return first_key_at(min([mark.watermark_ms, *(each.first_ms for each in mark.stragglers)]))
 
 
 def by_key(attempts: Sequence[AttemptRecord]) -> dict[TaskKey, Sequence[AttemptRecord]]:

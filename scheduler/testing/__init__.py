@@ -33,6 +33,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.futures.light_future import LightFuture
+from scheduler.futures.sleeping import Sleeper
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.recording import (
     LISTED_MAX,
@@ -56,6 +57,20 @@ from scheduler.testing.virtual import (
 )
 
 __all__ = ["Execution", "RecordingTelemetry", "RefusedTask", "VirtualScheduler", "execute_task"]
+
+
+class _VirtualSleeper(Sleeper):
+    """Who waits for a task lets virtual time pass."""
+
+    def __init__(self, advance: Callable[[timedelta], object]) -> None:
+        super().__init__()
+        self._advance = advance
+
+    def sleep(self, pause_s: float) -> None:
+        self._advance(timedelta(seconds=pause_s))
+
+    async def sleep_async(self, pause_s: float) -> None:
+        self.sleep(pause_s)
 
 
 class VirtualScheduler:
@@ -99,6 +114,7 @@ class VirtualScheduler:
                 open_stores=lambda: self.stores,
                 clock=self.clock,
                 telemetry=self.telemetry,
+                sleeper=_VirtualSleeper(self.advance),
             ),
             executors=executors,
         )

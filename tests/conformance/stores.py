@@ -12,6 +12,7 @@ How to bind it: in a test module, name the suite's classes and provide two fixtu
     class TestMemoryTallies(TallySuite): ...
     class TestMemoryOwnership(OwnershipSuite): ...
     class TestMemoryWriters(WritersSuite): ...
+    class TestMemoryReading(ReadingSuite): ...
 
     @pytest.fixture
     def stores() -> Iterator[Stores]: ...
@@ -40,6 +41,7 @@ from tests.conformance.definition_suite import DefinitionSuite
 from tests.conformance.oversight_suite import OversightSuite, TallySuite
 from tests.conformance.ownership_suite import OwnershipSuite
 from tests.conformance.paging_suite import PagingSuite
+from tests.conformance.reading_suite import ReadingSuite
 from tests.conformance.schedule_suite import ScheduleSuite
 from tests.conformance.status_suite import StatusSuite
 from tests.conformance.writers_suite import Beside, WritersSuite
@@ -52,6 +54,7 @@ __all__ = [
     "OversightSuite",
     "OwnershipSuite",
     "PagingSuite",
+    "ReadingSuite",
     "Reopen",
     "ScheduleSuite",
     "StatusSuite",

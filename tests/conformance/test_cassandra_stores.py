@@ -25,6 +25,7 @@ from tests.conformance.stores import (
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
+    ReadingSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -223,3 +224,7 @@ class TestCassandraColumns:
                 (partition,),
             )
             assert sorted(row[0] for row in hours) == [times[0] + 1 - HOUR_MS, times[2]]
+
+
+class TestCassandraReading(ReadingSuite):
+    """All tables, as a client reads them."""

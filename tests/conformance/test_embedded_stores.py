@@ -14,6 +14,7 @@ from tests.conformance.stores import (
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
+    ReadingSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -102,3 +103,7 @@ class TestEmbeddedTallies(TallySuite):
 
 class TestEmbeddedOwnership(OwnershipSuite):
     """``partition_watermark``, ``command_outcome``, ``schedule_meta``."""
+
+
+class TestEmbeddedReading(ReadingSuite):
+    """All tables, as a client reads them."""

@@ -12,6 +12,7 @@ from tests.conformance.stores import (
     OversightSuite,
     OwnershipSuite,
     PagingSuite,
+    ReadingSuite,
     ScheduleSuite,
     StatusSuite,
     TallySuite,
@@ -80,3 +81,7 @@ class TestMemoryTallies(TallySuite):
 
 class TestMemoryOwnership(OwnershipSuite):
     """``partition_watermark``, ``command_outcome``, ``schedule_meta``."""
+
+
+class TestMemoryReading(ReadingSuite):
+    """All tables, as a client reads them."""

@@ -1,0 +1,268 @@
+"""What a client asks the store about tasks, for threads and for coroutines.
+
+Decides what may be asked for (CallerError) and when a wait is over.  How long somebody sleeps
+between two looks is decided here, and slept by whoever waits.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import isnan
+
+from actors.model.definition import RESERVED
+from actors.model.display import shown
+from actors.model.errors import InvalidKey, InvalidTask, SeveralTasks, TaskNotFound
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey
+from actors.model.status import RecordedOutcome
+from actors.ports.clock import Clock
+from actors.ports.store import Stores
+from scheduler.futures.answers import answered
+from scheduler.futures.light_future import LightFuture
+from scheduler.futures.steps import Steps, begun
+from scheduler.reading.finding import found_attempts, found_task, open_keys
+from scheduler.reading.inspector import Inspector
+from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
+from scheduler.reading.task_state import TaskState
+from scheduler.records.admission import checked_key, checked_place, target_ms
+from scheduler.records.receipt import Receipt
+
+KeyOrReceipt = TaskKey | Receipt
+KeyOrPair = TaskKey | tuple[str, str]
+"""A task's key, or its ordering id and uniqueness key where one open task has both."""
+
+_PAGE_TASKS = 500
+_FIRST_PAUSE_S = 0.02
+_PAUSE_GROWTH = 1.5
+_PAUSE_S_MIN = 0.001
+"""What is left of a wait may be shorter than any clock can tell."""
+_PAUSE_S_MAX = 1.0
+_KEYS_SHOWN_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTasks:
+    """Which tasks a listing holds."""
+
+    from_ms: int
+    to_ms: int
+    states: frozenset[TaskState]
+    ordering_id: str | None
+    kind: str | None
+    limit: int | None
+
+    def has(self, info: TaskInfo) -> bool:
+        """Whether a task is of the kind, and not one of Hourhand's own, which only an id names."""
+        internal = self.ordering_id is None and info.key.ordering_id.startswith(RESERVED)
+        return self.kind in {None, info.kind} and not internal
+
+
+class TaskQueries:
+    """Asks an installation's stores about its tasks; used from any thread."""
+
+    def __init__(
+        self, stores_soon: Callable[[], LightFuture[Stores]], partition_count: int
+    ) -> None:
+        self._stores_soon = stores_soon
+        self._partition_count = partition_count
+
+    def find(self, task: KeyOrReceipt) -> LightFuture[TaskInfo]:
+        """Return what is stored of a task."""
+        key, offset = _key_of(task), None
+        if isinstance(task, Receipt):
+            _, offset = checked_place(task.partition, task.offset)
+
+        def steps() -> Steps[TaskInfo]:
+            stores: Stores = yield self._stores_soon()
+            return (yield from found_task(stores, self._partition_count, key, offset))
+
+        return begun(steps())
+
+    def attempts(self, task: KeyOrReceipt) -> LightFuture[tuple[AttemptInfo, ...]]:
+        """Return what is stored of a task's attempts."""
+        key = _key_of(task)
+
+        def steps() -> Steps[tuple[AttemptInfo, ...]]:
+            stores: Stores = yield self._stores_soon()
+            return (yield from found_attempts(stores, self._partition_count, key))
+
+        return begun(steps())
+
+    def outcome(self, receipt: Receipt) -> LightFuture[RecordedOutcome | None]:
+        """Return what a command achieved; None while it is undecided."""
+        if not isinstance(receipt, Receipt):
+            raise InvalidKey(f"a Receipt is needed, got {shown(receipt)}")
+        partition, offset = checked_place(receipt.partition, receipt.offset)
+
+        def steps() -> Steps[RecordedOutcome | None]:
+            stores: Stores = yield self._stores_soon()
+            found: RecordedOutcome | None = yield stores.ownership.find_outcome(partition, offset)
+            return found
+
+        return begun(steps())
+
+    def open_key(self, pair: tuple[str, str]) -> LightFuture[TaskKey]:
+        """Return the key of the open task of a pair; TaskNotFound, SeveralTasks."""
+        ids = _checked_pair(pair)
+
+        def steps() -> Steps[TaskKey]:
+            stores: Stores = yield self._stores_soon()
+            return _only(ids, (yield from open_keys(stores, self._partition_count, *ids)))
+
+        return begun(steps())
+
+    def pages(self, chosen: ChosenTasks) -> Iterator[Sequence[TaskInfo]]:
+        """Yield a listing's tasks in key order, as far as each page of the store brings them.
+
+        Blocks for each.
+        """
+        inspector = Inspector(answered(self._stores_soon()), self._partition_count)
+        after, left = None, chosen.limit
+        while left is None or left > 0:
+            listing = inspector.list_tasks(
+                from_ms=chosen.from_ms,
+                to_ms=chosen.to_ms,
+                limit=_PAGE_TASKS if left is None else min(left, _PAGE_TASKS),
+                states=chosen.states,
+                ordering_id=chosen.ordering_id,
+                after=after,
+            )
+            found = [info for view in listing.tasks if chosen.has(info := TaskInfo.of(view))]
+            yield found
+            after = listing.next_after
+            if after is None:
+                return
+            left = None if left is None else left - len(found)
+
+
+class TaskWatch:
+    """What somebody looks at who waits until a task is closed."""
+
+    def __init__(self, task: KeyOrReceipt) -> None:
+        self.task = task
+        self._last: TaskInfo | None = None
+
+    def is_over(self, info: TaskInfo) -> bool:
+        """Whether there is nothing to wait for; TaskNotFound where nothing can come any more.
+
+        A task that was moved is looked for under the key that it has now.
+        """
+        self._last = info
+        if info.absence is Absence.GONE:
+            raise TaskNotFound(
+                f"nothing is stored of {info.key} any more: it ended so long ago that it was"
+                " deleted, was never scheduled, or its record is a dead letter"
+            )
+        if info.moved_to is not None:
+            self.task = info.moved_to
+            return False
+        return info.is_closed
+
+    def too_late(self, timeout_s: float) -> TimeoutError:
+        """Return the error of a wait whose time is over."""
+        last = self._last
+        assert last is not None, "it is looked at once at least"
+        state = last.state.value if last.absence is None else last.absence.value.replace("_", " ")
+        failed = "" if last.error is None else f"; its last attempt failed with {last.error}"
+        return TimeoutError(f"{last.key} is {state} after {timeout_s:g} s{failed}")
+
+
+def undecided(receipt: Receipt, timeout_s: float) -> TimeoutError:
+    """Return the error of a wait for an outcome whose time is over."""
+    return TimeoutError(
+        f"no node has decided on the command at {receipt.partition}:{receipt.offset} within"
+        f" {timeout_s:g} s: see whether one runs; where the receipt is that of a task, call"
+        " wait_task"
+    )
+
+
+def pauses_s(clock: Clock, timeout_s: float | None) -> Iterator[float]:
+    """Yield how long to sleep before each look; the first comes at once.
+
+    Ends when the time is over.
+    """
+    deadline_ms = None if timeout_s is None else clock.monotonic_ms() + timeout_s * 1000
+    yield 0.0
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        left_s = _PAUSE_S_MAX
+        if deadline_ms is not None:
+            left_s = (deadline_ms - clock.monotonic_ms()) / 1000
+            if left_s <= 0:
+                return
+        yield max(_PAUSE_S_MIN, min(pause_s, left_s))
+        pause_s = min(pause_s * _PAUSE_GROWTH, _PAUSE_S_MAX)
+
+
+def seconds(timeout: object) -> float | None:
+    """Return a timeout, seconds or a timedelta, in seconds; InvalidTask for what is not one."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or isnan(timeout):
+        raise InvalidTask(f"a timeout is seconds or a timedelta, got {shown(timeout)}")
+    return float(timeout)
+
+
+def chosen_tasks(
+    ordering_id: str | None,
+    kind: str | None,
+    state: TaskState | Collection[TaskState] | None,
+    scheduled_from: datetime | None,
+    scheduled_before: datetime | None,
+    limit: int | None,
+) -> ChosenTasks:
+    """Return what a listing was asked for; InvalidTask where there is no such listing."""
+    from_ms = INSTANT_MIN_MS if scheduled_from is None else target_ms("list", scheduled_from)
+    to_ms = INSTANT_MAX_MS + 1 if scheduled_before is None else target_ms("list", scheduled_before)
+    if from_ms > to_ms:
+        raise InvalidTask(
+            f"cannot list: scheduled_from {shown(scheduled_from)} lies after scheduled_before"
+            f" {shown(scheduled_before)}"
+        )
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise InvalidTask(f"cannot list: limit is at least 1, or None, got {shown(limit)}")
+    if ordering_id is not None and not isinstance(ordering_id, str):
+        raise InvalidTask(f"cannot list: an ordering id is text, got {shown(ordering_id)}")
+    if kind is not None and not isinstance(kind, str):
+        raise InvalidTask(f"cannot list: a kind is text, got {shown(kind)}")
+    return ChosenTasks(from_ms, to_ms, _states(state), ordering_id, kind, limit)
+
+
+def _states(state: TaskState | Collection[TaskState] | None) -> frozenset[TaskState]:
+    if state is None:
+        return frozenset()
+    try:
+        # A state is text, and would be taken for a collection of its characters.
+        return frozenset(map(TaskState, [state] if isinstance(state, str) else state))
+    except (TypeError, ValueError):
+        known = ", ".join(each.value for each in TaskState)
+        raise InvalidTask(f"cannot list: the states are {known}, got {shown(state)}") from None
+
+
+def _key_of(task: object) -> TaskKey:
+    return checked_key(task.key if isinstance(task, Receipt) else task)
+
+
+def _checked_pair(pair: object) -> tuple[str, str]:
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise InvalidKey(
+            "a TaskKey is needed, or a pair of ordering id and uniqueness key, got"
+            f" {shown(pair)}: TaskKey.parse reads a key's text form"
+        )
+    key = checked_key(TaskKey(0, *pair))
+    return key.ordering_id, key.uniqueness_key
+
+
+def _only(pair: tuple[str, str], keys: Sequence[TaskKey]) -> TaskKey:
+    ids = f"ordering id {shown(pair[0])} and uniqueness key {shown(pair[1])}"
+    if not keys:
+        raise TaskNotFound(
+            f"no open task has {ids}: it ended, was never scheduled, or no node has stored it yet"
+        )
+    if len(keys) > 1:
+        first = ", ".join(map(str, keys[:_KEYS_SHOWN_MAX]))
+        more = f" and {len(keys) - _KEYS_SHOWN_MAX} more" if len(keys) > _KEYS_SHOWN_MAX else ""
+        raise SeveralTasks(f"{len(keys)} open tasks have {ids}: name one by its key: {first}{more}")
+    return keys[0]

@@ -1,0 +1,104 @@
+"""The part of a client that reads tasks: one, many, what was attempted, and until when.
+
+Decides nothing: each call is one of ``TaskQueries``, waited for in the caller's thread.  ``aio``
+has the same calls for coroutines.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from itertools import chain
+
+from actors.model.status import RecordedOutcome
+from actors.ports.clock import Clock
+from scheduler.client.task_queries import (
+    KeyOrReceipt,
+    TaskQueries,
+    TaskWatch,
+    chosen_tasks,
+    pauses_s,
+    seconds,
+    undecided,
+)
+from scheduler.futures.answers import answered
+from scheduler.futures.sleeping import Sleeper
+from scheduler.reading.task_info import AttemptInfo, TaskInfo
+from scheduler.reading.task_state import TaskState
+from scheduler.records.receipt import Receipt
+
+
+class TaskReadingClient(ABC):
+    """The part of a client that reads tasks.
+
+    Every call raises InvalidKey or InvalidTask for what cannot be asked, StoreUnavailable where the
+    store does not answer, and NodeStopped after ``close``.
+    """
+
+    _clock: Clock
+    _sleeper: Sleeper
+
+    @property
+    @abstractmethod
+    def _queries(self) -> TaskQueries:
+        """Return what asks the store."""
+
+    def find_task(self, task: KeyOrReceipt) -> TaskInfo:
+        """Return a task as the store has it, by its key or by the receipt of scheduling it.
+
+        Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
+        a record that no node has stored yet is told from one that is gone.
+        """
+        return answered(self._queries.find(task))
+
+    def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
+        """Return the attempts at a task by their numbers; none where none is stored."""
+        return answered(self._queries.attempts(task))
+
+    def list_tasks(
+        self,
+        *,
+        ordering_id: str | None = None,
+        kind: str | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
+        scheduled_from: datetime | None = None,
+        scheduled_before: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[TaskInfo]:
+        """Return the stored tasks that match, earliest first; without arguments all of them.
+
+        ``scheduled_from`` <= scheduled time < ``scheduled_before``, both aware.  Reads page by page
+        as the iterator is asked, so it may be left at any task.  Open states are found fast; closed
+        tasks are found as long as they are kept.  Hourhand's own tasks are left out.
+        """
+        chosen = chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
+        return chain.from_iterable(self._queries.pages(chosen))
+
+    def wait_task(self, task: KeyOrReceipt, timeout: timedelta | float | None = None) -> TaskInfo:
+        """Wait until a task is closed, whatever became of it, and return it.
+
+        ``timeout`` is a timedelta or seconds; TimeoutError says how the task stands then.  A task
+        that is moved to another time meanwhile is followed there.  By its receipt it is told from
+        an earlier task of the same key.  Raises TaskNotFound where nothing can come of it any more.
+        """
+        watch, timeout_s = TaskWatch(task), seconds(timeout)
+        for pause_s in pauses_s(self._clock, timeout_s):
+            self._sleeper.sleep(pause_s)
+            info = self.find_task(watch.task)
+            if watch.is_over(info):
+                return info
+        raise watch.too_late(timeout_s or 0)
+
+    def wait_outcome(
+        self, receipt: Receipt, timeout: timedelta | float | None = None
+    ) -> RecordedOutcome:
+        """Wait until a node has decided on a command, and return what it achieved.
+
+        ``timeout`` is a timedelta or seconds; TimeoutError where it is undecided then.
+        """
+        timeout_s = seconds(timeout)
+        for pause_s in pauses_s(self._clock, timeout_s):
+            self._sleeper.sleep(pause_s)
+            found = answered(self._queries.outcome(receipt))
+            if found is not None:
+                return found
+        raise undecided(receipt, timeout_s or 0)

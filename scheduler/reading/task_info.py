@@ -1,0 +1,131 @@
+"""A task and its attempts as a user's program reads them.
+
+Decides which fields there are: times as aware datetimes, data as the task came with it.  What a
+key's row, completion and attempts say together is ``task_state``'s matter.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis
+from actors.model.key import TaskKey
+from actors.model.status import AttemptRecord, AttemptResult
+from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView
+
+
+class Absence(StrEnum):
+    """Why nothing is stored of a task."""
+
+    NOT_STORED_YET = "not_stored_yet"
+    """The log holds its record, and no node has stored it yet: is one running?"""
+    UNSEEN = "unseen"
+    """It was never scheduled, or no node has stored it yet: only a receipt tells which."""
+    GONE = "gone"
+    """Nothing comes of it any more: it ended so long ago that it was deleted, its record could not
+    be read and is a dead letter, or it was due long ago and never scheduled."""
+
+
+class AttemptInfo(msgspec.Struct, frozen=True):
+    """One attempt at a task."""
+
+    attempt: int
+    """1 for the first."""
+    result: AttemptResult
+    started_time: datetime
+    finished_time: datetime | None = None
+    """None while it runs, and where its process died."""
+    next_attempt_time: datetime | None = None
+    """None where no further attempt follows."""
+    error_class: str | None = None
+    error_message: str | None = None
+    error_stack: str | None = None
+    fence: int = 0
+    """Grows with every owner of the partition; ``TaskExecutor.fence`` is the same."""
+
+    @classmethod
+    def of(cls, record: AttemptRecord) -> Self:
+        """Show what is stored of an attempt."""
+        started = _time(record.started_ms)
+        assert started is not None, "an attempt begins by the machine's clock"
+        return cls(
+            attempt=record.attempt,
+            result=record.result,
+            started_time=started,
+            finished_time=_time(record.finished_ms),
+            next_attempt_time=_time(record.next_attempt_ms),
+            error_class=record.error_class,
+            error_message=record.error_message,
+            error_stack=record.error_stack,
+            fence=record.fence,
+        )
+
+
+class TaskInfo(msgspec.Struct, frozen=True):
+    """A task as the store has it; a first attempt that runs right now still shows as pending."""
+
+    key: TaskKey
+    state: TaskState
+    data: dict[str, Any] | None = None
+    """What the task came with; None where that was deleted, which it is some time after it ended,
+    and where nothing is stored."""
+    kind: str | None = None
+    """The kind of task; None for the default executor's, and where the data is None."""
+    attempts: tuple[AttemptInfo, ...] = ()
+    finished_time: datetime | None = None
+    """When the task was closed; None while it is open."""
+    moved_to: TaskKey | None = None
+    """The key that the task has instead, where its state is ``moved``."""
+    reason: str | None = None
+    """Why it was closed, where a ``Drop`` or an operator said so."""
+    absence: Absence | None = None
+    """Why nothing is stored; None except where the state is ``unknown``."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is stored and may still run."""
+        return self.state in OPEN_STATES
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is stored that it came to an end, or has another key now."""
+        return self.state is not TaskState.UNKNOWN and self.state not in OPEN_STATES
+
+    @property
+    def error(self) -> str | None:
+        """What the last attempt failed with, as ``ValueError: no such invoice``."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or last.error_class is None:
+            return None
+        return f"{last.error_class}: {last.error_message or ''}".removesuffix(": ")
+
+    @classmethod
+    def of(cls, view: TaskView) -> Self:
+        """Show a key of which something is stored."""
+        closed = None if view.state in OPEN_STATES else view.completion
+        moved_ms = None if closed is None else closed.moved_to_ms
+        return cls(
+            key=view.key,
+            state=view.state,
+            data=None if view.task is None else view.task.to_task().data,
+            kind=None if view.task is None else view.task.kind,
+            attempts=shown_attempts(view.attempts),
+            finished_time=None if closed is None else _time(closed.finished_ms),
+            moved_to=None if moved_ms is None else view.key._replace(scheduled_ms=moved_ms),
+            reason=None if closed is None else closed.reason,
+        )
+
+
+def shown_attempts(records: Sequence[AttemptRecord]) -> tuple[AttemptInfo, ...]:
+    """Show attempts, in their order."""
+    return tuple(AttemptInfo.of(each) for each in records)
+
+
+def _time(time_ms: int | None) -> datetime | None:
+    """Return an instant; None for none, and for one beyond every calendar."""
+    if time_ms is None or not INSTANT_MIN_MS <= time_ms <= INSTANT_MAX_MS:
+        return None
+    return from_millis(time_ms)
