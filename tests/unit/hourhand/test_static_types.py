@@ -17,13 +17,15 @@ from hourhand import Settings, Task
 from tests.tidy.source import ROOT
 
 GOOD = """
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import assert_type
 
 from pydantic import JsonValue
 
-from hourhand import Done, Drop, Retry, RetryPolicy, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import Done, Drop, Hourhand, Retry, RetryPolicy, Scheduler, SchedulerClient, Settings
+from hourhand import Task, TaskExecutor, TaskKind
 from hourhand.testing import VirtualScheduler, execute_task
 
 
@@ -63,12 +65,43 @@ with SchedulerClient(settings) as client:
     client.cancel_task(task.key)
 VirtualScheduler(SendInvoice).schedule_task(task)
 execute_task(SendLater(), task)
+app = Hourhand()
+
+
+@dataclass
+class Invoice:
+    id: int
+
+
+@app.task("send", retry=RetryPolicy(attempts_max=2), timeout=timedelta(seconds=3))
+def send(invoice: Invoice) -> None: ...
+
+
+@app.task("charge", concurrency=2)
+async def charge(invoice: Invoice, task: Task) -> Drop | None: ...
+
+
+@app.task("ping")
+def ping() -> None: ...
+
+
+@app.executor("later")
+class Later(SendLater): ...
+
+
+send(Invoice(1))
+with Scheduler(settings, executors=app, executor=SendInvoice):
+    send.schedule(Invoice(1), ordering_id="a", after=timedelta(hours=1)).result()
+    charge.schedule(Invoice(1), ordering_id="a", at=datetime.now(UTC), uniqueness_key="b")
+    ping.schedule(None, ordering_id="a")
+Scheduler(settings, executors={"later": Later, "send": TaskKind(SendInvoice, concurrency=3)})
 """
 
 BAD = """
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hourhand import SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import Hourhand, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 
 NOW = datetime.now(UTC)
 
@@ -104,6 +137,28 @@ with SchedulerClient(Settings()) as client:
     client.cancel_task("x")  # wrong
     client.schedule_tasks(Task(ordering_id="a", scheduled_time=NOW, uniqueness_key="b"))  # wrong
 SchedulerClient({})  # wrong
+app = Hourhand()
+
+
+@dataclass
+class Invoice:
+    id: int
+
+
+@app.task("send")
+def send(invoice: Invoice) -> None: ...
+
+
+@app.task("ping")
+def ping() -> None: ...
+
+
+send.schedule({"id": 1}, ordering_id="a")  # wrong
+send.schedule(Invoice(1))  # wrong
+send.schedule(Invoice(1), ordering_id="a", at="tomorrow")  # wrong
+ping.schedule(Invoice(1), ordering_id="a")  # wrong
+app.task(5)  # wrong
+Scheduler(Settings(), executors={"send": 5})  # wrong
 """
 
 

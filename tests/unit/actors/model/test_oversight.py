@@ -91,7 +91,12 @@ def test_the_version_before_finds_every_field_it_reads() -> None:
     """And ignores what it does not know."""
     written = msgspec.json.decode(encode_report(REPORT))
 
-    assert {name: written[name] for name in BODY} == BODY
+    found = {name: written[name] for name in BODY}
+    found["partitions"] = [
+        {name: each[name] for name in known}
+        for each, known in zip(written["partitions"], BODY["partitions"], strict=True)
+    ]
+    assert found == BODY
 
 
 def test_a_report_that_cannot_be_read_hides_no_other() -> None:
