@@ -33,6 +33,7 @@ from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
+from scheduler.node.worker_watch import WorkerWatch
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
@@ -76,6 +77,8 @@ class NodeParts:
     """What ``observation`` asks once it has begun."""
     reporter: Reporter
     system_tasks: SystemTaskRegistry
+    worker_watch: WorkerWatch
+    """Looks, whenever it is told to, whether attempts wait for workers."""
     close: Callable[[], None]
     """Lets go of everything but the node's connections, what was made last first."""
 
@@ -134,8 +137,9 @@ def build_node(
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    probes = _probes(node, opened, systems)
-    return NodeParts(client, node, observation, probes, reporter, system_tasks, closing.close)
+    watch = WorkerWatch(runner.pools(), clock, counting)
+    close, probes = closing.close, _probes(node, opened, systems)
+    return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 
 
 @dataclass(frozen=True, slots=True)

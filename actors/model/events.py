@@ -179,6 +179,29 @@ class AttemptAbandoned(msgspec.Struct, frozen=True, gc=False):
     """Which deadline passed and which setting that is, or who has the partition now."""
 
 
+class WorkersExhausted(msgspec.Struct, frozen=True, gc=False):
+    """All workers of a pool are busy, and an attempt has waited for one for a second.
+
+    Told once; ``WorkersFreed`` ends it.
+    """
+
+    pool: str
+    """``threads`` for blocking code, ``async`` for coroutines."""
+    workers_max: int
+    setting: str
+    """The name of the setting that ``workers_max`` comes from."""
+    waiting: int
+    waited_ms: int
+
+
+class WorkersFreed(msgspec.Struct, frozen=True, gc=False):
+    """Attempts wait less than a second for a worker again."""
+
+    pool: str
+    workers_max: int
+    busy_ms: int
+
+
 class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     """A task used up its attempts; ``on_exhausted`` says what follows."""
 
@@ -398,6 +421,8 @@ Event = (
     | AttemptRefused
     | AttemptStuck
     | AttemptAbandoned
+    | WorkersExhausted
+    | WorkersFreed
     | RetriesExhausted
     | TaskHeld
     | TaskClosed

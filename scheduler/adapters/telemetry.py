@@ -57,6 +57,8 @@ from actors.model.events import (
     WatermarkHeld,
     WindowLoaded,
     WindowShrunk,
+    WorkersExhausted,
+    WorkersFreed,
 )
 from actors.model.status import AttemptResult
 from scheduler.process.user_code import is_interrupt
@@ -86,6 +88,8 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     AttemptRefused: ("task_executor", INFO),
     AttemptStuck: ("task_executor", WARNING),
     AttemptAbandoned: ("task_executor", WARNING),
+    WorkersExhausted: ("runner", WARNING),
+    WorkersFreed: ("runner", INFO),
     RetriesExhausted: ("task_executor", ERROR),
     TaskHeld: ("task_executor", WARNING),
     TaskClosed: ("completion_tracker", DEBUG),

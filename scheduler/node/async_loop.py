@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
 from actors.model.display import log_raised
+from scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
 
@@ -26,11 +27,17 @@ class LoopThread:
         self._slots: asyncio.Semaphore
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = False
+        self._submitted = self._begun = 0
 
     def submit(self, job: Callable[[], Awaitable[None]]) -> None:
         """Run a coroutine when one of the slots is free."""
         loop = self._running_loop()
+        self._submitted += 1
         loop.call_soon_threadsafe(self._spawn, job)
+
+    def load(self) -> WorkerLoad:
+        """Return how many coroutines were submitted, and how many of them wait for a slot."""
+        return WorkerLoad(self._submitted, self._submitted - self._begun)
 
     def begin(self, awaitable: Awaitable[object], timeout_ms: int | None) -> "Future[object]":
         """Run an awaitable on the loop, for a thread that waits for the future."""
@@ -87,6 +94,7 @@ class LoopThread:
     def _spawn(self, job: Callable[[], Awaitable[None]]) -> None:
         async def in_slot() -> None:
             async with self._slots:
+                self._begun += 1
                 # The attempt has told its end: see WorkerRunner.
                 with contextlib.suppress(GeneratorExit):
                     await job()

@@ -32,6 +32,7 @@ from scheduler.node.attempts import (
 )
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.kind_limits import KindLimits
+from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
@@ -54,6 +55,7 @@ class WorkerRunner(RegisteredAttempts):
     ) -> None:
         self._clock = clock
         self._gate = gate
+        self._settings = settings
         super().__init__(telemetry)
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
         # Suspects of a node run one at a time: if one kills the process, it is known which.
@@ -76,6 +78,20 @@ class WorkerRunner(RegisteredAttempts):
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
+
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """Return the workers that attempts wait for, to be watched; suspects take turns anyway."""
+        return (
+            WorkerPool(
+                "threads", self._settings.workers, "tree.execution.workers", self._workers.load
+            ),
+            WorkerPool(
+                "async",
+                self._settings.async_attempts_max,
+                "tree.execution.async_attempts_max",
+                self._loop.load,
+            ),
+        )
 
     def close(self) -> None:
         """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
@@ -220,6 +236,7 @@ class _Workers:
         self._threads_max = threads_max
         self._name = name
         self._waiting: queue.SimpleQueue[RunningAttempt | None] = queue.SimpleQueue()
+        self._submitted = 0
         self._outstanding = 0
         """Attempts queued or running, until there are as many threads as there may be: each has
         a thread.  Counting idle threads instead would take one just woken for a free one."""
@@ -232,7 +249,12 @@ class _Workers:
                 self._outstanding += 1
                 if len(self._threads) < min(self._outstanding, self._threads_max):
                     self._add_thread()
+        self._submitted += 1
         self._waiting.put(running)
+
+    def load(self) -> WorkerLoad:
+        """Return how many attempts were submitted, and how many of them wait for a thread."""
+        return WorkerLoad(self._submitted, self._waiting.qsize())
 
     def close(self) -> None:
         for _ in self._threads:

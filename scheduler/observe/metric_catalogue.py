@@ -46,8 +46,10 @@ def _counter(
     return Metric(f"{name}_total", Kind.COUNTER, text, labels, words, (), peers)
 
 
-def _gauge(name: str, text: str, *labels: str, peers: str = "") -> Metric:
-    return Metric(name, Kind.GAUGE, text, labels, (), (), peers)
+def _gauge(
+    name: str, text: str, *labels: str, words: tuple[str, ...] = (), peers: str = ""
+) -> Metric:
+    return Metric(name, Kind.GAUGE, text, labels, words, (), peers)
 
 
 def _histogram(
@@ -154,6 +156,7 @@ _WINDOW = (
         peers="awa `queue.lag`",
     ),
 )
+WORKER_POOLS = ("threads", "async")
 ATTEMPT_RESULTS = ("success", "failure", "retry", "dropped", "timeout")
 _ATTEMPTS = (
     _counter("attempts_started", "Calls of user code", "partition"),
@@ -182,6 +185,18 @@ _ATTEMPTS = (
     _counter("attempts_refused", "Attempts not started for want of a lease or of time"),
     _counter("attempts_stuck", "Blocking attempts that passed their timeout"),
     _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
+    _gauge(
+        "workers_exhausted",
+        "1 while all workers are busy and an attempt has waited for one for a second",
+        "pool",
+        words=WORKER_POOLS,
+    ),
+    _counter(
+        "worker_shortages",
+        "Times that all workers were busy and an attempt waited for one for a second",
+        "pool",
+        words=WORKER_POOLS,
+    ),
     _counter(
         "retries_exhausted",
         "Tasks that used up their attempts",

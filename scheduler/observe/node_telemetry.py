@@ -148,6 +148,8 @@ class NodeTelemetry:
             events.PartitionLost: self._on_lost,
             events.CatchUpEnded: self._on_catch_up,
             events.TreeRebuilt: self._on_rebuilt,
+            events.WorkersExhausted: self._on_workers_exhausted,
+            events.WorkersFreed: self._on_workers_freed,
             events.StoreCalled: self._on_store,
             events.LogCalled: self._on_log,
         }
@@ -330,6 +332,13 @@ class NodeTelemetry:
     def _on_rebuilt(self, event: events.TreeRebuilt) -> None:
         self.meters.only("tree_rebuilds_total").value += 1
         self.troubles.rebuild(event)
+
+    def _on_workers_exhausted(self, event: events.WorkersExhausted) -> None:
+        self.meters["workers_exhausted"][event.pool].value = 1
+        self.meters["worker_shortages_total"][event.pool].value += 1
+
+    def _on_workers_freed(self, event: events.WorkersFreed) -> None:
+        self.meters["workers_exhausted"][event.pool].value = 0
 
     # With Kafka alone.
 

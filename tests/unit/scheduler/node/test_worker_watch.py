@@ -1,0 +1,144 @@
+"""WorkerWatch: tells once that attempts wait because all workers are busy, and when it is over."""
+
+import threading
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.events import WorkersExhausted, WorkersFreed
+from actors.model.settings import ExecutionSettings
+from scheduler.adapters.clock import SystemClock
+from scheduler.node.runner import WorkerRunner
+from scheduler.node.worker_watch import WorkerLoad, WorkerPool, WorkerWatch
+from scheduler.testing import RecordingTelemetry
+from tests.builders import an_attempt
+from tests.unit.scheduler.node.runner_bench import (
+    TIMEOUT_S,
+    WORKERS,
+    Bench,
+    Blocking,
+    Waiting,
+    task_of,
+)
+
+
+class WatchBench:
+    """A pool of two workers whose load the test sets, looked at ten times a second."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.telemetry = RecordingTelemetry()
+        self.load = WorkerLoad(0, 0)
+        pool = WorkerPool("threads", 2, "tree.execution.workers", lambda: self.load)
+        self.watch = WorkerWatch([pool], self.clock, self.telemetry)
+
+    def wait(self, duration_ms: int, *, submitted: int, waiting: int) -> None:
+        """Let time pass with a load that stays."""
+        self.load = WorkerLoad(submitted, waiting)
+        for _ in range(duration_ms // 100):
+            self.clock.advance(100)
+            self.watch.look()
+
+    @property
+    def told(self) -> list[type]:
+        """What was told, in order."""
+        return [type(event) for event in self.telemetry.events]
+
+
+def test_attempts_that_wait_for_a_second_are_told_of_once() -> None:
+    """Not before, and not again however long it lasts and however many more come."""
+    bench = WatchBench()
+
+    bench.wait(1_000, submitted=5, waiting=3)
+    early = list(bench.told)
+    bench.wait(100, submitted=5, waiting=3)
+    bench.wait(60_000, submitted=50, waiting=48)
+
+    assert not early
+    assert bench.telemetry.events == [
+        WorkersExhausted("threads", 2, "tree.execution.workers", 3, 1_000)
+    ]
+
+
+def test_the_end_is_told_with_how_long_it_lasted() -> None:
+    """It is over once nothing waits; another time is told anew."""
+    bench = WatchBench()
+
+    bench.wait(3_000, submitted=5, waiting=3)
+    bench.wait(500, submitted=5, waiting=0)
+    bench.wait(2_000, submitted=9, waiting=2)
+
+    assert bench.told == [WorkersExhausted, WorkersFreed, WorkersExhausted]
+    (freed,) = bench.telemetry.of(WorkersFreed)
+    assert (freed.pool, freed.workers_max, freed.busy_ms) == ("threads", 2, 3_000)
+
+
+def test_a_queue_that_moves_is_no_shortage() -> None:
+    """Workers come to each attempt within a second, though something waits at every look."""
+    bench = WatchBench()
+
+    for number in range(50):
+        bench.wait(100, submitted=100 * (number + 1), waiting=20)
+
+    assert not bench.told
+
+
+def test_a_queue_that_moves_too_slowly_is_one_episode() -> None:
+    """Each attempt waits for two seconds, so it is not over when the first ones have run."""
+    bench = WatchBench()
+
+    for number in range(10):
+        bench.wait(2_000, submitted=20 * (number + 2), waiting=20)
+    during = list(bench.told)
+    for number in range(12, 20):
+        bench.wait(200, submitted=20 * number, waiting=10)
+
+    assert during == [WorkersExhausted]
+    assert bench.told == [WorkersExhausted, WorkersFreed]
+
+
+def test_the_threads_of_a_runner_are_watched() -> None:
+    """Every thread is taken, and one attempt waits."""
+    bench, gate, clock = Bench(), threading.Event(), VirtualClock()
+    begun = threading.Semaphore(0)
+
+    def work() -> None:
+        begun.release()
+        gate.wait(TIMEOUT_S)
+
+    watch = WorkerWatch(bench.runner.pools(), clock, bench.telemetry)
+    for number in range(WORKERS + 1):
+        bench.run(Blocking(work), an_attempt(task=task_of(str(number))))
+    for _ in range(WORKERS):
+        assert begun.acquire(timeout=TIMEOUT_S)
+    watch.look()
+    clock.advance(1_000)
+    watch.look()
+    gate.set()
+    for _ in range(WORKERS + 1):
+        bench.ended()
+    watch.look()
+    bench.runner.close()
+
+    (told,) = bench.telemetry.of(WorkersExhausted)
+    assert (told.pool, told.workers_max, told.waiting) == ("threads", WORKERS, 1)
+    assert len(bench.telemetry.of(WorkersFreed)) == 1
+
+
+def test_the_slots_for_coroutines_are_watched() -> None:
+    """As the threads are, under their own name and setting."""
+    settings = ExecutionSettings(workers=1, async_attempts_max=1)
+    telemetry, clock, first, second = RecordingTelemetry(), VirtualClock(), Waiting(), Waiting()
+    runner = WorkerRunner(
+        clock=SystemClock(), gate=lambda _attempt: True, telemetry=telemetry, settings=settings
+    )
+    watch = WorkerWatch(runner.pools(), clock, telemetry)
+    runner.start(an_attempt(task=task_of("first")), first, lambda _ended: None)
+    assert first.begun.wait(TIMEOUT_S)
+    runner.start(an_attempt(task=task_of("second")), second, lambda _ended: None)
+    watch.look()
+    clock.advance(1_000)
+    watch.look()
+    runner.close()
+
+    (told,) = telemetry.of(WorkersExhausted)
+    assert (told.pool, told.setting) == ("async", "tree.execution.async_attempts_max")
+    assert not second.begun.is_set()
