@@ -15,8 +15,8 @@ from tests.documents.page import Page
 from tests.servers.kafka import KafkaServer
 from tests.tidy.source import ROOT
 
-_TRIED_ELSEWHERE = {"README.md"}
-"""A program that waits to be stopped."""
+_TRIED_ELSEWHERE = {"README.md", "docs/guides/django.md"}
+"""A program that waits to be stopped; a project, in ``test_django_page.py``."""
 _NEEDS_KAFKA = 'store="kafka"'
 _NEEDS_SPARK = "open_session"
 
