@@ -17,7 +17,7 @@ from actors.model.errors import AlreadyStarted, NodeStopped
 from actors.model.task_executor import TaskExecutor
 from actors.ports.telemetry import Telemetry
 from scheduler.client.client import SchedulerClient
-from scheduler.configuration.settings import Settings
+from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.observe.observation import Observation
@@ -57,6 +57,7 @@ class Scheduler(SchedulerClient):
         middleware: Sequence[Middleware] = (),
         telemetry: Telemetry | None = None,
     ) -> None:
+        require_settings(settings)
         self._executors = UserExecutors.of(executor, executors, middleware)
         self._parts = build_node(settings, self._executors, telemetry)
         self._node = self._parts.node
@@ -68,6 +69,7 @@ class Scheduler(SchedulerClient):
             self._node.close()
             self._parts.close()
             raise
+        self._restore_gc: Callable[[], None] | None = None
         self._stop_requested, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-node", daemon=True)
 
@@ -119,8 +121,8 @@ class Scheduler(SchedulerClient):
             )
         if self._stop_requested.is_set():
             raise NodeStopped("this scheduler was stopped; make another one to go on")
-        if self._tunes_gc:
-            tune_gc()
+        if self._settings.calm_collector:
+            self._restore_gc = tune_gc()
         try:
             self._executors.middleware.start()
             self.observation.begin(self._parts.probes)
@@ -227,6 +229,8 @@ class Scheduler(SchedulerClient):
         try:
             self._executors.middleware.stop()
         finally:
+            if self._restore_gc is not None:
+                self._restore_gc()
             self._parts.close()
             super().close()
 

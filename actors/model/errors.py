@@ -14,6 +14,7 @@
     │   ├── InvalidInput              a file that holds no tasks, or a folder in use
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
+    │   ├── NoSuchSchedule            a recurring schedule that is not there
     │   └── AlreadyStarted            started a second time
     ├── OperatorError                 the installation is not as it must be
     │   ├── SettingsInvalid           a setting out of its range, or unknown
@@ -111,6 +112,12 @@ class NotConnected(CallerError, RuntimeError):
     """A task was scheduled through a registry that no open client belongs to."""
 
     code = "not-connected"
+
+
+class NoSuchSchedule(CallerError, ValueError):
+    """No recurring schedule has this name, or no node has it yet."""
+
+    code = "no-such-schedule"
 
 
 class AlreadyStarted(CallerError, RuntimeError):

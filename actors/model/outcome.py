@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from actors.model.display import shown
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -11,16 +13,34 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again; counts as an attempt.  ``after=None`` waits as the retry policy says."""
+    """Try again; counts as an attempt.  ``after=None`` waits as the retry policy says.
+
+    Raises TypeError for what is not a timedelta and ValueError for a negative one.
+    """
 
     after: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        after: object = self.after
+        if after is None:
+            return
+        if not isinstance(after, timedelta):
+            got = shown(after)
+            raise TypeError(f"Retry(after={got}): a timedelta is needed, as timedelta(seconds=5)")
+        if after < timedelta(0):
+            raise ValueError(f"Retry(after={after.total_seconds():g} s): it cannot be negative")
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Never run this task again; it counts as done, with this reason."""
+    """Never run this task again; it counts as done, with this reason, which is text."""
 
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        reason: object = self.reason
+        if not isinstance(reason, str):
+            raise TypeError(f"Drop({shown(reason)}): a reason is text")
 
 
 Outcome = Done | Retry | Drop

@@ -63,7 +63,9 @@ class Task(BaseModel):
     """
 
     # Built with the first task or client: a module that only defines executors need not wait.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+    )
 
     ordering_id: Annotated[str, Field(min_length=1), AfterValidator(_storable)]
     scheduled_time: Annotated[AwareDatetime, AfterValidator(cut_to_millis)]

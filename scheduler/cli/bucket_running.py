@@ -83,7 +83,7 @@ class BucketRelay(StartedOnEntry):
     def start(self) -> None:
         """Join the groups and work, on threads."""
         if self._settings.calm_collector:
-            tune_gc()
+            self._closing.callback(tune_gc())
         self._observation.begin(self._probes())
         for member in self._members:
             member.start()

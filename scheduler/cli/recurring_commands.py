@@ -11,7 +11,7 @@ import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from actors.model.errors import InvalidTask, LogUnavailable
+from actors.model.errors import InvalidTask, LogUnavailable, NoSuchSchedule
 from actors.model.instant import from_millis
 from scheduler import wiring
 from scheduler.admin.answers import ShownReceipt
@@ -161,7 +161,7 @@ def show(
     with operator_session(common) as service:
         found = service.recurring.find(name)
         if found is None:
-            raise InvalidTask(f"there is no recurring schedule {name!r}, or no node has it yet")
+            raise NoSuchSchedule(f"there is no recurring schedule {name!r}, or no node has it yet")
         value = service.recurring.shown(found, next_count, data=service.settings.admin.show_data)
         if output is OutputFormat.JSON:
             typer.echo(as_json(value))

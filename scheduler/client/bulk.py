@@ -5,6 +5,7 @@ Nobody hears of a record that the log took: tasks go in groups, each of them set
 when the window is full its oldest group is awaited by the thread that feeds the log.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.log import AppendGroup
 from actors.ports.telemetry import Telemetry
+
+logger = logging.getLogger("hourhand.client")
 
 OnRejected = Callable[[Task, HourhandError], None]
 
@@ -109,6 +112,7 @@ class BulkRun:
     _reported: int = 0
     _reported_ms: float = 0.0
     _rejected: int = 0
+    _first_error: HourhandError | None = None
     _interrupted_by: HourhandError | None = None
 
     def run(self, tasks: Iterable[Task]) -> BulkResult:
@@ -127,6 +131,14 @@ class BulkRun:
             while self._groups:
                 self._settle_oldest()
             self._report()
+        if self._first_error is not None and self.on_rejected is None:
+            logger.warning(
+                "%d tasks of a schedule_tasks were rejected, the first of them: %s [%s]; hand it"
+                " on_rejected, or call raise_if_rejected() on its result",
+                self._rejected,
+                self._first_error,
+                self._first_error.code,
+            )
         return BulkResult(self._accepted, self._rejected, tuple(self._kept), self._interrupted_by)
 
     def _fill(self, tasks: Iterator[Task], count: int) -> bool:
@@ -160,6 +172,7 @@ class BulkRun:
 
     def _reject(self, task: Task, error: HourhandError) -> None:
         self._rejected += 1
+        self._first_error = self._first_error or error
         if len(self._kept) < REJECTED_KEPT_MAX:
             self._kept.append(BulkRejected(task, error))
         if not isinstance(error, CallerError):

@@ -31,13 +31,12 @@ from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.client.task_queries import KeyOrPair, TaskQueries
 from scheduler.client.task_reading_client import TaskReadingClient
-from scheduler.configuration.settings import Settings
+from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import Executors
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, and_then, failed
+from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.process import forking
-from scheduler.process.collector import tune_gc
 from scheduler.records.admission import (
     Admission,
     checked_key,
@@ -46,7 +45,7 @@ from scheduler.records.admission import (
     refuse_the_past,
     target_ms,
 )
-from scheduler.records.receipt import Receipt, ReceiptFuture
+from scheduler.records.receipt import Receipt, ReceiptFuture, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.sending import TaskSender
 from scheduler.wiring import ClientPorts, build_client
@@ -70,8 +69,6 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     the future fails with TaskNotFound where there is none, and with SeveralTasks.
     """
 
-    _tunes_gc = False
-
     def __init__(
         self,
         settings: Settings,
@@ -79,9 +76,10 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         *,
         executors: Executors | None = None,
     ) -> None:
+        require_settings(settings)
+        super().__init__()
         ports = ports or build_client(settings)
         self._settings = settings
-        self._tunes_gc = settings.calm_collector
         # Before anybody's first task waits for it, and threads would build it at the same time.
         Task.model_rebuild()
         self._writer = ports.writer
@@ -141,7 +139,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             key, value = self._admitted(task)
             future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
-            future.set_exception(error)
+            future.refuse(error)
         return future
 
     def schedule_tasks(
@@ -151,13 +149,19 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
 
         Returns when all are settled.  A task that is refused does not stop the others: it is
         told to ``on_rejected(task, error)`` in this thread, in the order of ``tasks``, and the
-        first ones are kept in the result.  A failing log stops the reading of ``tasks``; the
-        result's ``interrupted_by`` then says why.  ``result.raise_if_rejected()`` turns both
-        into an exception.  An exception of ``tasks`` itself is raised once what was appended
-        before it is settled, and InvalidTask where the storage keeps no tasks.
+        first ones are kept in the result; without ``on_rejected`` their number is logged.  A
+        failing log stops the reading of ``tasks``; the result's ``interrupted_by`` then says why.
+        ``result.raise_if_rejected()`` turns both into an exception.  An exception of ``tasks``
+        itself is raised once what was appended before it is settled, and InvalidTask where the
+        storage keeps no tasks, or for one task that is not in a list.
         """
-        if self._tunes_gc:
-            tune_gc()
+        given: object = tasks
+        if isinstance(given, Task):
+            # As a model it could be iterated, over its fields.
+            raise InvalidTask(
+                "schedule_tasks takes any number of tasks, got a Task: write schedule_task(task),"
+                " or schedule_tasks([task])"
+            )
         run = BulkRun(
             admit=self._admitted,
             begin_group=self._task_writer().begin_group,
@@ -283,7 +287,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             refuse_large(value, self._limits.record_bytes_max)
             future.follow(self._append_value(task.ordering_id, value), task.key)
         except HourhandError as error:
-            future.set_exception(error)
+            future.refuse(error)
         return future
 
     def _opened_definitions(self) -> DefinitionBook:
@@ -302,8 +306,8 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         try:
             found = self._task_queries.open_key(key)
         except HourhandError as error:
-            return failed(error)
-        return and_then(found, lambda open_key: self._send(kind, open_key, to_ms))
+            return refused(error)
+        return and_then(found, lambda open_key: self._send(kind, open_key, to_ms)).watch()
 
     def _send(
         self, kind: CommandKind, key: TaskKey, to_ms: Callable[[], int] | None = None
@@ -316,7 +320,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             refuse_large(value, self._limits.record_bytes_max)
             future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
-            future.set_exception(error)
+            future.refuse(error)
         return future
 
     def _target_ms(self, to: datetime) -> int:

@@ -5,21 +5,22 @@ decided where it runs.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
 from actors.model.codec import Headers
-from actors.model.definition import DefinitionKind
+from actors.model.definition import Definition, DefinitionKind
 from actors.model.display import shown
-from actors.model.errors import HourhandError, InvalidTask
+from actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, failed
-from scheduler.records.receipt import Receipt
+from scheduler.futures.light_future import LightFuture, and_then
+from scheduler.records.receipt import Receipt, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.requests import request_task, rule_of, set_task
 from scheduler.services.recurring.rule import Overlap, checked_name
@@ -32,6 +33,8 @@ from scheduler.services.recurring.state import (
 )
 from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
 
+_RECENT_NAMES_MAX = 1_000
+
 
 class SystemTaskClient(ABC):
     """The part of a client that makes system tasks."""
@@ -39,6 +42,10 @@ class SystemTaskClient(ABC):
     _settings: Settings
     _clock: Clock
     _sender: MessageSender
+
+    def __init__(self) -> None:
+        self._recent_names: deque[str] = deque(maxlen=_RECENT_NAMES_MAX)
+        """Of schedules that this client has set, which no node may have taken up yet."""
 
     @abstractmethod
     def _refuse_when_closed(self) -> None:
@@ -72,9 +79,9 @@ class SystemTaskClient(ABC):
             self._refuse_topic(topic)
             now_ms = self._clock.now_ms()
             self._refuse_when_closed()
-            return self._sender.send(message, due_ms(when, now_ms), now_ms)
+            return self._sender.send(message, due_ms(when, now_ms), now_ms).watch()
         except HourhandError as error:
-            return failed(error)
+            return refused(error)
 
     def schedule_recurring(
         self,
@@ -117,10 +124,18 @@ class SystemTaskClient(ABC):
             )
             return set_task(name, rule, self._clock.now_ms())
 
-        return self._appended(task)
+        future = self._appended(task)
+        if isinstance(name, str):
+            self._recent_names.append(name)
+        return future
 
     def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
-        """Let a schedule rest: it is due at no time until it is resumed."""
+        """Let a schedule rest: it is due at no time until it is resumed.
+
+        This and the three calls below read the store before they send, and fail with
+        NoSuchSchedule where it has no schedule of this name; one that another process has just
+        set may not be there yet.  What is asked before their answer may overtake them.
+        """
         return self._change_recurring(name, Change.PAUSE)
 
     def resume_recurring(self, name: str) -> "LightFuture[Receipt]":
@@ -141,11 +156,7 @@ class SystemTaskClient(ABC):
         Blocks for one read of the store; raises StoreUnavailable.
         """
         found = self._opened_definitions().find(name_of(checked_name(name)))
-        definition = answered(found)
-        if definition is None or definition.ended:
-            return None
-        recurring = recurring_of(definition)
-        return None if recurring.state.over else recurring
+        return _current(answered(found))
 
     def list_recurring(self) -> list[Recurring]:
         """Return all schedules, by name; blocks, as ``find_recurring``."""
@@ -155,14 +166,30 @@ class SystemTaskClient(ABC):
 
     def _change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
         request = ChangeRequest(change)
-        return self._appended(lambda: request_task(name, request, self._clock.now_ms()))
+
+        def append(definition: Definition | None = None) -> LightFuture[Receipt]:
+            # One that this client has set may be on its way to the store.
+            if _current(definition) is None and name not in self._recent_names:
+                raise NoSuchSchedule(
+                    f"there is no recurring schedule {shown(name)}, or no node has it yet: see"
+                    " list_recurring() for those there are"
+                )
+            return self._append_own(request_task(name, request, self._clock.now_ms()))
+
+        try:
+            self._refuse_when_closed()
+            if checked_name(name) in self._recent_names:
+                return append()
+            return and_then(self._opened_definitions().find(name_of(name)), append).watch()
+        except HourhandError as error:
+            return refused(error)
 
     def _appended(self, make: Callable[[], Task]) -> "LightFuture[Receipt]":
         """Append the task that ``make`` returns; what it refuses comes through the future."""
         try:
             return self._append_own(make())
         except HourhandError as error:
-            return failed(error)
+            return refused(error)
 
     def _refuse_topic(self, topic: str) -> None:
         names = self._settings.topic
@@ -171,3 +198,11 @@ class SystemTaskClient(ABC):
                 f"cannot send to topic {shown(topic)}: it is Hourhand's own, or"
                 " relay.target_topics names others only"
             )
+
+
+def _current(definition: Definition | None) -> Recurring | None:
+    """Return the schedule that a row holds; None for none, or one that is over."""
+    if definition is None or definition.ended:
+        return None
+    recurring = recurring_of(definition)
+    return None if recurring.state.over else recurring

@@ -221,8 +221,8 @@ class Settings(BaseSettings):
     observe: ObserveSettings = ObserveSettings()
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
-    """A node that starts, and a client that schedules in bulk, has Python's cyclic collector look
-    at young objects less often, in the whole process; else it takes half of a busy one's time."""
+    """A node that runs has Python's cyclic collector look at young objects less often, in the whole
+    process; else it takes half of a busy node's time. A client alone changes nothing."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":
@@ -295,6 +295,15 @@ class Settings(BaseSettings):
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
         raise SettingsInvalid(f"the settings file {path} {reason}")
+
+
+def require_settings(given: object) -> None:
+    """Raise SettingsInvalid for what is not a Settings, such as a dictionary."""
+    if not isinstance(given, Settings):
+        raise SettingsInvalid(
+            f"a Settings is needed, got {shown(given)}: write Settings(...), or Settings(**values)"
+            " for a dictionary"
+        )
 
 
 def _chosen_file(argument: Path | str | None) -> tuple[Path, str | None]:

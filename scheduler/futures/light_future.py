@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from actors.model.display import log_raised
+from scheduler.futures.unasked import UnaskedFailure
 from scheduler.process import forking
 from scheduler.process.user_code import is_interrupt
 
@@ -45,12 +46,14 @@ class LightFuture(Future[T]):
     # On the class until they change: most never do, or only when the future is resolved.
     _state = RUNNING
     _result = None
-    _exception = None
+    _exception: BaseException | None = None
     _waiters: list[Any] = []  # noqa: RUF012 - replaced before anybody adds to it
     _done_callbacks: Sequence[Callable[[Future[T]], object]] = ()
     _made: Condition | None = None
     _process: int | None = None
     """Of what a user waits for: the process that it was made in, see ``forking``."""
+    _is_watched = False
+    _unasked: UnaskedFailure | None = None
 
     def __init__(self) -> None:
         """Instead of the base class's, which makes everything at once."""
@@ -69,6 +72,13 @@ class LightFuture(Future[T]):
     def note_process(self) -> None:
         """Let it fail in a process that is forked while it is under way."""
         self._process = forking.process.generation
+
+    def watch(self) -> Self:
+        """Have a failure that nobody asks for logged; for what a user is handed."""
+        self._is_watched = True
+        if self._exception is not None and self._unasked is None:
+            self._unasked = UnaskedFailure(self._exception)
+        return self
 
     def done(self) -> bool:
         """Whether it is resolved."""
@@ -119,11 +129,21 @@ class LightFuture(Future[T]):
         if self._state == FINISHED and self._exception is None:
             result: Any = self._result
             return result  # type: ignore[no-any-return]
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        finally:
+            self._note_asked()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return what it failed with, None for a result."""
-        return self._exception if self._state == FINISHED else super().exception(timeout)
+        error = self._exception if self._state == FINISHED else super().exception(timeout)
+        if error is not None:
+            self._note_asked()
+        return error
+
+    def _note_asked(self) -> None:
+        if self._state == FINISHED and self._unasked is not None:
+            self._unasked.note_asked()
 
     def set_result(self, result: T) -> None:
         """Resolve it."""
@@ -138,6 +158,8 @@ class LightFuture(Future[T]):
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Resolve it with a failure."""
+        if self._is_watched and exception is not None:
+            self._unasked = UnaskedFailure(exception)
         with _plain:
             if plain := self._made is None and self._state == RUNNING:
                 self._exception = exception

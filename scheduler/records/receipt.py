@@ -27,6 +27,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 class ReceiptFuture(LightFuture[Receipt]):
     """What became of a request, told once the log has acknowledged its record or refused it."""
 
+    _is_watched = True
+
     def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
         self._clock = clock
         self._telemetry = telemetry
@@ -37,6 +39,14 @@ class ReceiptFuture(LightFuture[Receipt]):
         """Resolve when the record does."""
         self._key = key
         appended.add_done_callback(self._acknowledged)
+
+    def refuse(self, error: HourhandError) -> None:
+        """Resolve with what nothing was sent for.
+
+        Its trace ends at the client and would hold this future: both would be left to the
+        cyclic collector, and nobody would hear of the refusal for long.
+        """
+        self.set_exception(error.with_traceback(None))
 
     def _acknowledged(self, appended: "Future[Position]") -> None:
         error = appended.exception()
@@ -51,3 +61,10 @@ class ReceiptFuture(LightFuture[Receipt]):
         partition, offset = appended.result()
         self._telemetry.emit(TaskEnqueued(partition, duration_ms))
         self.set_result(Receipt(self._key, partition, offset))
+
+
+def refused(error: HourhandError) -> LightFuture[Receipt]:
+    """Return the future of a request that nothing was sent for."""
+    future = LightFuture[Receipt]().watch()
+    future.set_exception(error.with_traceback(None))
+    return future

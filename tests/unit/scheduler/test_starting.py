@@ -1,14 +1,16 @@
 """Starting a scheduler: once, and with what can run a task."""
 
+import gc
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from actors.model.errors import AlreadyStarted, InvalidExecutor
+from actors.model.errors import AlreadyStarted, InvalidExecutor, SettingsInvalid
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler import Scheduler, Settings
+from scheduler import Scheduler, SchedulerClient, Settings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.testing import VirtualScheduler
 
@@ -30,6 +32,29 @@ def test_a_second_start_is_refused_and_the_node_goes_on(tmp_path: Path) -> None:
             scheduler.start()
 
         assert not scheduler.wait(timeout=0)
+
+
+def test_only_a_node_that_runs_changes_the_collector(tmp_path: Path) -> None:
+    """A client leaves its program's collector alone, in bulk too; a node puts it back."""
+    settings = Settings(embedded={"folder": tmp_path}, topic={"partitions": 1})
+    before = gc.get_threshold()
+
+    with SchedulerClient(settings) as client:
+        client.schedule_tasks([])
+        assert gc.get_threshold() == before
+    with Scheduler(settings, executor=Job):
+        assert gc.get_threshold() != before
+
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("given", [{}, {"log": "embedded"}, Settings, None])
+def test_what_is_not_a_settings_is_refused(given: Any) -> None:
+    """With what to write."""
+    with pytest.raises(SettingsInvalid, match=r"a Settings is needed, got .*: write Settings"):
+        SchedulerClient(given)
+    with pytest.raises(SettingsInvalid, match=r"a Settings is needed, got .*: write Settings"):
+        Scheduler(given, executor=Job)
 
 
 def test_a_scheduler_refuses_what_can_never_run_a_task(tmp_path: Path) -> None:

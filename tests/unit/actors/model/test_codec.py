@@ -141,9 +141,13 @@ def test_p10_the_reason_stays_short_however_long_the_record_is() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_json_has_not_is_refused(number: float) -> None:
-    """It would be written as null and change on its way."""
+    """When the task is made, and in what was put into it afterwards: null would stand for it."""
+    with pytest.raises(InvalidTask, match=r"data\.b\.list\.0\.float: .* a finite number"):
+        a_task(data={"a": None, "b": [number]})
+    task = a_task(data={"a": None})
+    task.data["b"] = [number]
     with pytest.raises(InvalidTask, match="data is not JSON"):
-        encode_data(a_task(data={"a": None, "b": [number]}))
+        encode_data(task)
 
 
 def test_a_lone_surrogate_in_data_is_refused() -> None:

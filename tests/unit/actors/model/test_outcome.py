@@ -1,8 +1,9 @@
 """Outcomes are values that can be compared and matched."""
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 import pytest
 
@@ -38,3 +39,19 @@ def test_the_three_outcomes_are_all_there_are() -> None:
                 assert_never(outcome)
 
     assert [name(outcome) for outcome in (Done(), Retry(), Drop())] == ["done", "retry", "drop"]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda wrong: Retry(after=wrong), TypeError, r"Retry\(after=5\): a timedelta is needed"),
+        (lambda _: Retry(timedelta(seconds=-5)), ValueError, "-5 s.*cannot be negative"),
+        (Drop, TypeError, r"Drop\(5\): a reason is text"),
+    ],
+)
+def test_an_outcome_that_means_nothing_is_refused_when_it_is_made(
+    make: Callable[[Any], Outcome], error: type[Exception], said: str
+) -> None:
+    """In the line of user code that is wrong, and not after it has returned."""
+    with pytest.raises(error, match=said):
+        make(5)

@@ -17,6 +17,13 @@ from tests.unit.scheduler.client.client_world import HeldWriter, World
 
 _RULE = timedelta(hours=1)
 
+
+def with_schedule(client: SchedulerClient) -> SchedulerClient:
+    """Set the schedule that is changed."""
+    client.schedule_recurring("each-hour", every=_RULE)
+    return client
+
+
 Ask = Callable[[SchedulerClient], LightFuture[Receipt]]
 
 CALLS: dict[str, Ask] = {
@@ -28,10 +35,10 @@ CALLS: dict[str, Ask] = {
     "retry_task": lambda client: client.retry_task(a_key()),
     "send_later": lambda client: client.send_later(b"k", b"v", "topic-of-others", _RULE),
     "schedule_recurring": lambda client: client.schedule_recurring("each-hour", every=_RULE),
-    "pause_recurring": lambda client: client.pause_recurring("each-hour"),
-    "resume_recurring": lambda client: client.resume_recurring("each-hour"),
-    "trigger_recurring": lambda client: client.trigger_recurring("each-hour"),
-    "delete_recurring": lambda client: client.delete_recurring("each-hour"),
+    "pause_recurring": lambda client: with_schedule(client).pause_recurring("each-hour"),
+    "resume_recurring": lambda client: with_schedule(client).resume_recurring("each-hour"),
+    "trigger_recurring": lambda client: with_schedule(client).trigger_recurring("each-hour"),
+    "delete_recurring": lambda client: with_schedule(client).delete_recurring("each-hour"),
 }
 
 
@@ -50,7 +57,7 @@ def test_a_receipt_is_awaited_in_a_coroutine(name: str) -> None:
 
     receipt = asyncio.run(main())
 
-    assert (receipt.partition, receipt.offset) == (0, 0)
+    assert (receipt.partition, receipt.offset) == (0, len(world.writer.records) - 1)
 
 
 def test_what_the_log_refuses_is_raised_where_it_is_awaited() -> None:

@@ -4,11 +4,13 @@ import gc
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from actors.model.errors import (
     HourhandError,
+    InvalidTask,
     LogUnavailable,
     NodeStopped,
     TaskInThePast,
@@ -179,3 +181,27 @@ def test_an_on_rejected_that_raises_ends_the_call_and_hears_of_what_was_read() -
 
     assert told == ["0", "1", "2", "3", "4", "5"]
     assert next(tasks).uniqueness_key == "6"
+
+
+def test_one_task_is_not_taken_for_many() -> None:
+    """As a model it can be iterated: its four fields would be refused one by one."""
+    world = World(HeldWriter(acknowledge))
+    one: Any = a_task()
+
+    with pytest.raises(InvalidTask, match=r"got a Task: write schedule_task\(task\)"):
+        world.client.schedule_tasks(one)
+
+
+def test_rejections_that_nobody_is_told_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for the whole call; ``on_rejected`` is told of each instead."""
+    world = World(HeldWriter(acknowledge))
+    late = [a_task(due_in_ms=-60_000, uniqueness_key=str(number)) for number in range(3)]
+
+    world.client.schedule_tasks([a_task(), *late], on_rejected=lambda _task, _error: None)
+    assert caplog.text == ""
+    world.client.schedule_tasks([a_task(), *late])
+
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("3 tasks of a schedule_tasks were rejected, the first")
+    assert "[task-in-the-past]" in record.getMessage()

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 import tenacity
 
-from actors.model.errors import InvalidTask
+from actors.model.errors import InvalidTask, NoSuchSchedule
 from actors.model.instant import format_instant, to_millis
-from scheduler import RetryPolicy, Task, TaskExecutor
+from scheduler import RetryPolicy, SchedulerClient, Task, TaskExecutor
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.client.client import ClientPorts
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
-from scheduler.testing import VirtualScheduler
+from scheduler.testing import RecordingTelemetry, VirtualScheduler
 
 NOT_JSON: Any = {1, 2}
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -41,6 +43,13 @@ class Bench:
     def advance(self, **units: float) -> None:
         """Let time pass."""
         self.scheduler.advance(timedelta(**units))
+
+    def ports(self) -> ClientPorts:
+        """Return what another client of the installation works with."""
+        kit = self.scheduler
+        return ClientPorts(
+            MemoryWriter(kit.broker), lambda: kit.stores, kit.clock, RecordingTelemetry()
+        )
 
     def at(self, seconds: float) -> str:
         """Return a moment as it stands in a uniqueness key."""
@@ -288,6 +297,32 @@ def test_what_can_be_no_schedule_is_refused_at_once() -> None:
     ]
 
     assert [type(each.exception()) for each in refused] == [InvalidTask] * 5
+
+
+@pytest.mark.parametrize("change", ["pause", "resume", "trigger", "delete"])
+def test_a_schedule_that_is_not_there_is_refused(change: str) -> None:
+    """And nothing is sent; neither is one that was deleted before this client came."""
+    bench = Bench()
+    bench.client.schedule_recurring("gone", every=timedelta(seconds=10)).result()
+    bench.client.delete_recurring("gone").result()
+    bench.scheduler.run_due()
+    other = SchedulerClient(bench.scheduler.settings, bench.ports())
+
+    for name in ("nope", "gone"):
+        error = getattr(other, f"{change}_recurring")(name).exception()
+        assert isinstance(error, NoSuchSchedule)
+        assert f"no recurring schedule {name!r}, or no node has it yet" in str(error)
+
+
+def test_a_schedule_can_be_changed_right_after_it_was_set() -> None:
+    """Before a node has it."""
+    bench = Bench()
+    bench.client.schedule_recurring("n", every=timedelta(seconds=10)).result()
+    bench.client.pause_recurring("n").result()
+
+    bench.advance(seconds=60)
+
+    assert bench.ran == []
 
 
 def test_a_long_rest_leaves_nothing_open_forever() -> None:
