@@ -1,4 +1,4 @@
-"""Hourhand: runs a piece of your code at a time you choose, once, in order per key.
+"""Hourhand: runs your code at the time you choose, in order for each key.
 
 ::
 

@@ -27,7 +27,7 @@ app = Commands(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=(
-        "Runs a piece of your code at a time you choose, once, in order per ordering id.\n\n"
+        "Runs your code at the time you choose, in order for each ordering id.\n\n"
         "Without any settings, everything is kept in the folder hourhand-data; see"
         " `hourhand settings`.\n\n"
         "\b\n"

@@ -54,9 +54,11 @@ _COMMAND_TIMEOUT_S = 10.0
 
 _NEXT_STEPS = """\
 Next:
-  [bold]hourhand run --executor yourmodule:YourExecutor[/]    your own code; docs/guides/demo.md
+  [bold]hourhand run --executor yourmodule:YourExecutor[/]    your own code
   [bold]hourhand schedule --ordering-id customer-7 --in 10s[/]
-  [bold]make demo-cluster[/]    real Kafka and Cassandra, three nodes, one of them killed"""
+In a clone of the repository:
+  [bold]make demo-cluster[/]    real Kafka and Cassandra, three nodes, one of them killed
+  docs/guides/demo.md    how to read this table"""
 
 
 @dataclass(frozen=True, slots=True)
