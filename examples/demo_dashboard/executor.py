@@ -21,7 +21,8 @@ class BillingUnavailable(ConnectionError):
 class DashboardExecutor(TaskExecutor):
     """Works as long as ``work_ms`` says; blocks its ordering id after three failures.
 
-    ``fails`` is the number of attempts that do, ``again_s`` asks for another one much later.
+    ``fails`` is the number of attempts that do, each one does where an account is ``missing``, and
+    ``again_s`` asks for another one much later.
     """
 
     retry = RetryPolicy(attempts_max=3, wait=tenacity.wait_fixed(1.0), on_exhausted="block")
@@ -33,6 +34,8 @@ class DashboardExecutor(TaskExecutor):
         threading.Event().wait(data.get("work_ms", 0) / 1000)
         if data.get("fails", 0) >= self.attempt:
             raise BillingUnavailable(f"billing answered 503 to invoice {task.uniqueness_key}")
+        if "missing" in data:
+            raise LookupError(f"there is no account {data['missing']}")
         if "again_s" in data and self.attempt == 1:
             return Retry(after=timedelta(seconds=data["again_s"]))
         return Done()

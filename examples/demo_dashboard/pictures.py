@@ -19,7 +19,7 @@ SCREENS: Mapping[str, str] = {
     "ahead": "ahead",
     "lateness": "lateness",
     "buckets": "buckets",
-    "tasks": "tasks?span=hour",
+    "tasks": "tasks",
     "blocked": "blocked",
     "dead-letters": "dead-letters",
     "recurring": "recurring",

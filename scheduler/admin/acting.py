@@ -61,6 +61,10 @@ class Filter:
     """The first so many in key order; None means all of them."""
     after: TaskKey | None = None
     """Only those behind this key, as in a listing."""
+    error_class: str | None = None
+    """Only those whose last attempt failed with it."""
+    system: bool = True
+    """Whether Hourhand's own tasks are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,8 @@ class Actions:
                 ordering_id=chosen.ordering_id,
                 partition=chosen.partition,
                 after=after,
+                error_class=chosen.error_class,
+                system=chosen.system,
             )
             found += [view.key for view in listing.tasks]
             after = listing.next_after

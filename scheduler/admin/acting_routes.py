@@ -17,12 +17,13 @@ from scheduler.admin.asking import (
     ReplayBody,
     UnblockBody,
     admin_router,
+    is_system_id,
     parsed_key,
     parsed_range,
     parsed_time,
     who_asks,
 )
-from scheduler.admin.blocking import blocking_task
+from scheduler.admin.blocking import blocked_by, blocking_task
 from scheduler.admin.dead_letters import Replayed, parse_places
 from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.problems import Problem
@@ -48,16 +49,20 @@ def _add_unblock(router: TypedRouter, service: AdminService) -> None:
         "/actions/unblock", tags=["actions"], summary="Retry or drop what blocks ordering ids"
     )
     def unblock(body: UnblockBody, request: Request) -> Preview | TasksActedOn:
-        inspector, clock = service.inspector, service.clock
-        found = {
-            each: blocking_task(inspector, clock, each) for each in dict.fromkeys(body.ordering_ids)
-        }
-        keys = [key for key in found.values() if key is not None]
-        unknown = [each for each, key in found.items() if key is None]
+        keys, unknown = _blocking(service, body)
         if body.dry_run:
             return replace(Preview.of(keys), not_blocked=unknown)
+        if body.error_class is not None and body.expected != len(keys):
+            raise _other_count(f"{body.error_class} blocks", len(keys))
         action = Action(body.how)
-        detail = {"how": body.how, "orderingIds": body.ordering_ids[:_SHOWN_MAX]}
+        named = {"errorClass": body.error_class, "orderingIds": body.ordering_ids}
+        detail = {
+            "how": body.how,
+            "count": len(keys),
+            **{name: value for name, value in named.items() if value},
+        }
+        if body.ordering_ids:
+            detail["orderingIds"] = body.ordering_ids[:_SHOWN_MAX]
         report = service.audit.audited(
             who_asks(request),
             "unblock",
@@ -83,12 +88,7 @@ def _add_actions(router: TypedRouter, service: AdminService) -> None:
         if body.dry_run:
             return replace(Preview.of(keys), next_after=_rest(selection))
         if body.filter is not None and body.expected != len(keys):
-            raise Problem(
-                409,
-                "other-count",
-                f"the filter finds {len(keys)} tasks now; look again and pass `expected`",
-                count=len(keys),
-            )
+            raise _other_count("the filter finds", len(keys))
         shown = [str(key) for key in keys[:_SHOWN_MAX]]
         moved = {} if body.to is None else {"to": body.to}
         report = service.audit.audited(
@@ -148,6 +148,25 @@ def _add_replay(router: TypedRouter, service: AdminService) -> None:
         return service.audit.audited(who, "replay", target, detail, act)
 
 
+def _blocking(service: AdminService, body: UnblockBody) -> tuple[list[TaskKey], list[str]]:
+    """Return what blocks the ordering ids of a body, and those that nothing blocks."""
+    inspector, clock = service.inspector, service.clock
+    if (body.ordering_ids is None) is (body.error_class is None):
+        raise Problem(400, "invalid-request", "name `orderingIds` or an `errorClass`, one of both")
+    if body.error_class is not None:
+        keys_max = service.settings.admin.bulk_keys_max
+        return blocked_by(inspector, clock, body.error_class, keys_max), []
+    ids = dict.fromkeys(body.ordering_ids or ())
+    found = {each: blocking_task(inspector, clock, each) for each in ids}
+    keys = [key for key in found.values() if key is not None]
+    return keys, [each for each, key in found.items() if key is None]
+
+
+def _other_count(who: str, count: int) -> Problem:
+    words = f"{who} {count} tasks now; look again and pass `expected`"
+    return Problem(409, "other-count", words, count=count)
+
+
 def _chosen(service: AdminService, body: ActionBody) -> SelectedTasks:
     keys_max = service.settings.admin.bulk_keys_max
     if (body.keys is None) is (body.filter is None):
@@ -170,6 +189,8 @@ def _filter(body: FilterBody) -> Filter:
         body.partition,
         body.limit,
         None if body.after is None else parsed_key(body.after),
+        body.error_class,
+        body.system or is_system_id(body.ordering_id),
     )
 
 

@@ -20,9 +20,11 @@ from actors.model.status import (
     RecordedOutcome,
 )
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
+from scheduler.reading.task_filter import last_error
 from scheduler.records.receipt import Receipt
 
 _SHOWN_BYTES_MAX = 10_000
+_ERROR_CHARS_MAX = 300
 
 Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 KeyText = Annotated[str, Meta(extra_json_schema={"format": "task-key"})]
@@ -121,6 +123,13 @@ class ShownAttempt(Answer, frozen=True, kw_only=True):
         )
 
 
+class ShownError(Answer, frozen=True):
+    """Why the last attempt failed, cut."""
+
+    error_class: str
+    error_message: str
+
+
 class ShownExecution(Answer, frozen=True):
     """An attempt that runs, as its node says."""
 
@@ -143,11 +152,13 @@ class ShownTask(Answer, frozen=True):
     attempts: list[ShownAttempt] | UnsetType = UNSET
     running: ShownExecution | UnsetType = UNSET
     attempt_count: int | UnsetType = UNSET
+    last_error: ShownError | UnsetType = UNSET
+    """Where the last attempt failed and nothing ended well after it."""
 
     @classmethod
     def of(cls, view: TaskView, *, data: bool = True) -> Self:
         """Show a task, with its data where that may be seen."""
-        task, completion = view.task, view.completion
+        task, completion, failed = view.task, view.completion, last_error(view)
         return cls(
             key=str(view.key),
             ordering_id=view.key.ordering_id,
@@ -159,6 +170,7 @@ class ShownTask(Answer, frozen=True):
             offset=UNSET if task is None else task.offset,
             completion=UNSET if completion is None else ShownCompletion.of(completion),
             attempts=[ShownAttempt.of(each) for each in view.attempts],
+            last_error=UNSET if failed is None else _shown_error(failed),
         )
 
 
@@ -184,6 +196,11 @@ class ShownBytes(Answer, frozen=True):
     base64: str | UnsetType = UNSET
     size_bytes: int | UnsetType = msgspec.field(default=UNSET, name="bytes")
     """How many there are, where they are cut."""
+
+
+def _shown_error(attempt: AttemptRecord) -> ShownError:
+    message = (attempt.error_message or "")[:_ERROR_CHARS_MAX]
+    return ShownError(error_class=attempt.error_class or "", error_message=message)
 
 
 def shown_bytes(value: bytes | None) -> ShownBytes | None:

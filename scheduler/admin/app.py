@@ -16,9 +16,11 @@ from scheduler.admin.access import Access
 from scheduler.admin.acting_routes import acting_routes
 from scheduler.admin.asking import refuse_unread_query
 from scheduler.admin.door_routes import door_routes
+from scheduler.admin.listing_routes import listing_routes
 from scheduler.admin.pages import add_pages
 from scheduler.admin.problems import MEDIA_TYPE, Problem
 from scheduler.admin.reading_routes import reading_routes
+from scheduler.admin.scheduling_routes import scheduling_routes
 from scheduler.admin.service import AdminService
 from scheduler.admin.stream import stream_routes
 from scheduler.configuration.settings import Settings
@@ -49,7 +51,14 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
     )
     _add_problems(app)
     app.state.service = service
-    made = (reading_routes, acting_routes, door_routes, stream_routes)
+    made = (
+        reading_routes,
+        listing_routes,
+        acting_routes,
+        scheduling_routes,
+        door_routes,
+        stream_routes,
+    )
     for router in (make(service) for make in made):
         app.include_typed(router, prefix=PREFIX)
     add_pages(app)

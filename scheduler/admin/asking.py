@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from actors.model.definition import RESERVED
 from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis, parse_instant
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseScope
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
+from scheduler.services.recurring.rule import Overlap
 from scheduler.services.typed_routes import Responses, TypedRouter, described
 
 REFUSALS = described(
@@ -41,6 +43,8 @@ ACT_REFUSALS = NOT_FOUND | described(
 )
 """What every act may answer, too."""
 KEY_CHARS_MAX = 60_000
+_MS_MAX = 86_400_000 * 366 * 1_000
+"""A thousand years."""
 _TASK_KEY = {"format": "task-key"}
 _TIME = {"format": "date-time"}
 
@@ -77,6 +81,8 @@ Instant = Annotated[
 KeyBehind = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
 Time = Annotated[str | None, Query(max_length=40, json_schema_extra=_TIME)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
+ErrorText = Annotated[str, Field(min_length=1, max_length=1_000)]
+ErrorClass = Annotated[str | None, Query(alias="errorClass", min_length=1, max_length=1_000)]
 OrderingId = Annotated[str | None, Query(alias="orderingId", max_length=KEY_CHARS_MAX)]
 Wait = Annotated[float, Field(ge=0, le=30)]
 
@@ -107,6 +113,10 @@ class FilterBody(_Body):
     partition: int | None = Field(None, ge=0, le=100_000)
     limit: int | None = Field(None, ge=1, le=100_000)
     """The first so many in key order; all that are found without it."""
+    error_class: ErrorText | None = Field(None, alias="errorClass")
+    """Only tasks whose last attempt failed with this class of error."""
+    system: bool = False
+    """Whether Hourhand's own tasks are among them; they are where ``orderingId`` names one."""
     after: KeyField | None = None
     """Only tasks behind this key: the ``nextAfter`` of a listing or of the act before."""
 
@@ -136,9 +146,16 @@ class _ChangeBody(_Body):
 
 
 class UnblockBody(_ChangeBody):
-    """Ordering ids that wait for an operator, and what becomes of the task that blocks them."""
+    """What blocks these ordering ids, or everything that one class of error blocks."""
 
-    ordering_ids: list[Text] = Field(alias="orderingIds", min_length=1, max_length=1_000)
+    model_config = _one_of("orderingIds", "errorClass")
+
+    ordering_ids: list[Text] | None = Field(
+        None, alias="orderingIds", min_length=1, max_length=1_000
+    )
+    error_class: ErrorText | None = Field(None, alias="errorClass")
+    expected: int | None = Field(None, ge=0)
+    """How many tasks the error blocked when it was looked at: another number refuses the act."""
     how: Literal["retry", "drop"]
     wait_s: Wait = Field(5.0, alias="waitS")
 
@@ -182,6 +199,38 @@ class RecurringBody(_ChangeBody):
     wait_s: Wait = Field(5.0, alias="waitS")
 
 
+class TaskBody(_ChangeBody):
+    """A task to schedule."""
+
+    ordering_id: Text = Field(alias="orderingId", min_length=1)
+    scheduled_time: TimeField = Field(alias="scheduledTime")
+    uniqueness_key: Text = Field(alias="uniquenessKey")
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class RuleBody(_ChangeBody):
+    """A recurring schedule to make, or to replace the one of its name with."""
+
+    model_config = _one_of("cron", "everyMs")
+
+    name: Name
+    cron: Annotated[str, Field(max_length=500)] | None = None
+    every_ms: Annotated[int, Field(ge=1, le=_MS_MAX)] | None = Field(None, alias="everyMs")
+    time_zone: str = Field("UTC", alias="timeZone", max_length=100)
+    """Whose wall clock ``cron`` means."""
+    ordering_id: Annotated[Text, Field(min_length=1)] | None = Field(None, alias="orderingId")
+    """Of the tasks; the schedule's name without it."""
+    data: dict[str, JsonValue] | None = None
+    """Of the tasks; without it that of the schedule before stays."""
+    overlap: Overlap = "skip"
+    catch_up_ms: int = Field(3_600_000, alias="catchUpMs", ge=0, le=_MS_MAX)
+    jitter_ms: int = Field(0, alias="jitterMs", ge=0, le=86_400_000)
+    starts: TimeField | None = None
+    ends: TimeField | None = None
+    count_max: int | None = Field(None, alias="countMax", ge=1, le=_MS_MAX)
+    wait_s: Wait = Field(5.0, alias="waitS")
+
+
 class TimersBody(_ChangeBody):
     """Timers to end."""
 
@@ -221,6 +270,11 @@ def who_asks(request: Request) -> str:
 def may_act(request: Request) -> bool:
     """Return whether the token may act as well as look."""
     return getattr(request.state, "may_act", False) is True
+
+
+def is_system_id(ordering_id: str | None) -> bool:
+    """Whether an ordering id is one of Hourhand's own, so that its tasks are asked for."""
+    return ordering_id is not None and ordering_id.startswith(RESERVED)
 
 
 def parsed_key(text: str) -> TaskKey:

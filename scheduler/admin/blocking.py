@@ -6,12 +6,15 @@ Counts up to a bound, never beyond.
 from actors.model.key import TaskKey
 from actors.ports.clock import Clock
 from scheduler.admin.answers import Answer, KeyText
+from scheduler.admin.problems import Problem
 from scheduler.reading.inspector import Inspector, TaskState
+from scheduler.reading.task_filter import TaskFilter
 
 COUNTED_MAX = 1_000
 _PAGE_TASKS = 500
 _LOOKED_MAX = 10_000
 _SHOWN_MAX = 20
+_PAGES_MAX = 1_000
 
 
 class WaitingBehind(Answer, frozen=True):
@@ -42,6 +45,37 @@ def blocking_task(inspector: Inspector, clock: Clock, ordering_id: str) -> TaskK
         after = listing.next_after
         if after is None:
             return None
+
+
+def blocked_by(
+    inspector: Inspector, clock: Clock, error_class: str, keys_max: int
+) -> list[TaskKey]:
+    """Return all tasks that block their ordering ids and failed last with a class of error.
+
+    Problem where there are more than may be acted on, or too many open tasks to look through.
+    """
+    wanted = TaskFilter([TaskState.BLOCKED], error_class)
+    found: list[TaskKey] = []
+    after: TaskKey | None = None
+    for _ in range(_PAGES_MAX):
+        listing = inspector.list_open(
+            to_ms=clock.now_ms() + 1,
+            limit=_PAGE_TASKS,
+            looked_max=_LOOKED_MAX,
+            after=after,
+        )
+        found += [view.key for view in listing.tasks if wanted.accepts(view)]
+        after = listing.next_after
+        if len(found) > keys_max:
+            break
+        if after is None:
+            return found
+    raise Problem(
+        409,
+        "too-many-tasks",
+        f"more than {keys_max} tasks are blocked so (admin.bulk_keys_max), or more than"
+        f" {_PAGES_MAX * _PAGE_TASKS} are due: name `orderingIds`",
+    )
 
 
 def waiting_behind(inspector: Inspector, clock: Clock, first: TaskKey) -> WaitingBehind:

@@ -6,19 +6,15 @@ Unknown keys are 404, long windows come in pages, and what nobody answers for is
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
-from msgspec import UNSET
-from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
-from scheduler.admin.answers import Answer, ShownAttempt, ShownTask, ShownTasks
+from scheduler.admin.answers import Answer, ShownAttempt, ShownTask
 from scheduler.admin.asking import (
     NOT_FOUND,
     Instant,
     Key,
-    KeyBehind,
     Limit,
-    OrderingId,
     Time,
     admin_router,
     may_act,
@@ -31,6 +27,7 @@ from scheduler.admin.auditing import AuditEntries, parse_place
 from scheduler.admin.blocking import WaitingBehind, waiting_behind
 from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
 from scheduler.admin.dead_letters import LetterListing
+from scheduler.admin.listing_routes import check_partition, with_execution
 from scheduler.admin.masking import masked
 from scheduler.admin.pausing import ShownPauses
 from scheduler.admin.picture import (
@@ -87,7 +84,6 @@ def reading_routes(service: AdminService) -> TypedRouter:
     """Return the paths that look."""
     router = admin_router()
     _add_tasks(router, service)
-    _add_listing(router, service)
     _add_waiting(router, service)
     _add_cluster(router, service)
     _add_settled(router, service)
@@ -107,7 +103,7 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
     )
     def task(key: Key) -> TaskAnswer:
         view = _known(service, parsed_key(key))
-        return TaskAnswer(task=_live(service, ShownTask.of(view, data=data)))
+        return TaskAnswer(task=with_execution(service, ShownTask.of(view, data=data)))
 
     @router.get(
         "/attempts",
@@ -133,42 +129,6 @@ def _add_tasks(router: TypedRouter, service: AdminService) -> None:
             total=len(found),
             next_after=page[-1].attempt if len(left) > limit else None,
         )
-
-
-def _add_listing(router: TypedRouter, service: AdminService) -> None:
-    data = service.settings.admin.show_data
-
-    @router.get(
-        "/tasks",
-        tags=["tasks"],
-        summary="Tasks of a stretch of time, in key order",
-        responses=NOT_FOUND,
-    )
-    def tasks(
-        *,
-        from_: Annotated[Instant, Query(alias="from")],
-        to: Instant,
-        limit: Limit = 100,
-        state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
-        ordering_id: OrderingId = None,
-        partition: Partition = None,
-        after: KeyBehind = None,
-        attempts: bool = False,
-    ) -> ShownTasks:
-        from_ms, to_ms = parsed_range(from_, to)
-        _check_partition(service, partition)
-        listing = service.inspector.list_tasks(
-            from_ms=from_ms,
-            to_ms=to_ms,
-            limit=limit,
-            states=frozenset(state or ()),
-            ordering_id=ordering_id,
-            partition=partition,
-            after=None if after is None else parsed_key(after),
-        )
-        page = ShownTasks.of(listing, data=data)
-        shown = (_live(service, each) for each in page.tasks)
-        return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])
 
 
 def _add_waiting(router: TypedRouter, service: AdminService) -> None:
@@ -242,7 +202,7 @@ def _add_counts(router: TypedRouter, service: AdminService) -> None:
         from_ms = None if from_ is None else parsed_ms("from", from_)
         if bars > BARS_MAX[unit]:
             raise Problem(400, "invalid-request", f"bars: at most {BARS_MAX[unit]} by {unit}")
-        _check_partition(service, partition)
+        check_partition(service, partition)
         return service.counts.ahead(unit, service.clock.now_ms(), bars, partition, from_ms)
 
     @router.get("/buckets", tags=["counts"], summary="What became of each partition's hours")
@@ -279,11 +239,6 @@ def _add_records(router: TypedRouter, service: AdminService) -> None:
         return AuditEntries.of(service.audit.page(place, limit))
 
 
-def _check_partition(service: AdminService, partition: int | None) -> None:
-    if partition is not None and partition >= service.partition_count:
-        raise Problem(404, "unknown-partition", f"there is no partition {partition}")
-
-
 def _known(service: AdminService, key: TaskKey) -> TaskView:
     view = service.inspector.show(key)
     if view.state is TaskState.UNKNOWN:
@@ -294,19 +249,3 @@ def _known(service: AdminService, key: TaskKey) -> TaskView:
             key=str(key),
         )
     return view
-
-
-def _live(service: AdminService, task: ShownTask) -> ShownTask:
-    """Add what only the owner knows: that user code runs right now."""
-    running = service.cluster.executions().get(task.key)
-    if running is None or task.state not in (TaskState.PENDING, TaskState.RETRYING):
-        return task
-    return replace(task, state=TaskState.RUNNING, running=running)
-
-
-def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:
-    """Say how many attempts a task had, and show them only where that is wanted."""
-    numbers = [each.attempt for each in task.attempts or ()]
-    closed = task.completion.attempts if task.completion else 0
-    count = max([closed, *numbers])
-    return replace(task, attempt_count=count, attempts=task.attempts if attempts else UNSET)

@@ -35,6 +35,7 @@ from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.recurring.requests import rule_of, set_task
 from scheduler.services.recurring.rule import Overlap, RecurringRule, checked_name, next_times
 from scheduler.services.recurring.state import Recurring, name_of, recent_keys, recurring_of
 
@@ -239,15 +240,14 @@ class RecurringSchedules:
 
     def shown(self, schedule: Recurring, next_count: int, *, data: bool) -> ShownSchedule:
         """Show one schedule with its next times and its last runs, the newest first."""
-        times: list[str] = []
+        times: list[NextTime] = []
         if not schedule.state.paused:
             now_ms, anchor_ms = self._clock.now_ms(), schedule.state.anchor_ms
-            times = next_times(schedule.rule, now_ms, anchor_ms, next_count)
-        pairs = [each.split(" ") for each in times]
+            times = _times(schedule.rule, now_ms, anchor_ms, next_count)
         runs = map(self._inspector.show, reversed(recent_keys(schedule.state)))
         return replace(
             ShownSchedule.of(schedule, data=data),
-            next_times=[NextTime(time=time, local=local) for time, local in pairs],
+            next_times=times,
             last_runs=[ShownTask.of(each, data=data) for each in runs],
         )
 
@@ -256,7 +256,24 @@ class RecurringSchedules:
     ) -> SchedulesChanged:
         """Ask for a change of each schedule, and wait for what its owner makes of it."""
         send = self._sender(change)
-        futures = [(_AskedChange(name), send(name)) for name in names]
+        return self._sent([(_AskedChange(name), send(name)) for name in names], wait_s)
+
+    def set_rule(self, name: str, given: Mapping[str, Any], wait_s: float) -> SchedulesChanged:
+        """Make or replace a schedule of what ``schedule_recurring`` takes; waits as ``change``."""
+        sent = self._client.schedule_recurring(name, **given)
+        return self._sent([(_AskedChange(name), sent)], wait_s)
+
+    def times_of(self, name: str, given: Mapping[str, Any], count: int) -> list[NextTime]:
+        """Return when such a schedule would be due next; InvalidTask where there can be none."""
+        now_ms = self._clock.now_ms()
+        rule = rule_of(name, **given)
+        # Whoever asks for its times is told what would be refused.
+        set_task(name, rule, now_ms)
+        return _times(rule, now_ms, now_ms, count)
+
+    def _sent(
+        self, futures: "Sequence[tuple[_AskedChange, Future[Receipt]]]", wait_s: float
+    ) -> SchedulesChanged:
         for asked, future in futures:
             try:
                 asked.receipt = future.result(timeout=ACKNOWLEDGED_S)
@@ -285,6 +302,11 @@ class RecurringSchedules:
         assert asked.receipt is not None, "only what was sent is decided"
         key, partition = asked.receipt.key, asked.receipt.partition
         return self._stores.status.find_completions(partition, [key])
+
+
+def _times(rule: RecurringRule, after_ms: int, anchor_ms: int, count: int) -> list[NextTime]:
+    pairs = (each.split(" ") for each in next_times(rule, after_ms, anchor_ms, count))
+    return [NextTime(time=time, local=local) for time, local in pairs]
 
 
 def _unless_over(row: Definition) -> Recurring | None:

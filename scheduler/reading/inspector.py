@@ -21,6 +21,7 @@ from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from scheduler.futures.answers import answered
 from scheduler.reading.partition_reader import PartitionReader, by_key
+from scheduler.reading.task_filter import TaskFilter
 from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
 
 __all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
@@ -75,15 +76,19 @@ class Inspector:
         ordering_id: str | None = None,
         partition: int | None = None,
         after: TaskKey | None = None,
+        error_class: str | None = None,
+        system: bool = True,
     ) -> TaskListing:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
-        ``states``, ``ordering_id`` and ``partition`` choose, where given; ``after`` continues a
-        listing.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer,
-        even none, come while there are more.  Closed tasks are listed until their completion's
-        retention is over.
+        ``states``, ``ordering_id``, ``partition`` and the ``error_class`` of the last attempt
+        choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
+        continues a listing.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is
+        more: fewer, even none, come while there are more.  Closed tasks are listed until their
+        completion's retention is over.
         """
-        page_tasks = _PAGE_TASKS_MAX if states else limit
+        wanted = TaskFilter(states, error_class, system)
+        page_tasks = _PAGE_TASKS_MAX if wanted.chooses else limit
         readers = self._readers(
             ordering_id, from_ms, to_ms, after, limit, page_tasks=page_tasks, partition=partition
         )
@@ -95,7 +100,7 @@ class Inspector:
             if looked == max(limit, LOOKED_MAX):
                 return TaskListing(found, last)
             last = view.key
-            if not states or view.state in states:
+            if wanted.accepts(view):
                 if len(found) == limit:
                     return TaskListing(found, found[-1].key)
                 found.append(view)

@@ -126,6 +126,64 @@ def test_many_blocked_ids_are_dropped_at_once(looking: Looking) -> None:
         looking.row(name).wait_for(state="detached")
 
 
+def test_all_that_one_error_blocks_are_dropped_at_once(looking: Looking) -> None:
+    """Chosen by a chip; what another error blocks stays."""
+    names = [an_id("lost") for _ in range(2)]
+    keys = [looking.schedule(name, in_s=0.2, missing=name) for name in names]
+    other = looking.block(an_id("other"))
+    looking.until(lambda: {looking.state(key) for key in keys} == {TaskState.BLOCKED})
+    looking.open("blocked")
+    looking.row(other.ordering_id).wait_for()
+    looking.page.locator(".chip", has_text="LookupError").click()
+    looking.row(other.ordering_id).wait_for(state="detached")
+    looking.press("Drop all with this error")
+
+    assert "applied: 2" in looking.confirm(2)
+    looking.until(lambda: {looking.state(key) for key in keys} == {TaskState.DROPPED})
+    assert looking.state(other) is TaskState.BLOCKED
+
+
+def test_a_task_is_scheduled(looking: Looking) -> None:
+    """What cannot be read is told before anything is sent; the audit log names who did it."""
+    name = an_id("by-hand")
+    looking.open("tasks")
+    looking.press("Schedule a task")
+    dialog = looking.page.locator("dialog[open]")
+    dialog.get_by_label("Ordering id").fill(name)
+    dialog.get_by_label("Data").fill("{")
+    dialog.get_by_label("Reason").focus()
+    dialog.locator(".problem", has_text="not valid JSON").wait_for()
+    assert not dialog.locator("button.main").is_enabled()
+    dialog.get_by_label("Data").fill('{"work_ms": 1}')
+    dialog.get_by_label("Reason").focus()
+
+    assert name in looking.confirm(1, reason="a test")
+    looking.row(name).wait_for()
+    assert "pending" in looking.row(name).inner_text()
+    looking.open("activity")
+    assert "schedule" in looking.row(name).inner_text()
+
+
+def test_what_is_active_stands_first_with_its_error(looking: Looking) -> None:
+    """What runs, what failed, what is blocked, then what waits; Hourhand's own only on demand."""
+    waits = looking.schedule(an_id("waits"))
+    blocked = looking.block(an_id("blocks"))
+    runs = looking.schedule(an_id("runs"), in_s=0.2, work_ms=15_000)
+    looking.until(lambda: str(runs) in looking.running.service.cluster.executions())
+    looking.open("tasks")
+    rows = looking.page.locator("tbody tr")
+    rows.nth(2).wait_for()
+
+    told = rows.all_inner_texts()
+    places = [
+        next(place for place, text in enumerate(told) if key.ordering_id in text)
+        for key in (runs, blocked, waits)
+    ]
+    assert places == sorted(places)
+    assert "BillingUnavailable" in told[places[1]]
+    assert "running" in told[places[0]]
+
+
 def test_a_failing_task_is_dropped(looking: Looking) -> None:
     """Before its attempts are used up."""
     name = an_id("failing")
@@ -151,8 +209,8 @@ def test_everything_is_paused_and_resumed(looking: Looking) -> None:
     assert looking.state(key) is TaskState.PENDING
 
     looking.open("activity")
-    assert "maintenance" in looking.row("everything").inner_text()
-    looking.press("Resume", looking.row("everything"))
+    assert "maintenance" in looking.row("everything").first.inner_text()
+    looking.press("Resume", looking.row("everything").first)
     looking.confirm(1)
     notice.wait_for(state="detached")
     looking.until(lambda: looking.state(key) is TaskState.SUCCESS)

@@ -78,6 +78,44 @@ def test_a_recurring_schedule_is_triggered_shown_and_deleted(
     looking.row(name).wait_for(state="detached")
 
 
+def test_a_recurring_schedule_is_made_and_changed(looking: Looking, node: Scheduler) -> None:
+    """After a preview of its next times."""
+    name = an_id("made")
+    looking.open("recurring")
+    looking.press("New schedule")
+    dialog = looking.page.locator("dialog[open]")
+    dialog.get_by_label("Name").fill(name)
+    dialog.get_by_label("Cron expression", exact=True).fill("30 2 * * *")
+    dialog.get_by_label("Data of the tasks").fill('{"a": 1}')
+    dialog.get_by_label("Reason").focus()
+    dialog.locator(".preview li", has_text="02:30").first.wait_for()
+    assert "applied: 1" in looking.confirm(1)
+    looking.row(name).wait_for()
+
+    looking.press("Edit", looking.row(name))
+    dialog.get_by_label("Cron expression", exact=True).fill("")
+    dialog.get_by_label("interval").fill("2h")
+    dialog.get_by_label("Reason").focus()
+    assert "applied: 1" in looking.confirm(1)
+    looking.until(lambda: "every 2" in looking.row(name).inner_text())
+    found = node.find_recurring(name)
+    assert found is not None
+    assert (found.rule.every_ms, found.rule.data) == (7_200_000, {"a": 1})
+
+
+def test_hourhands_own_tasks_are_listed_on_demand(looking: Looking, node: Scheduler) -> None:
+    """Hidden otherwise: a user did not schedule them."""
+    schedule(looking, node, an_id("internal"))
+    looking.open("tasks", span="hour")
+    own = looking.row("hourhand:recurring:")
+    looking.page.locator(".table-foot").wait_for()
+    assert own.count() == 0
+    looking.page.get_by_label("Show internal tasks").check()
+
+    own.first.wait_for()
+    assert "system=yes" in looking.page.url
+
+
 def test_a_timer_is_shown_and_ended(looking: Looking, timers: TimersRunning) -> None:
     """It is found by its tag, and pops no more."""
     tag = "CALLTAG"

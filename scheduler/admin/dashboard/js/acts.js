@@ -27,6 +27,11 @@ const SAID = {
     "The task is closed for good, and the tasks behind it go on. This cannot be undone.",
   ],
 };
+const UNBLOCKED = {
+  retry:
+    "The task that blocks each ordering id gets a full set of attempts. If it succeeds, the tasks behind it run in order.",
+  drop: "The task that blocks each ordering id is closed for good, and the tasks behind it run in order. This cannot be undone.",
+};
 const DANGEROUS = new Set(["cancel", "drop"]);
 /** Which actions make sense in which state. */
 const FITTING = {
@@ -42,6 +47,13 @@ const FITTING = {
 /** The actions for a task in some state, as pairs of name and word. */
 export function fitting(state) {
   return (FITTING[state] ?? []).map((name) => [name, SAID[name][0]]);
+}
+
+/** The actions that tasks in all of these states have in common. */
+export function fittingAll(states) {
+  const [first, ...others] = [...new Set(states)].map(fitting);
+  const hasName = (actions, name) => actions.some(([other]) => other === name);
+  return (first ?? []).filter(([name]) => others.every((each) => hasName(each, name)));
 }
 
 /** Why nothing may be done here, or null. */
@@ -81,10 +93,7 @@ export function actOnTasks(name, { keys = null, filter = null }) {
 /** Retry or drop the tasks that block ordering ids. */
 export function unblock(how, orderingIds, behind = null) {
   const verb = how === "retry" ? "Retry" : "Drop";
-  const words =
-    how === "retry"
-      ? "The task that blocks each ordering id gets a full set of attempts. If it succeeds, the tasks behind it run in order."
-      : "The task that blocks each ordering id is closed for good, and the tasks behind it run in order. This cannot be undone.";
+  const words = UNBLOCKED[how];
   const waits = behind === null ? null : `${counted(behind, "task")} waiting behind`;
   return confirmed({
     title: `${verb} what blocks ${orderingIds.length === 1 ? orderingIds[0] : counted(orderingIds.length, "ordering id")}?`,
@@ -104,6 +113,24 @@ export function unblock(how, orderingIds, behind = null) {
       };
     },
     run: async ({ reason }) => outcomes(await act("actions/unblock", { orderingIds, how, reason })),
+  });
+}
+
+/** Retry or drop everything that one class of error blocks, listed or not. */
+export function unblockError(how, errorClass) {
+  const verb = how === "retry" ? "Retry" : "Drop";
+  return confirmed({
+    title: `${verb} everything blocked by ${errorClass}?`,
+    words: UNBLOCKED[how],
+    verb,
+    danger: how === "drop",
+    noun: "blocking task",
+    preview: async () => ({
+      ...(await act("actions/unblock", { errorClass, how, dryRun: true })),
+      nothing: "Nothing is blocked by this error any longer",
+    }),
+    run: async ({ reason }, seen) =>
+      outcomes(await act("actions/unblock", { errorClass, how, expected: seen.count, reason })),
   });
 }
 
@@ -195,6 +222,11 @@ export function moveMessages(name, verb, keys) {
   });
 }
 
+/** A time so far ahead, as a field holds it. */
+export function soon(ms) {
+  return `${new Date(nowMs() + ms).toISOString().slice(0, 19)}Z`;
+}
+
 function changed(path, { verb, words, noun, danger, body, fields = [] }) {
   const [named] = Object.values(body);
   const [field] = fields;
@@ -225,7 +257,7 @@ function timeField() {
   return {
     name: "to",
     label: "New time (RFC 3339, as 2026-02-09T01:41:12Z)",
-    value: `${new Date(nowMs() + 3_600_000).toISOString().slice(0, 19)}Z`,
+    value: soon(3_600_000),
     required: true,
   };
 }
@@ -248,7 +280,8 @@ export function replayLetters(places) {
   });
 }
 
-function outcomes(report) {
+/** What came of an act, in lines. */
+export function outcomes(report) {
   const lines = Object.entries(report.outcomes).map(
     ([word, number]) => `${word}: ${count(number)}`,
   );

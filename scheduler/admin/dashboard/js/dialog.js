@@ -9,9 +9,11 @@ import { fill, h } from "./dom.js";
 import { count, counted } from "./format.js";
 
 /**
- * Ask, do, tell.  `preview()` answers `{count, first, note, nothing}`; `fields` are more inputs,
- * `{name, label, type, value, hint, required}`; `run(values, seen)` does it and answers with an
- * array of lines or nothing.  Resolves to whether it was done.
+ * Ask, do, tell.  `preview(values)` answers `{count, first, note, nothing}`; `fields` are more
+ * inputs, `{name, label, type, value, hint, required, options}`, where the type may be `area` or
+ * `choice`; `run(values, seen)` does it and answers with an array of lines or nothing.  With `live`
+ * the preview is of what the fields say, anew after each change, and null while they say too
+ * little.  Resolves to whether it was done.
  */
 export function confirmed({
   title,
@@ -21,6 +23,7 @@ export function confirmed({
   noun = "task",
   preview = null,
   fields = [],
+  live = false,
   run,
 }) {
   return new Promise((resolve) => {
@@ -32,26 +35,20 @@ export function confirmed({
       h("span", { class: "soft" }, "Checking …"),
     );
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
-    const inputs = Object.fromEntries(
-      [...fields, { name: "reason", label: "Reason, for the audit log", hint: "optional" }].map(
-        (each) => [
-          each.name,
-          h("input", {
-            class: "field",
-            type: each.type ?? "text",
-            value: each.value ?? "",
-            placeholder: each.hint,
-            required: each.required,
-            maxlength: "300",
-            step: each.step,
-            autocomplete: "off",
-          }),
-        ],
-      ),
-    );
-    const labels = [...fields, { name: "reason", label: "Reason, for the audit log" }].map((each) =>
+    const asked = [
+      ...fields,
+      { name: "reason", label: "Reason, for the audit log", hint: "optional", length: "300" },
+    ];
+    const inputs = Object.fromEntries(asked.map((each) => [each.name, fieldOf(each)]));
+    const labels = asked.map((each) =>
       h("label", { class: "labelled" }, each.label, inputs[each.name]),
     );
+    const values = () =>
+      Object.fromEntries(
+        Object.entries(inputs).map(([name, input]) => [name, input.value.trim()]),
+      );
+    const isFilled = () => fields.every((each) => !each.required || inputs[each.name].value.trim());
+    let turn = 0;
     const cancel = h(
       "button",
       { class: "button", type: "button", on: { click: () => dialog.close() } },
@@ -65,19 +62,30 @@ export function confirmed({
     const buttons = h("div", { class: "buttons" }, cancel, go);
     const form = h(
       "form",
-      { on: { submit } },
+      { on: { submit, change: () => live && look() } },
       h("h2", { id: "asks" }, title),
       h("p", { class: "soft" }, words),
+      ...(live ? labels : []),
       preview && room,
       problem,
-      ...labels,
+      ...(live ? [] : labels),
       buttons,
     );
-    const dialog = h("dialog", { "aria-labelledby": "asks", on: { close } }, form);
+    const kind = fields.length > 5 ? "wide" : null;
+    const dialog = h("dialog", { class: kind, "aria-labelledby": "asks", on: { close } }, form);
 
     async function look() {
+      const mine = (turn += 1);
       try {
-        seen = await preview();
+        const found = live && !isFilled() ? null : await preview(values());
+        if (mine !== turn) return;
+        if (found === null) {
+          fill(room, h("span", { class: "soft" }, "Fill in the fields to see what will happen."));
+          go.disabled = true;
+          return;
+        }
+        seen = found;
+        problem.hidden = true;
         go.disabled = seen.count === 0;
         go.textContent = seen.count > 1 ? `${verb} ${count(seen.count)}` : verb;
         fill(
@@ -100,8 +108,11 @@ export function confirmed({
             : null,
         );
       } catch (error) {
+        if (mine !== turn) return;
         refuse(error);
-        fill(room, h("span", { class: "soft" }, "Could not find out which it concerns."));
+        go.disabled = true;
+        const nothing = live ? "Correct the fields to go on." : "Could not find out which it concerns.";
+        fill(room, h("span", { class: "soft" }, nothing));
       }
     }
 
@@ -112,12 +123,7 @@ export function confirmed({
       go.textContent = "Working …";
       problem.hidden = true;
       try {
-        const lines = await run(
-          Object.fromEntries(
-            Object.entries(inputs).map(([name, input]) => [name, input.value.trim()]),
-          ),
-          seen,
-        );
+        const lines = await run(values(), seen);
         isDone = true;
         if (!lines?.length) {
           dialog.close();
@@ -151,7 +157,7 @@ export function confirmed({
     function refuse(error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      if (!(error instanceof Refused)) console.warn(error);
+      if (!(error instanceof Refused || error instanceof Unreadable)) console.warn(error);
     }
 
     function close() {
@@ -164,6 +170,25 @@ export function confirmed({
     (fields.length ? inputs[fields[0].name] : preview ? cancel : go).focus();
     if (preview) look();
   });
+}
+
+/** What was typed into a field cannot be read. */
+export class Unreadable extends Error {}
+
+function fieldOf({ type = "text", value = "", hint, required, length, options }) {
+  const shared = { class: "field", required, autocomplete: "off" };
+  if (type === "choice")
+    return h(
+      "select",
+      shared,
+      options.map(([each, word]) => h("option", { value: each, selected: each === value }, word)),
+    );
+  if (type === "area") {
+    const area = h("textarea", { ...shared, rows: "4", spellcheck: "false", placeholder: hint });
+    area.value = value;
+    return area;
+  }
+  return h("input", { ...shared, type, value, placeholder: hint, maxlength: length ?? "1000" });
 }
 
 /** Show something to read; returns the dialog, so that a link in it can close it. */

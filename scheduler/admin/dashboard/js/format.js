@@ -79,6 +79,21 @@ export function duration(ms) {
   return UNKNOWN;
 }
 
+const UNITS_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A stretch of time as one types it, `90s` or `1h`; null where it is none. */
+export function durationMs(text) {
+  const found = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/.exec(text.trim());
+  return found ? Math.round(Number(found[1]) * UNITS_MS[found[2]]) : null;
+}
+
+/** The same the other way: `90s`, `2h`. */
+export function shortDuration(ms) {
+  const units = Object.entries(UNITS_MS).reverse();
+  const [name, size] = units.find(([, each]) => ms !== 0 && ms % each === 0) ?? ["s", 1_000];
+  return `${ms / size}${name}`;
+}
+
 /** How far a moment is from now: `12 s ago`, `in 3 min`. */
 export function away(text) {
   if (!text) return UNKNOWN;

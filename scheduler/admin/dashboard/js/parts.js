@@ -118,6 +118,18 @@ export function partitionChoice(count, value, choose) {
   );
 }
 
+/** A field for a time, and its label. */
+export function timeInput(name, value) {
+  const input = h("input", {
+    class: "field",
+    type: "text",
+    value: value ?? "",
+    placeholder: "2026-02-09T01:41:12Z",
+    "aria-label": name,
+  });
+  return { input, label: h("label", { class: "labelled" }, `${name} (RFC 3339)`, input) };
+}
+
 /** A value as JSON that is easy on the eye. */
 export function json(value) {
   const text = JSON.stringify(value, null, 2) ?? "null";

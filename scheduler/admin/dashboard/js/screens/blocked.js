@@ -1,8 +1,9 @@
 /** Blocked keys: whose, since when, why, how much waits behind; and what may be done about it. */
 
-import { pauseOrResume, unblock, actOnTasks, whyNot } from "../acts.js";
+import { actOnTasks, pauseOrResume, unblock, unblockError, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { fill, h, say } from "../dom.js";
+import { makeErrorChips } from "../errors.js";
 import { count, counted, unknown, when } from "../format.js";
 import { on } from "../live.js";
 import { button, segments } from "../parts.js";
@@ -19,6 +20,8 @@ export const screen = { path: "blocked", title: "Blocked keys", mark: "lock", ke
 
 function open(parameters) {
   let kind = parameters.get("kind") === "failing" ? "failing" : "blocked";
+  /** The class of error that is looked at; null for all. */
+  let error = parameters.get("error");
   let rows = [];
   let picture = null;
   let isClosed = false;
@@ -30,6 +33,7 @@ function open(parameters) {
   const bulk = h("div", { class: "bulk", hidden: true });
   const gaps = h("p", { class: "filters soft", hidden: true });
   const everyone = h("div", { class: "row" });
+  const errors = makeErrorChips(chooseError);
   const choice = segments(
     "Which",
     [
@@ -39,7 +43,8 @@ function open(parameters) {
     kind,
     (chosen) => {
       kind = chosen;
-      note("blocked", kind === "failing" ? { kind } : {});
+      error = null;
+      noteChoice();
       build();
     },
   );
@@ -51,6 +56,7 @@ function open(parameters) {
       { class: "card", "aria-label": "Blocked keys" },
       h("header", {}, choice, h("div", { class: "aside" }, everyone)),
       gaps,
+      errors.element,
       room,
       bulk,
       h("div", { class: "table-foot" }, foot),
@@ -58,6 +64,10 @@ function open(parameters) {
   );
   let table = null;
   let stop = () => {};
+
+  function noteChoice() {
+    note("blocked", { kind: kind === "failing" ? kind : null, error });
+  }
 
   function build() {
     stop();
@@ -163,12 +173,15 @@ function open(parameters) {
 
   function show(value) {
     picture = value;
-    rows = value[kind];
+    errors.update(value[kind].map(errorOf), error);
+    rows = error === null ? value[kind] : value[kind].filter((each) => errorOf(each) === error);
     table.update(rows);
     const listed =
-      rows.length < value.count
-        ? `oldest ${count(rows.length)} of ${count(value.count)}`
-        : counted(value.count, kind === "blocked" ? "blocked ordering id" : "failing task");
+      error !== null
+        ? `${counted(rows.length, "task")} with ${error}`
+        : rows.length < value.count
+          ? `oldest ${count(rows.length)} of ${count(value.count)}`
+          : counted(value.count, kind === "blocked" ? "blocked ordering id" : "failing task");
     say(foot, listed);
     gaps.hidden = value.unknownPartitions.length === 0;
     say(
@@ -176,43 +189,40 @@ function open(parameters) {
       `No node reports on ${counted(value.unknownPartitions.length, "partition")} (${value.unknownPartitions.slice(0, 12).join(", ")}${value.unknownPartitions.length > 12 ? ", …" : ""}): what is ${kind} there is unknown.`,
     );
     const ids = rows.slice(0, ACTED_MAX).map((each) => each.orderingId);
-    const said = `${kind} ${ids.length}`;
+    const said = `${kind} ${ids.length} ${error}`;
     if (everyone.dataset.said !== said) {
       everyone.dataset.said = said;
-      fill(
-        everyone,
-        kind === "blocked" &&
-          ids.length > 1 && [
-            button(`Retry ${ids.length < rows.length ? "the first" : "all"} ${count(ids.length)}`, {
-              kind: "small",
-              mark: "retry",
-              disabled: whyNot() !== null,
-              title: whyNot(),
-              act: () =>
-                done(
-                  unblock(
-                    "retry",
-                    rows.slice(0, ACTED_MAX).map((each) => each.orderingId),
-                  ),
-                ),
-            }),
-            button(`Drop ${ids.length < rows.length ? "the first" : "all"} ${count(ids.length)}`, {
-              kind: "small danger",
-              mark: "drop",
-              disabled: whyNot() !== null,
-              title: whyNot(),
-              act: () =>
-                done(
-                  unblock(
-                    "drop",
-                    rows.slice(0, ACTED_MAX).map((each) => each.orderingId),
-                  ),
-                ),
-            }),
-          ],
-      );
+      fill(everyone, kind === "blocked" && (error !== null || ids.length > 1) && all(ids));
     }
     lookBehind();
+  }
+
+  /** Acts on all that are listed; on all of one error, also those that no list has room for. */
+  function all(ids) {
+    const part = ids.length < rows.length ? "the first" : "all";
+    const name = error === null ? `${part} ${count(ids.length)}` : "all with this error";
+    const listed = () => rows.slice(0, ACTED_MAX).map((each) => each.orderingId);
+    const one = (how, word, mark, kinds) =>
+      button(`${word} ${name}`, {
+        kind: kinds,
+        mark,
+        disabled: whyNot() !== null,
+        title: whyNot(),
+        act: () => done(error === null ? unblock(how, listed()) : unblockError(how, error)),
+      });
+    return [one("retry", "Retry", "retry", "small"), one("drop", "Drop", "drop", "small danger")];
+  }
+
+  /** An owner that took over a partition does not know why; the store does. */
+  function errorOf(row) {
+    return row.error || behind.get(row.key)?.last?.errorClass || "";
+  }
+
+  function chooseError(chosen) {
+    error = chosen;
+    noteChoice();
+    table.clear();
+    if (picture) show(picture);
   }
 
   /** Ask for those that are seen first, a few at a time, and again only after a while. */
@@ -238,7 +248,7 @@ function open(parameters) {
           }
         }),
       );
-      if (!isClosed) table.update(rows);
+      if (!isClosed && picture) show(picture);
     }
     isLooking = false;
   }

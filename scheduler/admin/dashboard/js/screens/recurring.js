@@ -5,6 +5,7 @@ import { ask } from "../api.js";
 import { shown, toast } from "../dialog.js";
 import { h } from "../dom.js";
 import { count, duration, moment, when } from "../format.js";
+import { setRecurring } from "../making.js";
 import { makePaged } from "../paged.js";
 import { button, json, pairs, pill } from "../parts.js";
 import { address } from "../router.js";
@@ -16,13 +17,19 @@ export const screen = { path: "recurring", title: "Recurring", mark: "repeat", k
 function open() {
   const list = makePaged({
     title: "Recurring schedules",
+    aside: button("New schedule", {
+      kind: "small main",
+      disabled: whyNot() !== null,
+      title: whyNot(),
+      act: () => list.done(setRecurring()),
+    }),
     noun: "schedule",
     keyOf: (row) => row.name,
     open: showSchedule,
     empty: {
       icon: "repeat",
       title: "No recurring schedules",
-      text: "hourhand recurring set NAME --cron '0 3 * * *' makes one.",
+      text: "Create one here, in code, or with: hourhand recurring set NAME --cron '0 3 * * *'",
     },
     columns: [
       { name: "Name", class: "key", cell: (row) => h("span", { title: row.name }, row.name) },
@@ -69,6 +76,7 @@ function open() {
           h(
             "div",
             { class: "row" },
+            edit(row),
             act(row.paused ? "resume" : "pause", [row.name]),
             act("trigger", [row.name]),
           ),
@@ -80,6 +88,15 @@ function open() {
     },
     bulk: (names) => ["pause", "resume", "trigger", "delete"].map((change) => act(change, names)),
   });
+
+  function edit(row) {
+    return button("Edit", {
+      kind: "small",
+      disabled: whyNot() !== null,
+      title: whyNot(),
+      act: () => list.done(setRecurring(row)),
+    });
+  }
 
   function act(change, names) {
     const word = change[0].toUpperCase() + change.slice(1);

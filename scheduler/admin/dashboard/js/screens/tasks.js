@@ -1,21 +1,32 @@
-/** Tasks: found by key, ordering id, state, partition and time; page by page, never all at once. */
+/**
+ * Tasks: what is active first; found by key, ordering id, state, error, partition and time; page by
+ * page, never all at once.
+ */
 
-import { actOnTasks, fitting, whyNot } from "../acts.js";
-import { ask } from "../api.js";
+import { actOnTasks, fittingAll, whyNot } from "../acts.js";
 import { toast } from "../dialog.js";
 import { fill, h, say } from "../dom.js";
-import { count, counted, moment, nowMs, when } from "../format.js";
-import { button, pill, refusal, STATES, stateWord } from "../parts.js";
+import { count, counted, nowMs } from "../format.js";
+import { EVER, isActiveState, loadActive, loadRange, ranked, taskColumns } from "../listing.js";
+import { on } from "../live.js";
+import { scheduleTask } from "../making.js";
+import { button, partitionChoice, refusal, STATES, stateWord, timeInput } from "../parts.js";
 import { go, note } from "../router.js";
 import { whoami } from "../session.js";
 import { makeTable } from "../table.js";
 
 const HOUR_MS = 3_600_000;
-const PAGE = 50;
+/** States of which the status tells how many there are. */
+const COUNTED = {
+  running: (status) => status.inFlight,
+  retrying: (status) => status.failing,
+  blocked: (status) => status.blocked,
+};
 const KEY = /^\s*(TaskKey\(|\d{4}-\d\d-\d\dT[^,]*,)/;
 const WINDOWS = [
-  ["hour", "±1 hour", -HOUR_MS, HOUR_MS],
+  ["active", "Active", null, 24 * HOUR_MS],
   ["past", "Last 24 h", -24 * HOUR_MS, 60_000],
+  ["hour", "±1 hour", -HOUR_MS, HOUR_MS],
   ["next", "Next 24 h", 0, 24 * HOUR_MS],
   ["week", "±7 days", -168 * HOUR_MS, 168 * HOUR_MS],
 ];
@@ -27,11 +38,14 @@ function open(parameters) {
     find: parameters.get("find") ?? "",
     states: new Set(parameters.getAll("state")),
     partition: parameters.get("partition"),
-    span: parameters.get("span") ?? (parameters.get("from") ? "own" : "hour"),
+    span: parameters.get("span") ?? (parameters.get("from") ? "own" : "active"),
+    error: parameters.get("error") ?? "",
+    system: parameters.get("system") !== null,
     from: parameters.get("from"),
     to: parameters.get("to"),
   };
   let asked = null;
+  let isActive = false;
   let rows = [];
   let following = null;
 
@@ -42,47 +56,10 @@ function open(parameters) {
     chosen: showBulk,
     empty: {
       icon: "search",
-      title: "No task matches",
-      text: "Try another stretch of time, or fewer states.",
+      title: "No matching tasks",
+      text: "Try another time range, or fewer states.",
     },
-    columns: [
-      { name: "State", class: "tight", cell: (row) => pill(row.state) },
-      {
-        name: "Ordering id",
-        class: "key",
-        cell: (row) => h("span", { title: row.orderingId }, row.orderingId),
-      },
-      {
-        name: "Uniqueness key",
-        class: "key",
-        cell: (row) =>
-          h("span", { class: "soft mono", title: row.uniquenessKey }, row.uniquenessKey),
-      },
-      {
-        name: "Scheduled",
-        class: "tight",
-        cell: (row) =>
-          h(
-            "span",
-            {},
-            moment(row.scheduledTime),
-            " ",
-            h("span", { class: "faint" }, when(row.scheduledTime)),
-          ),
-      },
-      {
-        name: "Attempts",
-        shown: "attempts",
-        class: "right tight",
-        cell: (row) => String(row.attemptCount),
-      },
-      {
-        name: "Partition",
-        shown: "partition",
-        class: "right tight",
-        cell: (row) => String(row.partition),
-      },
-    ],
+    columns: taskColumns(),
   });
   const problem = h("div", { hidden: true });
   const foot = h("span");
@@ -93,9 +70,23 @@ function open(parameters) {
     type: "search",
     id: "find",
     value: wanted.find,
-    placeholder: "Ordering id, or a task key",
+    placeholder: "Ordering id or task key",
     autocomplete: "off",
     spellcheck: "false",
+  });
+  const error = h("input", {
+    class: "field short",
+    type: "search",
+    value: wanted.error,
+    placeholder: "TimeoutError",
+    autocomplete: "off",
+    spellcheck: "false",
+    on: { change: search },
+  });
+  const system = h("input", {
+    type: "checkbox",
+    checked: wanted.system,
+    on: { change: search },
   });
   const from = timeInput("From", wanted.from);
   const to = timeInput("To", wanted.to);
@@ -103,7 +94,7 @@ function open(parameters) {
     "select",
     {
       class: "field",
-      "aria-label": "Stretch of time",
+      "aria-label": "Time range",
       on: {
         change: () => {
           wanted.span = span.value;
@@ -116,18 +107,7 @@ function open(parameters) {
       h("option", { value, selected: value === wanted.span }, word),
     ),
   );
-  const partition = h(
-    "select",
-    { class: "field", "aria-label": "Partition", on: { change: search } },
-    h("option", { value: "" }, "All partitions"),
-    Array.from({ length: whoami.partitionCount }, (_, each) =>
-      h(
-        "option",
-        { value: String(each), selected: wanted.partition === String(each) },
-        `Partition ${each}`,
-      ),
-    ),
-  );
+  const partition = partitionChoice(whoami.partitionCount, wanted.partition, search);
   const chips = STATES.map((state) =>
     h(
       "button",
@@ -138,12 +118,17 @@ function open(parameters) {
         on: {
           click: (event) => {
             toggle(wanted.states, state);
+            if (!isActiveState(state) && span.value === "active") {
+              span.value = wanted.span = "past";
+              showOwn();
+            }
             event.currentTarget.setAttribute("aria-pressed", String(wanted.states.has(state)));
             search();
           },
         },
       },
       stateWord(state),
+      COUNTED[state] && h("b", { data: { state } }),
     ),
   );
   const allMatching = h("div", { class: "row" });
@@ -166,16 +151,23 @@ function open(parameters) {
           },
         },
         h("label", { class: "labelled grow" }, "Find", find),
+        h("label", { class: "labelled" }, "Error", error),
         h("label", { class: "labelled" }, "Time", span),
         from.label,
         to.label,
         h("label", { class: "labelled" }, "Partition", partition),
         h("button", { class: "button main" }, "Search"),
+        button("Schedule a task", {
+          disabled: whyNot() !== null,
+          title: whyNot(),
+          act: async () => (await scheduleTask()) && search(),
+        }),
       ),
       h(
         "div",
         { class: "filters between" },
         h("div", { class: "chips", role: "group", "aria-label": "States" }, chips),
+        h("label", { class: "row soft" }, system, "Show internal tasks"),
         allMatching,
       ),
       problem,
@@ -201,24 +193,28 @@ function open(parameters) {
       go("task", { key: text });
       return;
     }
-    const [, , before, after] = WINDOWS.find(([name]) => name === wanted.span) ?? [
-      null,
-      null,
-      0,
-      0,
-    ];
+    const [, , before, after] = WINDOWS.find(([name]) => name === wanted.span) ?? [];
     const isOwn = wanted.span === "own";
+    isActive = wanted.span === "active";
     asked = {
-      from: isOwn ? whole(from.input.value) : new Date(nowMs() + before).toISOString(),
-      to: isOwn ? whole(to.input.value) : new Date(nowMs() + after).toISOString(),
+      from: isOwn
+        ? from.input.value.trim()
+        : isActive
+          ? EVER
+          : new Date(nowMs() + before).toISOString(),
+      to: isOwn ? to.input.value.trim() : new Date(nowMs() + after).toISOString(),
       state: [...wanted.states],
       orderingId: text || null,
+      errorClass: error.value.trim() || null,
       partition: partition.value || null,
+      system: system.checked || null,
     };
     note("tasks", {
       find: text,
-      span: isOwn ? null : wanted.span,
+      span: isOwn || isActive ? null : wanted.span,
       state: asked.state,
+      error: asked.errorClass,
+      system: system.checked ? "yes" : null,
       partition: partition.value,
       ...(isOwn ? { from: asked.from, to: asked.to } : {}),
     });
@@ -229,16 +225,18 @@ function open(parameters) {
   async function look(after) {
     const mine = asked;
     more.disabled = true;
-    say(foot, "Looking …");
+    say(foot, "Loading …");
     try {
-      const page = await ask("tasks", { ...mine, limit: PAGE, after });
+      const page = await (isActive ? loadActive : loadRange)(mine, after);
       if (mine !== asked) return;
-      rows = [...rows, ...page.tasks];
+      rows = isActive ? ranked([...rows, ...page.tasks]) : [...rows, ...page.tasks];
       following = page.nextAfter;
       problem.hidden = true;
       table.update(rows);
       more.hidden = following === null;
-      const some = rows.length ? `the first ${count(rows.length)}` : "none so far: look further";
+      const some = rows.length
+        ? `first ${counted(rows.length, "task")}`
+        : "None found yet; there may be more";
       say(foot, following === null ? counted(rows.length, "task") : some);
       showAll();
     } catch (error) {
@@ -254,13 +252,17 @@ function open(parameters) {
   /** A filter acts on all that match only where states are chosen: never on "whatever there is". */
   function showAll() {
     const states = asked.state;
-    const common = states.length
-      ? fitting(states[0]).filter(([name]) =>
-          states.every((each) => fitting(each).some(([other]) => other === name)),
-        )
-      : [];
-    const filter = { from: asked.from, to: asked.to, states, orderingId: asked.orderingId };
-    const canFilter = common.length > 0 && rows.length > 0 && asked.partition === null;
+    const common = fittingAll(states);
+    const filter = {
+      from: asked.from,
+      to: asked.to,
+      states,
+      orderingId: asked.orderingId,
+      errorClass: asked.errorClass,
+      partition: asked.partition === null ? null : Number(asked.partition),
+      system: system.checked,
+    };
+    const canFilter = common.length > 0 && rows.length > 0;
     fill(
       allMatching,
       canFilter && h("span", { class: "faint" }, "All that match:"),
@@ -271,11 +273,7 @@ function open(parameters) {
   function showBulk(keys) {
     bulk.hidden = keys.size === 0;
     const chosen = rows.filter((each) => keys.has(each.key));
-    const common = chosen.length
-      ? fitting(chosen[0].state).filter(([name]) =>
-          chosen.every((each) => fitting(each.state).some(([other]) => other === name)),
-        )
-      : [];
+    const common = fittingAll(chosen.map((each) => each.state));
     fill(
       bulk,
       h("strong", {}, `${counted(keys.size, "task")} selected`),
@@ -295,28 +293,19 @@ function open(parameters) {
     return button(word, { kind: "small", act: run, disabled: whyNot() !== null, title: whyNot() });
   }
 
-  return { element, focus: () => find.focus(), refresh: search };
+  const stop = on("status", (status) => {
+    for (const each of element.querySelectorAll(".chip b")) {
+      const number = COUNTED[each.dataset.state](status);
+      say(each, number ? count(number) : "");
+    }
+  });
+  return { element, focus: () => find.focus(), refresh: search, close: stop };
 }
 
 function toggle(set, value) {
   if (!set.delete(value)) set.add(value);
 }
 
-function timeInput(name, value) {
-  const input = h("input", {
-    class: "field",
-    type: "text",
-    value: value ?? "",
-    placeholder: "2026-02-09T01:41:12Z",
-    "aria-label": name,
-  });
-  return { input, label: h("label", { class: "labelled" }, `${name} (RFC 3339)`, input) };
-}
-
 function local(ms) {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
-}
-
-function whole(text) {
-  return text.trim();
 }

@@ -1,0 +1,173 @@
+/**
+ * Making something: a task, a recurring schedule; fields, a preview of what they say, what came of it.
+ *
+ * What a rule means, and whether there can be one, is decided by the API.
+ */
+
+import { outcomes, soon } from "./acts.js";
+import { act } from "./api.js";
+import { confirmed, Unreadable } from "./dialog.js";
+import { durationMs, moment, nowMs, shortDuration } from "./format.js";
+import { stateWord } from "./parts.js";
+
+/** Schedule a task; resolves to whether it was done. */
+export function scheduleTask() {
+  const body = ({ orderingId, scheduledTime, uniquenessKey, data }) => ({
+    orderingId,
+    scheduledTime,
+    uniquenessKey,
+    data: parsed("Data", data || "{}"),
+  });
+  return confirmed({
+    title: "Schedule a task",
+    words: "The task runs at its time, after the tasks of its ordering id that are due before it.",
+    verb: "Schedule",
+    live: true,
+    fields: [
+      { name: "orderingId", label: "Ordering id", hint: "customer-7", required: true },
+      {
+        name: "scheduledTime",
+        label: "Time (RFC 3339)",
+        value: soon(60_000),
+        required: true,
+      },
+      {
+        name: "uniquenessKey",
+        label: "Uniqueness key (the same key again is the same task)",
+        value: crypto.randomUUID?.() ?? String(nowMs()),
+        required: true,
+      },
+      { name: "data", label: "Data (a JSON object)", type: "area", value: "{}" },
+    ],
+    preview: async (values) => {
+      const seen = await act("tasks", { ...body(values), dryRun: true });
+      const isThere = seen.state !== "unknown";
+      return {
+        count: 1,
+        first: [seen.key],
+        note: isThere ? `A task with this key is there already: ${stateWord(seen.state)}.` : null,
+      };
+    },
+    run: async (values) => {
+      const { receipt } = await act("tasks", { ...body(values), reason: values.reason });
+      return [`Scheduled: ${receipt.key}`];
+    },
+  });
+}
+
+/** Make a recurring schedule, or change one that is there. */
+export function setRecurring(known = null) {
+  const rule = known?.rule;
+  const isHidden = known !== null && !("data" in rule);
+  const body = (values) => ({
+    name: known?.name ?? values.name,
+    cron: values.cron || null,
+    everyMs: values.every ? readDuration("Interval", values.every) : null,
+    timeZone: values.timeZone || "UTC",
+    orderingId: values.orderingId || null,
+    data: isHidden && !values.data ? null : parsed("Data", values.data || "{}"),
+    overlap: values.overlap,
+    catchUpMs: readDuration("Catch up", values.catchUp),
+    jitterMs: readDuration("Jitter", values.jitter),
+    starts: values.starts || null,
+    ends: values.ends || null,
+    countMax: values.countMax ? Number(values.countMax) : null,
+  });
+  return confirmed({
+    title: known ? `Edit ${known.name}` : "New recurring schedule",
+    words: known
+      ? "The new rule replaces the old one. Tasks that it has already scheduled still run."
+      : "Give it a cron expression or an interval. Each time it is due, it schedules one task.",
+    verb: known ? "Save" : "Create",
+    noun: "schedule",
+    live: true,
+    fields: ruleFields(known, isHidden),
+    preview: async (values) => {
+      if (!values.cron && !values.every) return null;
+      if (values.cron && values.every)
+        throw new Unreadable("Give a cron expression or an interval, and not both");
+      const seen = await act("recurring/schedule", { ...body(values), dryRun: true });
+      const times = seen.nextTimes.map(({ time }) => `next: ${moment(time, { date: true })}`);
+      const note = seen.replaces && !known ? "This replaces the schedule of the same name." : null;
+      return { count: 1, first: times, note };
+    },
+    run: async (values) =>
+      outcomes(await act("recurring/schedule", { ...body(values), reason: values.reason })),
+  });
+}
+
+function ruleFields(known, isHidden) {
+  const rule = known?.rule;
+  const own = (ms, otherwise) => (rule ? shortDuration(ms) : otherwise);
+  const name = { name: "name", label: "Name", hint: "nightly-report", required: true };
+  return [
+    ...(known ? [] : [name]),
+    { name: "cron", label: "Cron expression", value: rule?.cron ?? "", hint: "30 2 * * *" },
+    {
+      name: "every",
+      label: "Or an interval",
+      value: rule?.everyMs ? shortDuration(rule.everyMs) : "",
+      hint: "90s, 5m, 2h",
+    },
+    { name: "timeZone", label: "Time zone of the cron expression", value: rule?.timeZone ?? "UTC" },
+    {
+      name: "orderingId",
+      label: "Ordering id of the tasks",
+      value: rule?.orderingId ?? "",
+      hint: "the schedule's name",
+    },
+    {
+      name: "data",
+      label: "Data of the tasks (a JSON object)",
+      type: "area",
+      value: isHidden ? "" : JSON.stringify(rule?.data ?? {}, null, 2),
+      hint: isHidden ? "hidden by admin.show_data; leave empty to keep it" : null,
+    },
+    {
+      name: "overlap",
+      label: "If the run before is still going",
+      type: "choice",
+      value: rule?.overlap ?? "skip",
+      options: [
+        ["skip", "Skip the new run"],
+        ["buffer_one", "Run it afterwards, one at most"],
+        ["allow", "Run both"],
+      ],
+    },
+    {
+      name: "catchUp",
+      label: "Make up for missed runs, if no older than",
+      value: own(rule?.catchUpMs, "1h"),
+      required: true,
+    },
+    {
+      name: "jitter",
+      label: "Delay each run by up to",
+      value: own(rule?.jitterMs, "0s"),
+      required: true,
+    },
+    { name: "starts", label: "Not before (RFC 3339)", value: rule?.starts ?? "", hint: "optional" },
+    { name: "ends", label: "Ends at (RFC 3339)", value: rule?.ends ?? "", hint: "optional" },
+    {
+      name: "countMax",
+      label: "Ends after so many runs",
+      type: "number",
+      value: rule?.countMax ?? "",
+      hint: "optional",
+    },
+  ];
+}
+
+function parsed(name, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Unreadable(`${name} is not valid JSON: ${error.message}`);
+  }
+}
+
+function readDuration(name, text) {
+  const ms = durationMs(text);
+  if (ms === null) throw new Unreadable(`${name}: write a number with a unit, as 90s, 5m, 2h or 1d`);
+  return ms;
+}

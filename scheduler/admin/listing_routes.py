@@ -1,0 +1,269 @@
+"""Paths that list tasks: those of a stretch of time, by key or the newest first, and open ones.
+
+A page looks at a bounded number of tasks: it may hold few, even none, while there are more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from typing import Annotated, Literal
+
+from fastapi import Query
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from scheduler.admin.answers import ShownExecution, ShownTask, ShownTasks
+from scheduler.admin.asking import (
+    NOT_FOUND,
+    ErrorClass,
+    Instant,
+    KeyBehind,
+    Limit,
+    OrderingId,
+    Time,
+    admin_router,
+    is_system_id,
+    parsed_key,
+    parsed_ms,
+    parsed_range,
+)
+from scheduler.admin.problems import Problem
+from scheduler.admin.service import AdminService
+from scheduler.reading.inspector import LOOKED_MAX, TaskListing, TaskState, TaskView
+from scheduler.reading.newest import ListPart, list_newest
+from scheduler.reading.task_filter import TaskFilter
+from scheduler.services.typed_routes import TypedRouter
+
+_AHEAD_MS = 86_400_000
+_PAGES_MAX = 20
+"""Reads of one page of open tasks."""
+_MAY_RUN = frozenset({TaskState.PENDING, TaskState.RUNNING, TaskState.RETRYING})
+
+Partition = Annotated[int | None, Query(ge=0, le=100_000)]
+States = Annotated[list[TaskState] | None, Query(max_length=20)]
+System = Annotated[
+    bool,
+    Query(
+        description="Whether Hourhand's own tasks are listed; those of an orderingId always are."
+    ),
+]
+
+
+def listing_routes(service: AdminService) -> TypedRouter:
+    """Return the paths that list tasks."""
+    router = admin_router()
+    _add_listing(router, service)
+    _add_open(router, service)
+    return router
+
+
+def _add_listing(router: TypedRouter, service: AdminService) -> None:
+    @router.get(
+        "/tasks",
+        tags=["tasks"],
+        summary="Tasks of a stretch of time, in key order or the newest first",
+        responses=NOT_FOUND,
+    )
+    def tasks(
+        *,
+        from_: Annotated[Instant, Query(alias="from")],
+        to: Instant,
+        limit: Limit = 100,
+        state: States = None,
+        ordering_id: OrderingId = None,
+        partition: Partition = None,
+        error_class: ErrorClass = None,
+        system: System = False,
+        order: Literal["key", "newest"] = "key",
+        after: KeyBehind = None,
+        attempts: bool = False,
+    ) -> ShownTasks:
+        from_ms, to_ms = parsed_range(from_, to)
+        check_partition(service, partition)
+        behind = None if after is None else parsed_key(after)
+        chosen = _filter(state, error_class, ordering_id, system=system)
+
+        part = _parts(service, chosen, ordering_id, partition)
+        if chosen.states == {TaskState.RUNNING}:
+            asked = _KeysAsked(from_ms, to_ms, ordering_id, partition, order == "newest", behind)
+            found = _running(service, asked, chosen, limit)
+        elif order == "newest":
+            found = list_newest(part, from_ms, to_ms, limit, behind)
+        else:
+            found = part(from_ms, to_ms, limit, behind)
+        return _page(service, found, attempts=attempts)
+
+
+def _add_open(router: TypedRouter, service: AdminService) -> None:
+    @router.get(
+        "/tasks/open",
+        tags=["tasks"],
+        summary="Tasks that are not finished, from the first on, in key order",
+        responses=NOT_FOUND,
+    )
+    def open_tasks(
+        *,
+        to: Time = None,
+        limit: Limit = 100,
+        state: States = None,
+        ordering_id: OrderingId = None,
+        partition: Partition = None,
+        error_class: ErrorClass = None,
+        system: System = False,
+        after: KeyBehind = None,
+    ) -> ShownTasks:
+        check_partition(service, partition)
+        to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else parsed_ms("to", to)
+        behind = None if after is None else parsed_key(after)
+        chosen = _filter(state, error_class, ordering_id, system=system)
+        listing = _open(service, chosen, ordering_id, partition, to_ms, limit, behind)
+        return _page(service, listing)
+
+
+def _filter(
+    states: list[TaskState] | None,
+    error_class: str | None,
+    ordering_id: str | None,
+    *,
+    system: bool,
+) -> TaskFilter:
+    own = system or is_system_id(ordering_id)
+    return TaskFilter(frozenset(states or ()), error_class, own)
+
+
+def _parts(
+    service: AdminService, chosen: TaskFilter, ordering_id: str | None, partition: int | None
+) -> ListPart:
+    def part(from_ms: int, to_ms: int, limit: int, after: TaskKey | None) -> TaskListing:
+        return service.inspector.list_tasks(
+            from_ms=from_ms,
+            to_ms=to_ms,
+            limit=limit,
+            states=chosen.states,
+            ordering_id=ordering_id,
+            partition=partition,
+            after=after,
+            error_class=chosen.error_class,
+            system=chosen.system,
+        )
+
+    return part
+
+
+def _open(
+    service: AdminService,
+    chosen: TaskFilter,
+    ordering_id: str | None,
+    partition: int | None,
+    to_ms: int,
+    limit: int,
+    after: TaskKey | None,
+) -> TaskListing:
+    """Return open tasks; what owners say runs is running, whatever the store knows of it."""
+    executed = service.cluster.executions()
+    found: list[TaskView] = []
+    for _ in range(_PAGES_MAX):
+        listing = service.inspector.list_open(
+            to_ms=to_ms,
+            limit=limit,
+            looked_max=LOOKED_MAX,
+            ordering_id=ordering_id,
+            after=after,
+        )
+        views = [_lived(executed, each) for each in listing.tasks]
+        found += [
+            each for each in views if partition in (None, each.partition) and chosen.accepts(each)
+        ]
+        after = listing.next_after
+        if after is None or len(found) >= limit:
+            break
+    return _cut(found, after, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeysAsked:
+    """Which keys are asked for, and in which order."""
+
+    from_ms: int
+    to_ms: int
+    ordering_id: str | None
+    partition: int | None
+    is_newest_first: bool
+    after: TaskKey | None
+
+    def holds(self, key: TaskKey, partition: int) -> bool:
+        """Whether a key is one of them."""
+        return (
+            self.from_ms <= key.scheduled_ms < self.to_ms
+            and self.ordering_id in (None, key.ordering_id)
+            and self.partition in (None, partition)
+            and (self.after is None or self.rank(key) > self.rank(self.after))
+        )
+
+    def rank(self, key: TaskKey) -> tuple[int, TaskKey]:
+        """Return what keys are ordered by."""
+        return (-key.scheduled_ms if self.is_newest_first else 0), key
+
+
+def _running(
+    service: AdminService, asked: _KeysAsked, chosen: TaskFilter, limit: int
+) -> TaskListing:
+    """Return what owners say runs: of a first attempt the store knows nothing."""
+    keys = map(TaskKey.parse, service.cluster.executions())
+    count = service.partition_count
+    held = [key for key in keys if asked.holds(key, partition_of(key.ordering_id, count))]
+    held.sort(key=asked.rank)
+    shown = [_as_running(service.inspector.show(key)) for key in held[:limit]]
+    rest = held[limit - 1] if len(held) > limit else None
+    return TaskListing([each for each in shown if chosen.accepts(each)], rest)
+
+
+def _lived(executed: Mapping[str, ShownExecution], view: TaskView) -> TaskView:
+    return _as_running(view) if str(view.key) in executed else view
+
+
+def _as_running(view: TaskView) -> TaskView:
+    """Return a task as its owner knows it, unless it ended since."""
+    return replaced(view, state=TaskState.RUNNING) if view.state in _MAY_RUN else view
+
+
+def _cut(found: list[TaskView], behind: TaskKey | None, limit: int) -> TaskListing:
+    if len(found) > limit:
+        return TaskListing(found[:limit], found[limit - 1].key)
+    return TaskListing(found, behind)
+
+
+def _page(service: AdminService, listing: TaskListing, *, attempts: bool = False) -> ShownTasks:
+    page = ShownTasks.of(listing, data=service.settings.admin.show_data)
+    executed = service.cluster.executions()
+    shown = (_live(executed, each) for each in page.tasks)
+    return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])
+
+
+def check_partition(service: AdminService, partition: int | None) -> None:
+    """Refuse a partition that there is not."""
+    if partition is not None and partition >= service.partition_count:
+        raise Problem(404, "unknown-partition", f"there is no partition {partition}")
+
+
+def with_execution(service: AdminService, task: ShownTask) -> ShownTask:
+    """Add what only the owner knows: that user code runs right now."""
+    return _live(service.cluster.executions(), task)
+
+
+def _live(executed: Mapping[str, ShownExecution], task: ShownTask) -> ShownTask:
+    running = executed.get(task.key)
+    if running is None or task.state not in _MAY_RUN:
+        return task
+    return replace(task, state=TaskState.RUNNING, running=running)
+
+
+def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:
+    """Say how many attempts a task had, and show them only where that is wanted."""
+    numbers = [each.attempt for each in task.attempts or ()]
+    closed = task.completion.attempts if task.completion else 0
+    begun = task.running.attempt if task.running else 0
+    count = max([closed, begun, *numbers])
+    return replace(task, attempt_count=count, attempts=task.attempts if attempts else UNSET)

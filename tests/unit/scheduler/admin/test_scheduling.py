@@ -1,0 +1,135 @@
+"""Paths that make something: a task, a recurring schedule; previewed, guarded and written down."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from actors.model.instant import format_instant
+from scheduler.testing import VirtualScheduler
+from tests.builders import NOW_MS
+from tests.unit.scheduler.admin.test_acting import audited, state_of
+from tests.unit.scheduler.admin.test_doors import Nothing, api_of
+from tests.unit.scheduler.admin.world import World, due
+
+TASK: dict[str, Any] = {
+    "orderingId": "customer-7",
+    "scheduledTime": format_instant(NOW_MS + 60_000),
+    "uniquenessKey": "invoice-1",
+    "data": {"cents": 5},
+}
+NIGHTLY: dict[str, Any] = {"name": "nightly", "cron": "30 2 * * *", "timeZone": "Europe/Berlin"}
+
+
+def test_a_task_is_scheduled_and_runs_at_its_time() -> None:
+    """After a preview that says what stands under its key."""
+    world = World()
+
+    seen = world.post("/tasks", {**TASK, "dryRun": True})[1]
+    assert (seen["dryRun"], seen["state"]) == (True, "unknown")
+    assert world.post("/tasks", {**TASK, "reason": "by hand"})[1]["receipt"]["key"] == seen["key"]
+    world.group.advance(0)
+    assert world.post("/tasks", {**TASK, "dryRun": True})[1]["state"] == "pending"
+    world.group.advance(70_000)
+
+    assert state_of(world, seen["key"]) == "success"
+    assert [each.data for each in world.group.journal.ran] == [{"cents": 5}]
+    assert audited(world) == [("loopback", "schedule", "accepted")]
+    (entry,) = world.get("/audit")[1]["entries"]
+    assert (entry["target"], entry["detail"]) == (seen["key"], {"reason": "by hand"})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"orderingId": ""},
+        {"orderingId": "hourhand:timer:1"},
+        {"scheduledTime": "tomorrow"},
+        {"scheduledTime": format_instant(NOW_MS - 10**9)},
+        {"data": [1]},
+        {"kinds": "mail"},
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    """With 400 and what is wrong; nothing is scheduled."""
+    world = World()
+
+    status, told = world.post("/tasks", {**TASK, **wrong})
+
+    assert status == 400
+    assert told["detail"]
+    world.group.advance(90_000)
+    assert world.group.journal.ran == []
+
+
+def test_a_recurring_schedule_is_made_and_replaced() -> None:
+    """After a preview of its next times; without data that of the one before stays."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+
+    def post(**body: object) -> Any:
+        status, told = api.post("/recurring/schedule", {**NIGHTLY, "waitS": 0, **body})
+        assert status == 200, told
+        scheduler.run_due()
+        return told
+
+    def rule() -> Any:
+        return api.get("/recurring/schedule", name="nightly")[1]["recurring"]["rule"]
+
+    seen = post(dryRun=True)
+    assert (seen["replaces"], len(seen["nextTimes"])) == (False, 5)
+    assert seen["nextTimes"][0]["local"] == "2026-01-01T02:30:00+01:00"
+    assert api.get("/recurring/schedule", name="nightly")[0] == 404
+
+    assert post(data={"a": 1}, reason="new")["outcomes"] == {"undecided": 1}
+    assert post(dryRun=True)["replaces"] is True
+    post(cron=None, everyMs=90_000, overlap="allow", jitterMs=5, countMax=9)
+    replaced = rule()
+    assert (replaced["cron"], replaced["everyMs"], replaced["data"]) == (None, 90_000, {"a": 1})
+    assert (replaced["overlap"], replaced["jitterMs"], replaced["countMax"]) == ("allow", 5, 9)
+    post(data={})
+    assert rule()["data"] == {}
+
+    entries = api.get("/audit")[1]["entries"]
+    assert [(each["action"], each["target"]) for each in entries] == [
+        ("recurring set", "nightly")
+    ] * 3
+    assert entries[-1]["detail"] == {
+        "rule": {"cron": "30 2 * * *", "time_zone": "Europe/Berlin", "overlap": "skip"}
+        | {"catch_up": str(timedelta(hours=1))},
+        "reason": "new",
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cron": None},
+        {"everyMs": 1_000},
+        {"cron": "61 * * * *"},
+        {"timeZone": "Mars/Olympus"},
+        {"ends": "2020-01-01T00:00:00Z"},
+        {"orderingId": "hourhand:timer:1"},
+        {"name": ""},
+        {"overlap": "never"},
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_schedule_that_cannot_be_is_refused(wrong: dict[str, object], *, dry_run: bool) -> None:
+    """Before it is written down, and by its preview already."""
+    api = api_of(VirtualScheduler(Nothing))
+
+    status, told = api.post("/recurring/schedule", {**NIGHTLY, **wrong, "dryRun": dry_run})
+
+    assert status == 400, told
+    assert api.get("/audit")[1]["entries"] == []
+
+
+@pytest.mark.parametrize(("path", "body"), [("/tasks", TASK), ("/recurring/schedule", NIGHTLY)])
+def test_a_token_that_may_only_look_makes_nothing(path: str, body: dict[str, object]) -> None:
+    """Not even a preview."""
+    world = World(read_tokens={"wall": "r" * 16})
+    world.tokens = {"Authorization": f"Bearer {'r' * 16}"}
+
+    assert world.post(path, body)[0] == 403
+    assert world.get("/task", key=str(due(60).key))[0] == 404
