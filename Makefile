@@ -115,7 +115,8 @@ down: venv ## Stop exactly the servers that `make up` started
 .PHONY: test
 test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, unit, simulation, real servers
 	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
-	@$(BIN)/python -m pytest -m "not cluster and not containers and not newcomer and not browser" $(if $(CI),--reruns 1)
+	@# Two processes: one for all that waits for servers, one for the rest.
+	@$(BIN)/python -m pytest -n 2 -m "not cluster and not containers and not newcomer and not browser" $(if $(CI),--reruns 1)
 
 .PHONY: test-cluster
 test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes, or minutes (a quarter of an hour)

@@ -1,7 +1,10 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -9,6 +12,9 @@ from tests.reruns import pytest_terminal_summary  # noqa: F401 - a hook
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.running import running
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
 collect_ignore = [] if find_spec("playwright") else ["browser"]
 """Only ``make test-browser`` installs what steers a browser, and only it runs these tests."""
@@ -27,7 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Over containers, leave out what would prove nothing else than over jars."""
+    """Begin with the tests that wait for servers: they take longest where two processes run.
+
+    Over containers, leave out what would prove nothing else than over jars.
+    """
+    items.sort(key=lambda item: not _uses_servers(item))
     if config.getoption("--servers") != "containers":
         return
     kept = [
@@ -38,6 +48,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+def _uses_servers(item: pytest.Item) -> bool:
+    return item.get_closest_marker("integration") is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling":
+    """Keep the files that wait for servers together, where two processes run tests."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "servers" if _asks_for_servers(config.rootpath / path) else path
+
+    return ServersTogether(config, log)
+
+
+@cache
+def _asks_for_servers(path: Path) -> bool:
+    return "pytest.mark.integration" in path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

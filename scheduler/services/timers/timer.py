@@ -98,6 +98,14 @@ def _http(uri: str) -> str:
     return uri
 
 
+def _sendable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds a lone surrogate, which no UTF-8 text can") from None
+    return text
+
+
 def _one_at_least(replicas: object) -> object:
     if replicas == []:
         raise ValueError("it is empty")
@@ -146,7 +154,7 @@ class HttpCallbackRequest(RequestPart):
     """Which URL is called back, and with what."""
 
     uri: Annotated[str, Field(pattern=r"^https?://"), AfterValidator(_http)]
-    opaque: str
+    opaque: Annotated[str, AfterValidator(_sendable)]
 
 
 class CallbackRequest(RequestPart):

@@ -38,6 +38,20 @@ BAD: dict[str, Any] = {
 }
 
 
+def test_text_that_cannot_be_sent_is_400() -> None:
+    """A lone surrogate, which JSON can name: by either way in, and nothing is made of it."""
+    bench = TimersBench()
+    body = b'{"timing":{"interval":1},"callback":{"http":{"uri":"%b","opaque":"\\ud800"}}}'
+    body %= URI.encode()
+    for answer in (
+        bench.http.post("/timers", content=body),
+        bench.http.put("/timers/0123456789abcdef-2", content=body),
+    ):
+        assert answer.status_code == 400 and answer.text
+    bench.advance(100)
+    assert bench.pops == []
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_request_is_400_with_the_reason_as_text(what: str) -> None:
     """Never 422, and nothing is made of it."""
