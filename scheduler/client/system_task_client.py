@@ -91,6 +91,7 @@ class SystemTaskClient(ABC):
         every: timedelta | None = None,
         time_zone: str = "UTC",
         ordering_id: str | None = None,
+        kind: str | None = None,
         data: Mapping[str, JsonValue] | None = None,
         overlap: Overlap = "skip",
         catch_up: timedelta = timedelta(hours=1),
@@ -102,9 +103,9 @@ class SystemTaskClient(ABC):
         """Run a task again and again, by a cron expression or an interval.
 
         Replaces a schedule of the same name.  Each time it is due a task with ``ordering_id``
-        (by default the name) and ``data`` is run by this installation's executor; its uniqueness
-        key is ``name@time``.  ``docs/recurring.md`` says what each argument means.  The future
-        fails with InvalidTask where no such schedule can be.
+        (by default the name) and ``data`` is run by the executor of ``kind``, by default the
+        default executor; its uniqueness key is ``name@time``.  ``docs/recurring.md`` says what
+        each argument means.  The future fails with InvalidTask where no such schedule can be.
         """
 
         def task() -> Task:
@@ -114,6 +115,7 @@ class SystemTaskClient(ABC):
                 every=every,
                 time_zone=time_zone,
                 ordering_id=ordering_id,
+                kind=kind,
                 data=None if data is None else dict(data),
                 overlap=overlap,
                 catch_up=catch_up,

@@ -256,6 +256,7 @@ def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
         scheduled_time=from_millis(rule.jittered_ms(known.name, due_ms)),
         uniqueness_key=f"{known.name}@{text}{mark}",
         data=_data(rule, state.taken + 1),
+        kind=rule.kind,
     )
 
 

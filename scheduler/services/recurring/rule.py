@@ -27,6 +27,7 @@ from pydantic import (
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis, to_millis
+from actors.model.kind import checked_kind
 from actors.model.task import Identifier
 
 Overlap = Literal["skip", "buffer_one", "allow"]
@@ -68,6 +69,8 @@ class RecurringRule(BaseModel):
     """Whose wall clock ``cron`` means."""
     ordering_id: Annotated[Identifier, Field(min_length=1)]
     """Of the tasks; with ``allow`` each occurrence has one of its own that begins so."""
+    kind: Annotated[str, AfterValidator(checked_kind)] | None = None
+    """Of the tasks; without one the default executor runs them."""
     data: dict[str, JsonValue] = Field(default_factory=dict)
     overlap: Overlap = "skip"
     catch_up_ms: Annotated[int, Field(ge=0)] = 3_600_000

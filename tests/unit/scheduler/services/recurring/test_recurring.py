@@ -8,7 +8,7 @@ import tenacity
 
 from actors.model.errors import InvalidTask, NoSuchSchedule
 from actors.model.instant import format_instant, to_millis
-from scheduler import RetryPolicy, SchedulerClient, Task, TaskExecutor
+from scheduler import Hourhand, RetryPolicy, SchedulerClient, Task, TaskExecutor
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.client.client import ClientPorts
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
@@ -332,3 +332,26 @@ def test_a_long_rest_leaves_nothing_open_forever() -> None:
     bench.advance(days=95)
 
     assert len(bench.ran) == 3
+
+
+def test_each_task_has_the_kind_of_its_schedule() -> None:
+    """So that an installation without a default executor can have recurring schedules."""
+    app, seen = Hourhand(), []
+
+    @app.task("report")
+    def report(region: dict[str, str]) -> None:
+        seen.append(region)
+
+    with VirtualScheduler(executors=app) as scheduler:
+        scheduler.client.schedule_recurring(
+            "nightly", every=timedelta(hours=1), kind="report", data={"region": "north"}
+        ).result()
+        scheduler.advance(hours=2, minutes=1)
+
+    assert seen == [{"region": "north"}] * 2
+
+
+def test_a_schedule_is_refused_where_its_kind_cannot_be_one() -> None:
+    """As a task is."""
+    with VirtualScheduler(executors=Hourhand()) as scheduler, pytest.raises(InvalidTask):
+        scheduler.client.schedule_recurring("n", every=timedelta(hours=1), kind="a b").result()
