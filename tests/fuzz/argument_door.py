@@ -12,12 +12,13 @@ from typing import Any
 
 from actors.model.errors import CallerError, InvalidKey
 from actors.model.key import TaskKey
-from scheduler import Task
+from scheduler import Task, TaskInfo
 from scheduler.client.client import Receipt
 from tests.builders import a_key
 from tests.fuzz import values
 from tests.promises.group import Group
 
+_ANSWER_S = 60.0
 _SOON = datetime(2999, 1, 1, tzinfo=UTC)
 
 
@@ -55,7 +56,7 @@ def values_task() -> Task:
 
 def _one_call(rng: random.Random, group: Group) -> None:
     client = group.client
-    match rng.randrange(9):
+    match rng.randrange(12):
         case 0 | 1:
             _answered(client.schedule_task(Task(**_fields(rng))))
         case 2:
@@ -78,6 +79,16 @@ def _one_call(rng: random.Random, group: Group) -> None:
                 partition, offset = values.value(rng), rng.choice((0, 2**70, values.value(rng)))
                 receipt = Receipt(a_key(), partition, offset)
             client.outcome(receipt)
+        case 8:
+            commands = (client.cancel_task, client.run_task_now)
+            pair: Any = (values.value(rng), values.text(rng))
+            _answered(rng.choice(commands)(pair if rng.random() < 0.5 else pair[::-1]))
+        case 9:
+            task: Any = rng.choice((values.value(rng), _key(rng), Receipt(_key(rng), 0, 0)))
+            info = client.find_task(task)
+            assert info.attempts == client.history(task)
+        case 10:
+            _try_listing(rng, group)
         case _:
             _try_key(values.text(rng) + "," + values.text(rng))
             _try_key(rng.choice(values.INSTANTS) + f",{values.text(rng)},{values.text(rng)}")
@@ -85,12 +96,24 @@ def _one_call(rng: random.Random, group: Group) -> None:
 
 
 def _answered(future: "Future[Receipt]") -> None:
-    assert future.done(), "the memory log answers at once"
-    error = future.exception()
+    # The memory log answers at once; a pair of ids is looked up first, the first one on a thread.
+    error = future.exception(_ANSWER_S)
     if error is None:
         assert isinstance(future.result(), Receipt)
     elif not isinstance(error, CallerError):
         raise error
+
+
+def _try_listing(rng: random.Random, group: Group) -> None:
+    asked: dict[str, Any] = {}
+    for _ in range(rng.randrange(1, 3)):
+        name = rng.choice(("ordering_id", "kind", "state", "scheduled_from", "limit"))
+        asked[name] = values.moment(rng) if name == "scheduled_from" else values.value(rng)
+    before: Any = values.moment(rng) if rng.random() < 0.3 else None
+    assert all(
+        isinstance(each, TaskInfo)
+        for each in group.client.list_tasks(**asked, scheduled_before=before)
+    )
 
 
 def _fields(rng: random.Random) -> dict[str, Any]:
