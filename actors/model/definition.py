@@ -22,6 +22,8 @@ class DefinitionKind(StrEnum):
     RECURRING = "recurring"
     PARKED = "parked"
     """No definition: a message that is too long for its task."""
+    UNIQUE = "unique"
+    """When a task of some ids was made last, of which one is made in a window of time."""
 
 
 class DefinitionName(NamedTuple):

@@ -8,7 +8,7 @@ only to tell what a command achieved.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock, Thread
 from types import TracebackType
 from typing import Self
@@ -48,6 +48,8 @@ from scheduler.records.admission import (
 from scheduler.records.receipt import Receipt, ReceiptFuture, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.sending import TaskSender
+from scheduler.services.system_tasks import unique_in_order
+from scheduler.services.unique.request import request_task, window_ms
 from scheduler.wiring import ClientPorts, build_client
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
@@ -129,11 +131,21 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         """The client's wall time, in UTC."""
         return from_millis(self._clock.now_ms())
 
-    def schedule_task(self, task: Task) -> "LightFuture[Receipt]":
+    def schedule_task(
+        self, task: Task, *, unique_for: timedelta | None = None
+    ) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
 
         It fails with TaskInThePast, TaskTooLarge or InvalidTask where nothing was sent.
+
+        ``unique_for`` makes it the only task of its kind, ordering id and uniqueness key for a
+        while, whatever their times: of several calls the first one's task is made, and those
+        that come less than its ``unique_for`` later make none.  A node decides that.  The receipt
+        is of the request then: ``wait_task(receipt)`` returns it with the state ``success`` where
+        it made the task and ``dropped`` where another did.
         """
+        if unique_for is not None:
+            return self._request_unique(task, unique_for)
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             key, value = self._admitted(task)
@@ -264,6 +276,16 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         if self._closed:
             self._refuse_when_closed()
         return self._admission.admit(task)
+
+    def _request_unique(self, task: Task, unique_for: timedelta) -> "LightFuture[Receipt]":
+        try:
+            duration_ms = window_ms(unique_for)
+            self._admitted(task)
+            now_ms = self._clock.now_ms()
+            request = request_task(task, duration_ms, now_ms, unique_in_order(now_ms))
+        except HourhandError as error:
+            return refused(error)
+        return self._append_own(request)
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
         writer = self._task_writer()

@@ -7,7 +7,6 @@ A module of tasks makes one, which needs no driver, no settings and no server; a
 import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -21,6 +20,7 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.payload import Signature
 from scheduler.executors.user_executors import TaskKind
+from scheduler.futures.light_future import LightFuture
 from scheduler.records.receipt import Receipt
 
 P = TypeVar("P")
@@ -36,7 +36,9 @@ class Scheduling(Protocol):
     def now(self) -> datetime:
         """The client's wall time."""
 
-    def schedule_task(self, task: Task) -> "Future[Receipt]":
+    def schedule_task(
+        self, task: Task, *, unique_for: timedelta | None = None
+    ) -> "LightFuture[Receipt]":
         """Append a task."""
 
 
@@ -164,19 +166,22 @@ class TaskFunction(Generic[P_contra]):
         at: datetime | None = None,
         after: timedelta | None = None,
         uniqueness_key: str | None = None,
-    ) -> "Future[Receipt]":
+        unique_for: timedelta | None = None,
+    ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now.  Without a ``uniqueness_key`` each call
-        schedules one task more.  Raises InvalidTask where the payload does not fit, and
-        NotConnected where no client is open.
+        schedules one task more.  Raises InvalidTask where the payload does not fit or
+        ``unique_for`` comes without a ``uniqueness_key``, and NotConnected where no client is open.
         """
+        if unique_for is not None and uniqueness_key is None:
+            raise InvalidTask("unique_for needs a uniqueness_key: it says what is the same task")
         client = self._registry.client
         due = self._due(client.now, at, after)
         task = self.make_task(
             payload, ordering_id=ordering_id, at=due, uniqueness_key=uniqueness_key
         )
-        return client.schedule_task(task)
+        return client.schedule_task(task, unique_for=unique_for)
 
     def make_task(
         self,

@@ -35,6 +35,7 @@ from scheduler.services.system_tasks import (
 )
 from scheduler.services.timers.calls import CALL, CallBack
 from scheduler.services.timers.executor import Caller, RunTimer
+from scheduler.services.unique.executor import DecideUnique
 
 
 def open_caller(
@@ -96,6 +97,7 @@ class SystemTaskRegistry:
             DefinitionKind.RECURRING.value: partial(RunRecurring, dependencies, self.stores),
             CLAIMS: partial(DecideClaims, dependencies, status, decided),
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
+            DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),
             CALL: partial(CallBack, dependencies, status, caller, timers),
             SEND: partial(
                 DeliverMessage,

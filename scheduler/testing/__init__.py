@@ -129,9 +129,11 @@ class VirtualScheduler:
 
     # What a client does.
 
-    def schedule_task(self, task: Task) -> "LightFuture[Receipt]":
+    def schedule_task(
+        self, task: Task, *, unique_for: timedelta | None = None
+    ) -> "LightFuture[Receipt]":
         """Accept a task; the future is resolved already."""
-        return self._client.schedule_task(task)
+        return self._client.schedule_task(task, unique_for=unique_for)
 
     @property
     def client(self) -> SchedulerClient:

@@ -80,9 +80,9 @@ def _one_call(rng: random.Random, group: Group) -> None:
                 receipt = Receipt(a_key(), partition, offset)
             client.outcome(receipt)
         case 8:
-            commands = (client.cancel_task, client.run_task_now)
             pair: Any = (values.value(rng), values.text(rng))
-            _answered(rng.choice(commands)(pair if rng.random() < 0.5 else pair[::-1]))
+            command = rng.choice((client.cancel_task, client.run_task_now))
+            _answered(command(pair if rng.random() < 0.5 else pair[::-1]))
         case 9:
             task: Any = rng.choice((values.value(rng), _key(rng), Receipt(_key(rng), 0, 0)))
             info = client.find_task(task)

@@ -130,7 +130,7 @@ class DoorFacts:
     def _claims(self) -> Mapping[str, Sequence[tuple[TaskKey, int]]]:
         """By place: the batches that claim for it, and when its record came, as they say."""
         found: dict[str, list[tuple[TaskKey, int]]] = defaultdict(list)
-        for record, key in self._records("hourhand:claims:"):
+        for record, key in self.records("hourhand:claims:"):
             for claim in json.loads(record.value or b"")["taskData"]["claims"]:
                 found[claim[2]].append((key, claim[5]))
         return found
@@ -230,7 +230,7 @@ class DoorFacts:
     def schedule_changes(self) -> Mapping[str, Sequence[Change]]:
         """Return the changes of each schedule, in the order of the log."""
         found: dict[str, list[Change]] = defaultdict(list)
-        for record, key in self._records("hourhand:recurring:"):
+        for record, key in self.records("hourhand:recurring:"):
             data = json.loads(record.value or b"")["taskData"]
             if self.tasks.get(key) == record.offset and "change" in data:
                 name = key.ordering_id.removeprefix("hourhand:recurring:")
@@ -246,7 +246,8 @@ class DoorFacts:
                 )
         return {each: sorted(some, key=lambda c: c.offset) for each, some in found.items()}
 
-    def _records(self, start: str) -> Iterator[tuple[LogRecord, TaskKey]]:
+    def records(self, start: str) -> Iterator[tuple[LogRecord, TaskKey]]:
+        """Yield the tasks' records whose ordering ids begin so."""
         for partition in range(self.run.partitions):
             for record in self.run.truth.records(partition):
                 entry = self.run.truth.entry(record)

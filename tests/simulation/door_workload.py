@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import Headers, encode_task
-from actors.model.instant import format_instant
+from actors.model.instant import format_instant, from_millis
 from actors.model.partition import partition_of
 from actors.model.task import Task
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -24,6 +24,7 @@ from scheduler.services.recurring.state import Change, ChangeRequest, change_tas
 from scheduler.services.relay.delivery import Delivery, Message, delivery_task
 from scheduler.services.relay.headers import ID_CHARS_MAX
 from scheduler.services.timers.timer import TimerRule
+from scheduler.services.unique.request import request_task
 from tests.simulation.door_history import (
     DoorEntry,
     Put,
@@ -36,6 +37,7 @@ from tests.simulation.member import Member
 from tests.simulation.outlets import URIS
 from tests.simulation.scenario import DoorLoad
 from tests.simulation.sizes import RelayLimits, any_headers, any_relay_id, any_value
+from tests.simulation.unique_invariants import WANTED
 
 OUT = "hourhand-relay-out"
 KEYS = (None, b"", b"k0", b"k1", b"k2", b"\xff\x00")
@@ -96,6 +98,7 @@ class DoorWorkload:
         self._repeat(load.timers_per_s, self._make_timer)
         self._repeat(load.timer_changes_per_s, self._change_timer)
         self._repeat(load.schedule_changes_per_s, self._change_schedule)
+        self._repeat(load.unique_per_s, self._ask_unique)
         for _ in range(load.schedules):
             self._world.after(
                 self._rng.uniform(0.0, 5_000.0) * self._world.pace, self._set_schedule
@@ -308,6 +311,24 @@ class DoorWorkload:
             values["jitter_ms"] = self._paced(300)
         checked = RecurringRule.model_validate(values)
         return checked.model_dump(mode="json", exclude_defaults=True)
+
+    # Tasks of which one is made in a window.
+
+    def _ask_unique(self) -> None:
+        number, rng = self._next(), self._rng
+        # Clients' clocks differ, and each request asks for a time that no other asks for.
+        asked_ms = self._wall_ms() + rng.randrange(-400, 400)
+        due_ms = self._wall_ms() + rng.randrange(self._paced(3_000)) // 1_000 * 1_000
+        task = Task.model_construct(
+            ordering_id=f"{WANTED}{rng.randrange(self._load.unique_ids)}",
+            scheduled_time=from_millis(due_ms // 1_000 * 1_000 + number % 1_000),
+            uniqueness_key="k",
+            data=dict(self._plan()),
+            kind=None,
+        )
+        window_ms = self._paced(rng.choice((300, 1_000, 1_000, 4_000)))
+        request = request_task(task, window_ms, asked_ms, f"{asked_ms:015d}-{number:09d}")
+        self._append(request, lambda: None)
 
     def _plan(self) -> Mapping[str, Any]:
         """Return data that says how each attempt of an occurrence goes."""

@@ -48,6 +48,7 @@ from tests.simulation.timer_invariants import (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
 )
+from tests.simulation.unique_invariants import one_task_is_made_in_a_window
 
 KNOWN_MS = 1_000.0
 """How long after an operator paused something it may still start, in calm."""
@@ -293,6 +294,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
+    one_task_is_made_in_a_window,
     pauses_hold,
     holds_rebuild_nothing,
     liveness,

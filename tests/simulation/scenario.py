@@ -86,7 +86,7 @@ class Workload(_Part):
 
 
 class DoorLoad(_Part):
-    """What is asked of relay, timer service and recurring schedules."""
+    """What is asked of relay, timer service, recurring schedules and unique tasks."""
 
     messages_per_s: float = 0.0
     message_ids: int = 25
@@ -114,6 +114,9 @@ class DoorLoad(_Part):
     tries_max: int = 4
     schedules: int = 0
     schedule_changes_per_s: float = 0.0
+    unique_per_s: float = 0.0
+    """Requests for tasks of which one is made in a window of time."""
+    unique_ids: int = 3
 
 
 class Scenario(_Part):

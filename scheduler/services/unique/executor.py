@@ -1,0 +1,66 @@
+"""Runs a request for a task that is to be the only one of its ids for a while.
+
+Requests of the same ids are tasks of one ordering id, so they come one after the other, whichever
+clients sent them.  Decides by the times at which they were asked for, and by the row that the last
+task's request left behind, never by the clock of this node: a request that is run again after a
+crash decides the same.  The row is durable before the task is made, which is made again then.
+"""
+
+import msgspec
+
+from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
+from actors.model.errors import InvalidKey
+from actors.model.instant import format_instant
+from actors.model.outcome import Drop, Outcome
+from actors.model.task import Task
+from scheduler.futures.awaiting import settled
+from scheduler.node.system_executor import SystemExecutor
+from scheduler.services.system_tasks import SystemDependencies
+from scheduler.services.unique.request import UniqueRequest
+
+_KEPT_MS = 10 * 86_400_000
+"""How long a row outlives its window, for requests that reach the log late."""
+_ORDERING_IDS = f"{RESERVED}{DefinitionKind.UNIQUE.value}:"
+
+
+class UniqueMade(msgspec.Struct, frozen=True):
+    """What the request that made the last task left behind."""
+
+    key: str
+    until_ms: int
+    """A request that was asked for before this makes no task."""
+    made_by: str
+    """The request, told from every other of its ids."""
+
+
+class DecideUnique(SystemExecutor):
+    """Decides one request."""
+
+    def __init__(self, dependencies: SystemDependencies) -> None:
+        self._dependencies = dependencies
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Make the task that is asked for, unless one was made within the window before."""
+        try:
+            request = msgspec.convert(task.data, UniqueRequest)
+            wanted = request.task
+        except (msgspec.ValidationError, InvalidKey) as error:
+            return Drop(f"its data is not a request for a unique task: {error}")
+        name = DefinitionName(DefinitionKind.UNIQUE, task.ordering_id.removeprefix(_ORDERING_IDS))
+        found = await settled(self._dependencies.definitions.find(name))
+        made = None if found is None else msgspec.json.decode(found.rule, type=UniqueMade)
+        asked_ms, mark = task.key.scheduled_ms, f"{task.key.scheduled_ms}:{task.uniqueness_key}"
+        if made is None or made.made_by != mark:
+            if made is not None and asked_ms < made.until_ms:
+                until = format_instant(made.until_ms)
+                return Drop(f"{made.key} was made before, and is the only one until {until}")
+            until_ms = asked_ms + request.window_ms
+            row = Definition(
+                name,
+                self.offset_over(found),
+                msgspec.json.encode(UniqueMade(request.key, until_ms, mark)),
+                expires_ms=until_ms + _KEPT_MS,
+            )
+            await settled(self._dependencies.definitions.save(row))
+        await settled(self._dependencies.appender.append(wanted))
+        return None
