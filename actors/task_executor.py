@@ -72,6 +72,9 @@ from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 
+_USED_UP = "attempts used up"
+"""Why a task that failed is closed; other reasons name the error."""
+
 
 class _Phase(Enum):
     IDLE = auto()
@@ -88,6 +91,7 @@ class _WaitOver(msgspec.Struct, frozen=True):
 
 class _DeadLetterAcknowledged(msgspec.Struct, frozen=True):
     record: AttemptRecord | None
+    reason: str
 
 
 Message = (
@@ -150,8 +154,8 @@ class TaskExecutorRole(Actor):
                 self._withdraw(message)
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
-            case _DeadLetterAcknowledged(record=record):
-                self._close(CompletionResult.FAILURE, "attempts used up", record)
+            case _DeadLetterAcknowledged(record=record, reason=reason):
+                self._close(CompletionResult.FAILURE, reason, record)
             case DrainTasks():
                 self._drain()
             case _:
@@ -325,13 +329,21 @@ class TaskExecutorRole(Actor):
             case Ending.DONE:
                 self._close(CompletionResult.SUCCESS, None, None, ended)
             case Ending.DROPPED:
-                self._close(CompletionResult.DROPPED, ended.reason, None, ended)
+                # An error that drops the task stays in its history as any other does.
+                used = ended.attempt.task.attempts.used + 1
+                record = failed_record(ended, used, None) if ended.error_class else None
+                self._close(CompletionResult.DROPPED, ended.reason, record, ended)
             case _:
                 self._fail(ended)
 
     def _fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
         used, retry = ended.attempt.task.attempts.used + 1, self._policy()
+        reason = _USED_UP
+        if ended.uses_up_all and used < retry.attempts_max:
+            # Counted so, whoever loads the task later does not try it again either.
+            used = retry.attempts_max
+            reason = f"{ended.error_class} is not retried"
         exhausted = used >= retry.attempts_max
         again = not exhausted and not self._final
         # A key in doubt may be closed already: recorded first, then read again.
@@ -339,31 +351,33 @@ class TaskExecutorRole(Actor):
         next_ms = None
         if again:
             next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
-        record = failed_record(ended, next_ms)
+        record = failed_record(ended, used, next_ms)
         self._task = replace(
             self._open_task,
             attempts=AttemptState(used, record.attempt, next_ms or 0),
             overdue_when_loaded=False,
         )
         if closes and retry.on_exhausted != "block":
-            self._give_up(record)
+            self._give_up(record, reason)
         else:
             self._phase = _Phase.RECORDING
             self._tracker.tell(RecordAttempt(record, self.actor_ref))
 
-    def _give_up(self, record: AttemptRecord | None) -> None:
+    def _give_up(self, record: AttemptRecord | None, reason: str = _USED_UP) -> None:
         """All attempts are used up."""
         task, partition = self._open_task, self._ownership.partition
         on_exhausted = self._policy().on_exhausted
         self._effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":
-                self._close(CompletionResult.FAILURE, "attempts used up", record)
+                self._close(CompletionResult.FAILURE, reason, record)
             case "dead_letter":
                 self._phase = _Phase.RECORDING
                 letter = letter_of(task, partition, self._context.clock.now_ms())
-                future = self._effects.writer.dead_letter(letter, "attempts used up")
-                self._context.pipe(future, lambda _position: _DeadLetterAcknowledged(record))
+                future = self._effects.writer.dead_letter(letter, reason)
+                self._context.pipe(
+                    future, lambda _position: _DeadLetterAcknowledged(record, reason)
+                )
             case "block":
                 self._phase = _Phase.BLOCKED
                 self._parent.tell(TaskPostponed(task.key))

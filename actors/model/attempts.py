@@ -52,6 +52,8 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     error_class: str | None = None
     error_message: str | None = None
     error_stack: str | None = None
+    uses_up_all: bool = False
+    """The retry policy tries no further attempt after this error."""
 
     @property
     def result(self) -> AttemptResult:
@@ -99,8 +101,11 @@ def started_record(attempt: Attempt, now_ms: int) -> AttemptRecord:
     )
 
 
-def failed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRecord:
-    """Return what is made durable of a failed attempt before anything follows from it."""
+def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -> AttemptRecord:
+    """Return what is made durable of a failed attempt before anything follows from it.
+
+    ``used`` is how many attempts count then.
+    """
     assert ended.ending not in (Ending.DONE, Ending.NOT_STARTED), "it did not fail"
     return AttemptRecord(
         key=ended.attempt.task.key,
@@ -109,7 +114,7 @@ def failed_record(ended: AttemptEnded, next_attempt_ms: int | None) -> AttemptRe
         started_ms=ended.started_ms,
         finished_ms=ended.finished_ms,
         next_attempt_ms=next_attempt_ms,
-        used=ended.attempt.task.attempts.used + 1,
+        used=used,
         error_class=ended.error_class,
         error_message=ended.error_message,
         error_stack=ended.error_stack,

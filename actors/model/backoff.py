@@ -22,6 +22,12 @@ from actors.model.settings import RecoverySettings
 logger = logging.getLogger("hourhand.retry")
 
 OnExhausted = Literal["skip", "block", "dead_letter"]
+ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
+Verdict = Literal["retry", "drop", "give_up"]
+"""What follows from an error: ``give_up`` is what follows when attempts are used up."""
+
+_mro_of = type.__dict__["__mro__"].__get__
+"""Of any class; asking the class itself asks its metaclass, which is user code."""
 
 
 def growing_pause_ms(failures: int, shortest_ms: int, longest_ms: int, rng: random.Random) -> float:
@@ -77,11 +83,18 @@ class RetryPolicy:
     failed and lets the next task of its ordering id run; ``block`` holds the ordering id
     until an operator retries, drops or cancels; ``dead_letter`` sends the task to the
     dead-letter topic, then marks it failed.
+
+    ``retry_on`` and ``drop_on`` are exception classes, as ``except`` takes them.  An error of
+    ``drop_on`` drops the task at once, with the error as its reason.  Any other that is not of
+    ``retry_on`` uses up all attempts at once.  An attempt that takes longer than the executor's
+    ``timeout`` counts as TimeoutError.  Raises ValueError and TypeError for what means nothing.
     """
 
     attempts_max: int = 101
     wait: wait_base = field(default_factory=default_wait)
     on_exhausted: OnExhausted = "skip"
+    retry_on: ErrorClasses = (BaseException,)
+    drop_on: ErrorClasses = ()
 
     def __post_init__(self) -> None:
         if type(self.attempts_max) is not int or self.attempts_max < 1:
@@ -92,6 +105,16 @@ class RetryPolicy:
             raise ValueError(f"on_exhausted is {shown(self.on_exhausted)}, known are {known}")
         if not callable(self.wait):
             raise TypeError(f"wait is {shown(self.wait)}, a tenacity wait strategy is needed")
+        for name in ("retry_on", "drop_on"):
+            classes = _error_classes(name, getattr(self, name))
+            object.__setattr__(self, name, classes)
+
+    def verdict_on(self, error: BaseException) -> Verdict:
+        """Return what follows from an attempt's error; as ``except`` it runs no user code."""
+        mro = _mro_of(type(error))
+        if _has_any(mro, self.drop_on):
+            return "drop"
+        return "retry" if _has_any(mro, self.retry_on) else "give_up"
 
     def delay_ms(self, failed_attempts: int) -> int:
         """Return the wait before the next attempt, after that many failed ones."""
@@ -110,6 +133,21 @@ class RetryPolicy:
                 log_raised(logger, "the wait strategy failed; the default one is used instead")
                 delay_ms = RetryPolicy().delay_ms(failed_attempts)
         return min(ended_ms + delay_ms, INSTANT_MAX_MS)
+
+
+def _error_classes(name: str, given: object) -> tuple[type[BaseException], ...]:
+    classes = given if isinstance(given, tuple) else (given,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise TypeError(
+                f"{name} holds {shown(each)}, an exception class or a tuple of them is needed"
+            )
+    return classes
+
+
+def _has_any(mro: tuple[type, ...], classes: ErrorClasses) -> bool:
+    assert isinstance(classes, tuple), "made one when the policy was"
+    return any(base is each for each in classes for base in mro)
 
 
 _RETRYING = tenacity.Retrying()

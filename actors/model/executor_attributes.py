@@ -48,6 +48,8 @@ def _plain(retry: RetryPolicy) -> RetryPolicy:
         retry.attempts_max,
         lambda state: retry.delay_ms(state.attempt_number) / 1000,  # type: ignore[arg-type]
         retry.on_exhausted,
+        retry.retry_on,
+        retry.drop_on,
     )
 
 

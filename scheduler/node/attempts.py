@@ -10,8 +10,10 @@ from datetime import timedelta
 from itertools import chain
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy
 from actors.model.display import class_name_of, message_of, shown, stack_of, storable_text
 from actors.model.events import AttemptAbandoned, AttemptFailed
+from actors.model.executor_attributes import policy_of
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
@@ -223,8 +225,10 @@ class RegisteredAttempts:
         Here, as it is kept nowhere: its trace holds the frames of user code and all their values.
         """
         attempt = running.attempt
-        ended = ended_badly(attempt, error, started_ms, finished_ms, ending)
         cancelled = running.abandoned and running.cancel is not None
+        # Nobody asked for the end of what was cancelled; of code, what it raised counts.
+        policy = None if cancelled else policy_of(running.executor)
+        ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy)
         if not cancelled:
             event = AttemptFailed(
                 attempt.partition,
@@ -274,16 +278,25 @@ def ended_badly(
     started_ms: int,
     finished_ms: int,
     ending: Ending = Ending.FAILED,
+    policy: RetryPolicy | None = None,
 ) -> AttemptEnded:
-    """Return what an exception of user code means, with as much of it as history keeps."""
+    """Return what an exception of user code means, with as much of it as history keeps.
+
+    Without a ``policy`` the attempt is one that is tried again.
+    """
+    verdict = "retry" if policy is None else policy.verdict_on(error)
+    name, message = class_name_of(error), message_of(error, ERROR_MESSAGE_CHARS_MAX)
+    dropped = verdict == "drop"
     return AttemptEnded(
         attempt,
-        ending,
+        Ending.DROPPED if dropped else ending,
         started_ms,
         finished_ms,
-        error_class=class_name_of(error),
-        error_message=message_of(error, ERROR_MESSAGE_CHARS_MAX),
+        reason=f"{name}: {message}"[:REASON_CHARS_MAX] if dropped else None,
+        error_class=name,
+        error_message=message,
         error_stack=stack_of(error, ERROR_STACK_CHARS_MAX),
+        uses_up_all=verdict == "give_up",
     )
 
 

@@ -30,7 +30,7 @@ from hourhand.testing import VirtualScheduler, execute_task
 
 
 class SendInvoice(TaskExecutor):
-    retry = RetryPolicy(attempts_max=3)
+    retry = RetryPolicy(attempts_max=3, retry_on=OSError, drop_on=(KeyError, ValueError))
 
     def execute(self, task: Task) -> Done | Retry | Drop | None:
         return Drop("no such invoice") if task.data["invoice"] is None else None
@@ -101,7 +101,8 @@ BAD = """
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hourhand import Hourhand, Scheduler, SchedulerClient, Settings, Task, TaskExecutor
+from hourhand import Hourhand, Retry, RetryPolicy, Scheduler, SchedulerClient, Settings
+from hourhand import Task, TaskExecutor
 
 NOW = datetime.now(UTC)
 
@@ -110,6 +111,13 @@ class Five(TaskExecutor):
     retry = 5  # wrong
 
     def execute(self, task: Task) -> None: ...
+
+
+class Wrong(TaskExecutor):
+    retry = RetryPolicy(retry_on="OSError")  # wrong
+
+    def execute(self, task: Task) -> Retry:
+        return Retry(after=5)  # wrong
 
 
 class Text(TaskExecutor):

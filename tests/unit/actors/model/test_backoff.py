@@ -1,11 +1,12 @@
 """The retry policy by example."""
 
 import random
+from typing import Any
 
 import pytest
 import tenacity
 
-from actors.model.backoff import RetryPolicy, default_wait
+from actors.model.backoff import RetryPolicy, Verdict, default_wait
 
 
 def test_the_default_is_that_of_the_design() -> None:
@@ -43,3 +44,65 @@ def test_a_policy_without_an_attempt_is_refused() -> None:
     """The message tells the number and the bound."""
     with pytest.raises(ValueError, match="attempts_max is 0, at least 1 is needed"):
         RetryPolicy(attempts_max=0)
+
+
+class _Meta(type):
+    """A metaclass that answers no question."""
+
+    def __instancecheck__(cls, _instance: object) -> bool:
+        raise RuntimeError("user code ran")
+
+    __subclasscheck__ = __instancecheck__
+
+    def __eq__(cls, _other: object) -> bool:
+        raise RuntimeError("user code ran")
+
+    __hash__ = type.__hash__
+
+    def __getattribute__(cls, name: str) -> object:
+        raise RuntimeError(f"user code ran for {name}")
+
+
+class Awkward(Exception, metaclass=_Meta):
+    """An error of the user's whose class is user code."""
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (ConnectionError(), "retry"),
+        (ConnectionResetError(), "retry"),
+        (TimeoutError(), "retry"),
+        (KeyError(), "drop"),
+        (LookupError(), "give_up"),
+        (KeyboardInterrupt(), "give_up"),
+        (ExceptionGroup("several", [ConnectionError()]), "give_up"),
+    ],
+)
+def test_an_error_is_judged_by_its_class_as_except_does(
+    error: BaseException, verdict: Verdict
+) -> None:
+    """Subclasses count, groups are not looked into, and ``drop_on`` comes first."""
+    policy = RetryPolicy(retry_on=(ConnectionError, TimeoutError, KeyError), drop_on=KeyError)
+
+    assert policy.verdict_on(error) == verdict
+    assert policy.drop_on == (KeyError,)
+
+
+def test_every_error_is_retried_by_default() -> None:
+    """Whatever user code raises."""
+    assert {RetryPolicy().verdict_on(error) for error in (ValueError(), SystemExit())} == {"retry"}
+
+
+def test_judging_an_error_runs_no_user_code() -> None:
+    """Neither that of the error's class nor that of the classes in the policy."""
+    assert RetryPolicy().verdict_on(Awkward()) == "retry"
+    assert RetryPolicy(retry_on=ValueError).verdict_on(Awkward()) == "give_up"
+
+
+@pytest.mark.parametrize("name", ["retry_on", "drop_on"])
+@pytest.mark.parametrize("given", [5, "ValueError", (ValueError, int), ValueError("an instance")])
+def test_what_is_not_an_exception_class_is_refused(name: str, given: Any) -> None:
+    """When the policy is made."""
+    with pytest.raises(TypeError, match=f"{name} holds .*, an exception class or a tuple of them"):
+        RetryPolicy(**{name: given})

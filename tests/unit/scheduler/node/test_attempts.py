@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from actors.model.attempts import AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy
 from actors.model.outcome import Done, Drop, Retry
 from scheduler.node.attempts import (
     ERROR_MESSAGE_CHARS_MAX,
@@ -212,3 +213,14 @@ def test_an_error_that_cannot_be_shown_is_still_an_end() -> None:
 
     assert ended.ending is Ending.FAILED and ended.error_class is not None
     assert "Unshowable" in ended.error_class
+
+
+@pytest.mark.parametrize(
+    ("policy", "ending"),
+    [(RetryPolicy(drop_on=TimeoutError), Ending.DROPPED), (RetryPolicy(), Ending.TIMED_OUT)],
+)
+def test_a_timeout_is_judged_as_a_timeout_error(policy: RetryPolicy, ending: Ending) -> None:
+    """It may drop the task, or have it tried again as any other."""
+    ended = ended_badly(an_attempt(), TimeoutError(), NOW_MS, NOW_MS, Ending.TIMED_OUT, policy)
+
+    assert (ended.ending, ended.uses_up_all) == (ending, False)
