@@ -189,8 +189,8 @@ class Scheduler(SchedulerClient):
         self.stop()
         recovery = self._settings.tree.recovery
         logger.info(
-            "signal %d: running attempts may finish within %d ms (tree.recovery.drain_deadline_ms);"
-            " a second signal leaves at once",
+            "signal %d: waiting for running attempts, %d ms at most"
+            " (tree.recovery.drain_deadline_ms); signal again to stop at once",
             number,
             recovery.drain_deadline_ms,
         )

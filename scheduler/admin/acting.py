@@ -65,6 +65,8 @@ class Filter:
     """Only those whose last attempt failed with it."""
     system: bool = True
     """Whether Hourhand's own tasks are among them."""
+    executing: frozenset[TaskKey] = frozenset()
+    """Tasks that nodes say they execute: their state is ``running``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ class Actions:
                 after=after,
                 error_class=chosen.error_class,
                 system=chosen.system,
+                executing=chosen.executing,
             )
             found += [view.key for view in listing.tasks]
             after = listing.next_after

@@ -6,10 +6,12 @@ one, in camel case.  Times are RFC 3339.  Null is unknown; what does not apply i
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.status import (
@@ -172,6 +174,13 @@ class ShownTask(Answer, frozen=True):
             attempts=[ShownAttempt.of(each) for each in view.attempts],
             last_error=UNSET if failed is None else _shown_error(failed),
         )
+
+
+def executed_task(task: ShownTask, executions: Mapping[str, ShownExecution]) -> ShownTask:
+    """Return a task with the attempt that runs, as its node says, if it is open and one does."""
+    waits = task.state in (TaskState.PENDING, TaskState.RETRYING, TaskState.RUNNING)
+    running = executions.get(task.key) if waits else None
+    return task if running is None else replace(task, state=TaskState.RUNNING, running=running)
 
 
 class ShownTasks(Answer, frozen=True):

@@ -7,22 +7,30 @@ from typing import Annotated
 
 import typer
 
+from scheduler.cli.failing import say
 from scheduler.cli.node_commands import log_to_stderr
-from scheduler.cli.session import CommandOptions, command_session, say
+from scheduler.cli.session import CommandOptions, command_session
 from scheduler.configuration.optional_dependencies import required_by
 
 
 def admin(
     *,
-    host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Address to listen on: admin.host.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
     common: CommandOptions,
 ) -> None:
-    """Serve the admin API and the dashboard until it is stopped; runs no tasks itself.
+    """Serve the dashboard and the admin API until stopped.
 
-    Needs hourhand[http].  Only this machine is served unless admin.host and tokens say
-    otherwise; see docs/admin.md.
+    Needs hourhand[http], and runs no tasks itself.  Only this machine can connect unless
+    admin.host and tokens are set; see docs/admin.md.
 
     \b
     Examples:

@@ -1,13 +1,17 @@
 """``hourhand``: the command line, put together from its commands.
 
-Decides names and order only; each command lives with others of its kind.
+Decides names, groups and order only; each command lives with others of its kind.
 """
+
+from typing import Annotated
+
+import typer
 
 from scheduler.cli import (
     admin_commands,
-    bulk_commands,
     cluster_commands,
     health_commands,
+    listing_commands,
     node_commands,
     operator_commands,
     pipeline_commands,
@@ -23,8 +27,6 @@ from scheduler.cli.session import Commands
 app = Commands(
     name="hourhand",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=(
         "Runs your code at the time you choose, in order for each ordering id.\n\n"
@@ -35,42 +37,79 @@ app = Commands(
         "  hourhand demo\n"
         "  hourhand run --executor invoices:SendInvoice\n"
         "  hourhand schedule --ordering-id customer-7 --in 10s --data '{\"invoice\": 42}'\n\n"
-        "Exit codes: 2 what was asked cannot be done, 3 the installation is not as it must be,"
-        " 1 a bug."
+        "\b\n"
+        "Exit codes:\n"
+        "  0  done\n"
+        "  1  a bug in Hourhand; also a demo or an audit that found something wrong\n"
+        "  2  the request cannot be carried out: wrong usage, refused, or an unknown name or key\n"
+        "  3  the installation is not ready: a setting, a server, or a node that is not healthy\n"
+        "  4  the command was sent, and no node has decided it yet\n"
+        "  130  interrupted"
     ),
 )
 
-app.command()(node_commands.run)
-app.command()(task_commands.schedule)
-app.command()(task_commands.cancel)
-app.command()(task_commands.reschedule)
-app.command("run-now")(task_commands.run_now)
-app.command()(task_commands.drop)
-app.command()(task_commands.retry)
-app.command()(reading_commands.show)
-app.command("list")(reading_commands.list_tasks)
-app.command()(reading_commands.outcome)
-app.add_typer(recurring_commands.app, name="recurring")
-app.add_typer(relay_commands.app, name="relay")
-app.add_typer(timers_commands.app, name="timers")
-app.command()(admin_commands.admin)
-app.command()(cluster_commands.top)
-app.command()(bulk_commands.tasks)
-app.command()(trouble_commands.blocked)
-app.command()(trouble_commands.unblock)
-app.command()(trouble_commands.waiting)
-app.command()(trouble_commands.running)
-app.command()(operator_commands.pause)
-app.command()(operator_commands.resume)
-app.command("dead-letters")(operator_commands.dead_letters)
-app.command()(cluster_commands.nodes)
-app.command()(cluster_commands.ahead)
-app.command()(cluster_commands.buckets)
-app.command()(operator_commands.rewind)
-app.command("audit-log")(cluster_commands.audit_log)
-app.add_typer(pipeline_commands.app, name="pipeline")
-app.command()(health_commands.health)
-app.command()(node_commands.migrate)
-app.command()(node_commands.demo)
-app.command("settings")(reading_commands.show_settings)
-app.command()(reading_commands.version)
+NODES, TASKS = "Run a node", "Tasks"
+TROUBLE, CLUSTER, SERVICES = "When something is stuck", "The whole cluster", "More"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(reading_commands.version_line())
+        raise typer.Exit
+
+
+@app.callback()
+def hourhand(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+for panel, name, function in (
+    (NODES, "demo", node_commands.demo),
+    (NODES, "run", node_commands.run),
+    (NODES, "migrate", node_commands.migrate),
+    (NODES, "health", health_commands.health),
+    (NODES, "settings", reading_commands.show_settings),
+    (NODES, "version", reading_commands.version),
+    (TASKS, "schedule", task_commands.schedule),
+    (TASKS, "list", listing_commands.list_tasks),
+    (TASKS, "show", reading_commands.show),
+    (TASKS, "cancel", task_commands.cancel),
+    (TASKS, "reschedule", task_commands.reschedule),
+    (TASKS, "run-now", task_commands.run_now),
+    (TASKS, "retry", task_commands.retry),
+    (TASKS, "drop", task_commands.drop),
+    (TASKS, "outcome", reading_commands.outcome),
+    (TROUBLE, "running", trouble_commands.running),
+    (TROUBLE, "blocked", trouble_commands.blocked),
+    (TROUBLE, "unblock", trouble_commands.unblock),
+    (TROUBLE, "waiting", trouble_commands.waiting),
+    (TROUBLE, "pause", operator_commands.pause),
+    (TROUBLE, "resume", operator_commands.resume),
+    (TROUBLE, "dead-letters", operator_commands.dead_letters),
+    (TROUBLE, "rewind", operator_commands.rewind),
+    (CLUSTER, "admin", admin_commands.admin),
+    (CLUSTER, "top", cluster_commands.top),
+    (CLUSTER, "nodes", cluster_commands.nodes),
+    (CLUSTER, "ahead", cluster_commands.ahead),
+    (CLUSTER, "buckets", cluster_commands.buckets),
+    (CLUSTER, "audit-log", cluster_commands.audit_log),
+):
+    app.command(name, rich_help_panel=panel)(function)
+
+app.command("tasks", hidden=True)(listing_commands.tasks)
+
+for name, commands in (
+    ("recurring", recurring_commands.app),
+    ("relay", relay_commands.app),
+    ("timers", timers_commands.app),
+    ("pipeline", pipeline_commands.app),
+):
+    app.add_typer(commands, name=name, rich_help_panel=SERVICES)

@@ -20,9 +20,10 @@ from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Unit
 from scheduler.admin.picture import ClusterStatus
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
+from scheduler.cli.failing import say
 from scheduler.cli.operating import operator_session, print_rows
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, OutputOption, say
+from scheduler.cli.session import CommandOptions, OutputOption
 
 _BAR_CHARS = 50
 
@@ -32,7 +33,7 @@ def nodes(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List nodes and partitions: owner, lease, lag, watermark, loaded window.
+    """List nodes and partitions: owner, lag, watermark.
 
     \b
     Examples:
@@ -53,12 +54,14 @@ def nodes(
 
 def ahead(
     *,
-    unit: Annotated[Unit, typer.Option(help="Width of a line.")] = Unit.MINUTE,
-    bars: Annotated[int, typer.Option(min=1, max=1_440, help="How many.")] = 60,
+    unit: Annotated[
+        Unit, typer.Option(metavar="UNIT", help="One line for each minute, hour or day.")
+    ] = Unit.MINUTE,
+    bars: Annotated[int, typer.Option(min=1, max=1_440, metavar="N", help="How many lines.")] = 60,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show how many tasks are due in the minutes, hours or days ahead.
+    """Count the tasks that are due in the time ahead.
 
     \b
     Examples:
@@ -80,12 +83,16 @@ def ahead(
 
 def buckets(
     *,
-    start: Annotated[str, typer.Option("--from", metavar="TIME", help="First hour.")] = "-6h",
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Hours before it.")] = "+6h",
+    start: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="First hour: RFC 3339, -6h.")
+    ] = "-6h",
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="Last hour, not included.")
+    ] = "+6h",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what became of each partition's hours: pending, blocked, failed, done.
+    """Count tasks by hour, partition and state.
 
     \b
     Examples:
@@ -108,12 +115,18 @@ def buckets(
 
 def audit_log(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Most entries to print.")] = 50,
-    before: Annotated[str | None, typer.Option(metavar="PLACE", help="Go on behind it.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, metavar="N", help="How many entries to list at most.")
+    ] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
+    ] = None,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show who did what through the admin API and these commands, newest first.
+    """List who changed what, and why, newest first.
+
+    Through the admin API, the dashboard and these commands.
 
     \b
     Examples:
@@ -137,12 +150,15 @@ def audit_log(
 def top(
     *,
     interval_s: Annotated[
-        float, typer.Option("--interval", min=0.2, max=60, help="Seconds between two looks.")
+        float,
+        typer.Option(
+            "--interval", min=0.2, max=60, metavar="SECONDS", help="Time between two readings."
+        ),
     ] = 1.0,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Watch the cluster: rates, lateness, nodes, partitions; Ctrl-C ends it.
+    """Watch rates, lateness, nodes and partitions live.
 
     Into a pipe, or as JSON, it looks once.
 

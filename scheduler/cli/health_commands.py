@@ -15,11 +15,7 @@ import typer
 
 from actors.model.errors import NodeUnhealthy, SettingsInvalid
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import (
-    CommandOptions,
-    OutputOption,
-    command_session,
-)
+from scheduler.cli.session import CommandOptions, OutputOption, command_session
 from scheduler.configuration.settings import Settings
 
 _TIMEOUT_S = 15.0
@@ -29,14 +25,14 @@ def health(
     *,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The node, if not the one that observe.port names."),
+        typer.Option(metavar="URL", help="Address of the node, if observe.port is not set."),
     ] = None,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Ask a running node whether it lives and does its work.
+    """Ask a running node whether it is healthy.
 
-    Exit code 0 where it does, 3 where it does not or does not answer.
+    Exit code 0 if it is, 3 if it is not or does not answer.
 
     \b
     Examples:

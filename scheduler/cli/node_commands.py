@@ -13,15 +13,9 @@ import typer
 from actors.model.errors import SettingsInvalid
 from scheduler import wiring
 from scheduler.cli import log_lines
+from scheduler.cli.failing import reported_errors, say
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import (
-    CommandOptions,
-    DebugOption,
-    OutputOption,
-    command_session,
-    reported_errors,
-    say,
-)
+from scheduler.cli.session import CommandOptions, DebugOption, OutputOption, command_session
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
@@ -40,18 +34,21 @@ def run(
     ],
     metrics_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Serve metrics and health here: observe.port."),
+        typer.Option(
+            min=0, max=65_535, metavar="PORT", help="Port for metrics and health: observe.port."
+        ),
     ] = None,
     log_level: Annotated[
-        str, typer.Option(help="debug, info, warning or error; debug tells of every attempt.")
+        str,
+        typer.Option(metavar="LEVEL", help="debug (every attempt), info, warning or error."),
     ] = "info",
     common: CommandOptions,
 ) -> None:
     """Run a node until it is stopped.
 
-    Ctrl-C or SIGTERM stops it: running attempts may finish, for 10 seconds unless
-    tree.recovery.drain_deadline_ms says otherwise.  A second one leaves at once with exit
-    code 130, and what ran then runs again elsewhere.
+    On Ctrl-C or SIGTERM the node waits for running attempts, at most 10 seconds unless
+    tree.recovery.drain_deadline_ms says otherwise, and stops.  A second one stops it at once with
+    exit code 130.  Attempts that were cut off run again, here or on another node.
 
     \b
     Examples:
@@ -69,7 +66,7 @@ def run(
             with scheduler.stopped_by_signals():
                 scheduler.start()
                 say_where(scheduler)
-                say("the node runs; Ctrl-C lets running attempts finish and stops it")
+                say("the node runs; Ctrl-C waits for running attempts and stops it")
                 scheduler.wait()
         except KeyboardInterrupt:
             leave_at_once()
@@ -98,7 +95,7 @@ def say_where(scheduler: Scheduler) -> None:
 
 def leave_at_once() -> None:
     """End the process without waiting for user code, which may never end."""
-    say("left at once; what was running runs again")
+    say("stopped at once; attempts that were cut off will run again")
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -110,7 +107,7 @@ def migrate(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Create what is missing of tables and topics; safe to run again.
+    """Create missing tables and topics; safe to run again.
 
     \b
     Examples:
@@ -128,15 +125,17 @@ def migrate(
 
 def demo(
     *,
-    tasks: Annotated[int | None, typer.Option(help="How many tasks to schedule.")] = None,
+    tasks: Annotated[
+        int | None, typer.Option(metavar="N", help="How many tasks to schedule: 80 to 10000.")
+    ] = None,
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep everything here, to look at.")
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the installation in this folder.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Watch tasks run on this machine, with nothing to install and nothing left behind.
+    """Watch tasks run on this machine; leaves nothing behind.
 
-    Exit code 1 where a promise did not hold.
+    Exit code 1 if a promise did not hold.
 
     \b
     Examples:

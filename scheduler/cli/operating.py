@@ -23,19 +23,24 @@ from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import SchedulesChanged
 from scheduler.admin.service import AdminService
 from scheduler.admin.timers import TimersEnded
+from scheduler.cli.failing import EXIT_CALLER, say
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import EXIT_CALLER, CommandOptions, command_session, say
+from scheduler.cli.session import CommandOptions, command_session, require_installation
 from scheduler.configuration.settings import Settings
 
 _SHOWN_MAX = 20
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; for scripts.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="For the audit log.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why: noted in the audit log.")
+]
 
 
 @contextmanager
-def operator_service(settings: Settings) -> Iterator[AdminService]:
-    """Open an installation; what is refused is the caller's fault, in one line."""
+def operator_service(settings: Settings, *, may_create: bool = False) -> Iterator[AdminService]:
+    """Open an installation that is there; what is refused is the caller's fault, in one line."""
+    if not may_create:
+        require_installation(settings)
     service = AdminService(settings)
     try:
         yield service

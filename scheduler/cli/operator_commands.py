@@ -20,6 +20,7 @@ from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.rewinding import Move, Rewinding
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
+from scheduler.cli.failing import say
 from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
@@ -29,13 +30,15 @@ from scheduler.cli.operating import (
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, OutputOption, say
+from scheduler.cli.session import CommandOptions, OutputOption
 
 _SHOWN_MAX = 20
 _WAIT_S = 10.0
 
-PartitionOption = Annotated[int | None, typer.Option(min=0, help="One partition.")]
-OrderingOption = Annotated[list[str] | None, typer.Option(help="One ordering id; repeatable.")]
+PartitionOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="One partition.")]
+OrderingOption = Annotated[
+    list[str] | None, typer.Option(metavar="ID", help="One ordering id; repeatable.")
+]
 AllOption = Annotated[bool, typer.Option("--all", help="Everything.")]
 
 
@@ -49,10 +52,10 @@ def pause(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Pause everything, a partition or ordering ids; without any of these, list what is paused.
+    """Pause everything, a partition or ordering ids; or list pauses.
 
-    Every node knows within a second, and keeps to it until it is resumed, whatever is restarted
-    meanwhile.  Attempts that run end; none begins.
+    Without any of these options it lists what is paused.  Every node knows within a second.  A
+    pause lasts until it is resumed, also over restarts.  Attempts that run may end; none starts.
 
     \b
     Examples:
@@ -77,7 +80,10 @@ def resume(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Lift pauses: that of everything, of a partition, of ordering ids; each by its own name.
+    """Resume what was paused.
+
+    Each pause is resumed by its own name: `resume --all` does not resume an ordering id that was
+    paused by itself.
 
     \b
     Examples:
@@ -94,18 +100,24 @@ def resume(
 
 def dead_letters(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Most letters to list.")] = 20,
-    before: Annotated[str | None, typer.Option(metavar="PLACE", help="Go on behind it.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=200, metavar="N", help="How many to list at most.")
+    ] = 20,
+    before: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
+    ] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Append this letter to the log again; repeatable."),
+        typer.Option(metavar="PLACE", help="Append this one to the log again; repeatable."),
     ] = None,
     yes: YesOption = False,
     reason: ReasonOption = "",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List records that were put aside, newest first, or replay some.
+    """List records that could not be processed, or replay them.
+
+    Newest first.  Exit code 2 if one could not be replayed.
 
     \b
     Examples:
@@ -199,21 +211,24 @@ def rewind(
     *,
     to: Annotated[
         str,
-        typer.Option(metavar="OFFSETS|TIME", help="As 0:1200,3:7 or RFC 3339, -2h; or earliest."),
+        typer.Option(
+            metavar="OFFSETS|TIME", help="0:1200,3:7; or a time: RFC 3339, -2h; or earliest."
+        ),
     ],
     forward: Annotated[
-        bool, typer.Option("--forward", help="Also past records that were never read.")
+        bool, typer.Option("--forward", help="Allow to skip records that were never read.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do.")] = False,
     yes: YesOption = False,
     reason: ReasonOption = "",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Have the nodes, all of them stopped, read the log again from an earlier place.
+    """Read the log again from an earlier offset, after a data loss.
 
-    For a store that lost rows it had acknowledged.  Records read again are stored again; what was
-    done stays done as long as its completion is kept, and where that is lost too it runs again.
+    For a store that lost rows it had acknowledged.  All nodes must be stopped.  Records that are
+    read again are stored again.  A task that was done does not run again as long as its completion
+    is kept.
 
     \b
     Examples:

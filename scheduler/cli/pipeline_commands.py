@@ -17,25 +17,19 @@ import typer
 from actors.model.errors import InvalidInput
 from scheduler import wiring
 from scheduler.cli import task_input
+from scheduler.cli.failing import EXIT_CALLER, reported_errors, say
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import (
-    EXIT_CALLER,
-    CommandOptions,
-    Commands,
-    OutputOption,
-    reported_errors,
-    say,
-)
+from scheduler.cli.session import CommandOptions, Commands, OutputOption
 from scheduler.configuration.optional_dependencies import required_by
 
 app = Commands(
     no_args_is_help=True,
-    help="Jobs over everything that is stored, on Spark (pip install 'hourhand[spark]').",
+    help="Jobs over everything that is stored, on Spark (hourhand[spark]).",
 )
 
 EXIT_FOUND = 1
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Do all but write, and tell what would be written.")
+    bool, typer.Option("--dry-run", help="Do everything but write, and say what would be written.")
 ]
 
 
@@ -110,37 +104,51 @@ def _moment_ms(text: str | None, now_ms: int) -> int | None:
     return None if text is None else task_input.parse_moment_ms(text, now_ms)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(JobOptionsGiven):
+    """How a file is read, and how fast it is loaded."""
+
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="parquet, csv or json; by the file's ending."
+        ),
+    ] = None
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=NAME", help="Column of the file that holds a field; repeatable."
+        ),
+    ] = None
+    timezone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Time zone of times without one.")
+    ] = None
+    past: Annotated[
+        str, typer.Option(metavar="run|reject", help="What to do with tasks in the past.")
+    ] = "reject"
+    rejects: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Where rows go that are not tasks.")
+    ] = None
+    rate: Annotated[
+        float | None, typer.Option(min=0.1, metavar="ROWS", help="Rows a second at most.")
+    ] = None
+    writers: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, metavar="N", help="How many Spark tasks write."),
+    ] = None
+
+
 @app.command()
 def load(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Parquet, CSV or JSON lines.")],
     *,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="parquet, csv or json; by the ending.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FIELD=NAME", help="A field's name in the file; repeatable."),
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Zone of times that name none.")
-    ] = None,
-    past: Annotated[
-        str, typer.Option(metavar="run|reject", help="What becomes of tasks of the past.")
-    ] = "reject",
-    rejects: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="For rows that are not tasks.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.1, metavar="ROWS", help="Most rows each second.")
-    ] = None,
-    writers: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Spark tasks that write.")
-    ] = None,
     dry_run: DryRunOption = False,
-    common: JobOptionsGiven,
+    given: LoadOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Schedule the tasks of a file of any size; rows that are not tasks are put aside.
+    """Schedule the tasks of a file of any size.
+
+    Rows that are not tasks are put aside; exit code 2 if there are any.
 
     Fields are scheduled_time, ordering_id, uniqueness_key and data. Without a column for the
     data, all other columns become the data. Safe to stop and to run again, beside nodes.
@@ -150,20 +158,20 @@ def load(
       hourhand pipeline load reminders.parquet --dry-run
       hourhand pipeline load old.csv --column ordering_id=customer --timezone Europe/Vienna
     """
-    with opened_job(common, dry_run=dry_run) as job:
+    with opened_job(given, dry_run=dry_run) as job:
         from scheduler.pipeline.load import LoadPlan, run_load
 
-        if past not in {"run", "reject"}:
-            raise InvalidInput(f"--past {past!r} is neither run nor reject")
+        if given.past not in {"run", "reject"}:
+            raise InvalidInput(f"--past {given.past!r} is neither run nor reject")
         plan = LoadPlan(
             path=path,
-            format=file_format,
-            columns=dict(pair_of("--column", each) for each in column or ()),
-            timezone=timezone,
-            accept_past=past == "run",
-            rejects=rejects,
-            rows_per_second=rate,
-            writers=writers,
+            format=given.file_format,
+            columns=dict(pair_of("--column", each) for each in given.column or ()),
+            timezone=given.timezone,
+            accept_past=given.past == "run",
+            rejects=given.rejects,
+            rows_per_second=given.rate,
+            writers=given.writers,
         )
         summary = run_load(job, plan)
     show_summary(summary, output)
@@ -180,7 +188,9 @@ def report(
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Write what a period brought, and the load ahead: Parquet, and one page with charts.
+    """Report on a period and on the load ahead.
+
+    As Parquet, and as a page with charts.
 
     \b
     Examples:
@@ -199,22 +209,30 @@ def report(
 def audit(
     *,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Only tasks due from then on.")
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Only tasks due at this time or later."),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Only tasks due before.")
+        str | None, typer.Option("--to", metavar="TIME", help="Only tasks due before this time.")
     ] = None,
-    tolerance: Annotated[str, typer.Option(metavar="DURATION", help="How late is overdue.")] = "5m",
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="How late a task may be before it counts as overdue."
+        ),
+    ] = "5m",
     expected: Annotated[
         str | None, typer.Option(metavar="PATH", help="Parquet of tasks that must be stored.")
     ] = None,
     findings: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="All findings, as Parquet.")
+        str | None, typer.Option(metavar="FOLDER", help="Where all findings go, as Parquet.")
     ] = None,
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Join what is stored and tell what must not be; exit code 1 where there is any.
+    """Check everything that is stored for contradictions.
+
+    Exit code 1 if there are any.
 
     \b
     Examples:
@@ -242,13 +260,13 @@ def archive(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where archived hours go.")],
     *,
     older_than: Annotated[
-        str, typer.Option(metavar="DURATION", help="Hours that ended so long ago.")
+        str, typer.Option(metavar="DURATION", help="Only hours that ended this long ago.")
     ] = "7d",
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Move finished hours into Parquet, by date, verified, each once.
+    """Move finished hours into Parquet, by date.
 
     Rows of tasks and attempts are removed once their copy is verified; completions stay until
     their retention ends. Safe to stop and to run again. An embedded node must be stopped.
@@ -269,21 +287,23 @@ def archive(
 def follow(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The table of events.")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="Between two batches.")] = "10s",
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and stop.")] = False,
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two batches.")
+    ] = "10s",
     repeats_within: Annotated[
-        str, typer.Option(metavar="DURATION", help="An event told again so late is left out.")
+        str, typer.Option(metavar="DURATION", help="How long repeated events are recognised.")
     ] = "1h",
     batch_rows: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="Most events of one batch.")
+        int, typer.Option(min=1, metavar="ROWS", help="Events of one batch at most.")
     ] = 1_000_000,
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Follow what happens to tasks into a Parquet table, by date, until stopped.
+    """Write what happens to tasks into a Parquet table, until stopped.
 
-    Nodes and bulk loads tell it to the topic that events.topic names. Safe to kill and to run
-    again with the same folder: it goes on where it was, and keeps each event once.
+    Nodes and bulk loads write events to the topic that events.topic names. Safe to kill and to
+    run again with the same folder: it continues where it was, and keeps each event once.
 
     \b
     Examples:
@@ -318,16 +338,19 @@ def repartition(
     ] = None,
     into_config: Annotated[
         Path | None,
-        typer.Option("--into-config", help="Its settings file; by default the same one."),
+        typer.Option(
+            "--into-config", metavar="FILE", help="Its settings file; by default the same."
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Move everything to another number of partitions: a new topic, a new keyspace or folder.
+    """Move everything to another number of partitions.
 
-    All nodes and whoever schedules must be stopped. The old installation is only read. Safe to
-    stop and to run again; no node can start on the new one before it is complete.
+    Into a new topic, and a new keyspace or folder. All nodes and all clients must be stopped. The
+    old installation is only read. Safe to stop and to run again; no node can start on the new one
+    before it is complete.
 
     \b
     Examples:
@@ -352,9 +375,10 @@ def export_state(
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Write the whole state into Parquet, for backup or for another kind of installation.
+    """Export the whole state as Parquet.
 
-    All nodes and whoever schedules must be stopped. Records that no node has read are among it.
+    For a backup, or for another kind of installation. All nodes and all clients must be stopped.
+    Records that no node has read yet are included.
     Safe to stop and to run again.
 
     \b
@@ -376,10 +400,10 @@ def import_state(
     common: JobOptionsGiven,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Fill an empty installation with an export, whatever kind that was made from.
+    """Import an export into an empty installation.
 
-    The topic must hold no record, keyspace or folder no row, and the number of partitions must be
-    that of the export. Safe to stop and to run again; no node can start before it is complete.
+    The topic must hold no records, keyspace or folder no rows, and the number of partitions must
+    be that of the export. Safe to stop and to run again; no node can start before it is complete.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Commands of ``hourhand`` that only read: tasks, outcomes, settings, the version."""
+"""Commands of ``hourhand`` that only read: a task, an outcome, settings, the version."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import re
@@ -10,29 +10,32 @@ from typing import Annotated, Any
 
 import typer
 
-from actors.model.errors import InvalidKey, InvalidTask
+from actors.model.errors import InvalidKey
 from actors.model.key import TaskKey
-from scheduler import wiring
-from scheduler.admin.answers import ShownTask, ShownTasks
+from scheduler.admin.answers import ShownTask, executed_task
 from scheduler.admin.masking import masked
-from scheduler.cli import rendering, task_input
+from scheduler.cli import rendering
+from scheduler.cli.failing import (
+    EXIT_CALLER,
+    EXIT_UNDECIDED,
+    UNKNOWN_KEY,
+    reported_errors,
+    say,
+    say_error,
+)
+from scheduler.cli.operating import operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import (
-    EXIT_CALLER,
     CommandOptions,
     DebugOption,
     OutputOption,
     command_session,
-    open_inspector,
-    reported_errors,
-    say,
 )
 from scheduler.cli.task_commands import KeyArgument, print_outcome
+from scheduler.cli.unread import no_outcome_reason
 from scheduler.futures.answers import answered
-from scheduler.reading.inspector import TaskState
+from scheduler.reading.inspector import TaskState, as_executed
 from scheduler.records.admission import checked_place
-
-_LIST_TASKS_MAX = 100_000
 
 
 def show(
@@ -41,10 +44,9 @@ def show(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show one task: its state, data, completion and every attempt, with errors.
+    """Show a task: its state, data and every attempt.
 
-    A first attempt that runs right now still shows as pending.  Exit code 2 where nothing is
-    stored under the key.
+    Exit code 2 if nothing is stored under the key.
 
     \b
     Examples:
@@ -53,79 +55,33 @@ def show(
     """
     with command_session(common) as settings:
         parsed = TaskKey.parse(key)
-        with open_inspector(settings) as inspector:
-            view = inspector.show(parsed)
+        with operator_service(settings) as service:
+            service.cluster.read()
+            executions = service.cluster.executions()
+            view = as_executed(service.inspector.show(parsed), set(map(TaskKey.parse, executions)))
         if output is OutputFormat.JSON:
-            typer.echo(as_json(ShownTask.of(view)))
+            typer.echo(as_json(executed_task(ShownTask.of(view), executions)))
         else:
             typer.echo("\n".join(rendering.view_lines(view)))
         if view.state is TaskState.UNKNOWN:
-            say(f"nothing is stored under {view.key}: never scheduled, or still in the log")
+            message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
+            say_error(message, UNKNOWN_KEY, EXIT_CALLER)
             raise typer.Exit(EXIT_CALLER)
-
-
-def list_tasks(
-    *,
-    start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Earliest time: RFC 3339, -2h, now.")
-    ] = "-1h",
-    end: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Time before which: RFC 3339, +7d, now.")
-    ] = "+24h",
-    limit: Annotated[
-        int, typer.Option(min=1, max=_LIST_TASKS_MAX, help="Most tasks to print.")
-    ] = 100,
-    state: Annotated[
-        list[TaskState] | None, typer.Option(help="Only tasks in this state; repeatable.")
-    ] = None,
-    ordering_id: Annotated[str | None, typer.Option(help="Only tasks of this id.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="KEY", help="Go on behind this key.")] = None,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """List tasks by their scheduled time, in key order, from an hour ago to a day ahead.
-
-    \b
-    Examples:
-      hourhand list --state blocked --from -7d --to now
-      hourhand list --ordering-id customer-7 --to +30d
-      hourhand list --from 2026-02-09T00:00:00Z --to 2026-02-10T00:00:00Z -o json
-    """
-    with command_session(common) as settings:
-        now_ms = wiring.open_clock().now_ms()
-        from_ms = task_input.parse_moment_ms(start, now_ms)
-        to_ms = task_input.parse_moment_ms(end, now_ms)
-        if from_ms >= to_ms:
-            raise InvalidTask(f"--from {start} must be before --to {end}")
-        with open_inspector(settings) as inspector:
-            listing = inspector.list_tasks(
-                from_ms=from_ms,
-                to_ms=to_ms,
-                limit=limit,
-                states=frozenset(state or ()),
-                ordering_id=ordering_id,
-                after=None if after is None else TaskKey.parse(after),
-            )
-        if output is OutputFormat.JSON:
-            typer.echo(as_json(ShownTasks.of(listing)))
-            return
-        typer.echo("\n".join(rendering.listing_lines(listing)))
-        if listing.next_after is not None:
-            say(f"there are more: --after {listing.next_after}")
 
 
 def outcome(
     receipt: Annotated[
-        str, typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt.")
+        str,
+        typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt, as it printed it."),
     ],
     *,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show what a command achieved that was sent before.
+    """Show what became of a command that was sent before.
 
-    applied, running (an attempt ran, no further one starts), too_late, already_closed,
-    unknown_key, or undecided while no node has read it.
+    applied, running (an attempt ran; no further one starts), too_late, already_closed,
+    unknown_key, or undecided while no node has read it (exit code 4).
 
     \b
     Example:
@@ -137,12 +93,17 @@ def outcome(
             shown = reprlib.repr(receipt)
             raise InvalidKey(f"{shown} is not a receipt: expected partition:offset, as 3:1274")
         partition, offset = checked_place(int(place[1]), int(place[2]))
-        stores = wiring.open_stores(settings)
-        try:
-            found = answered(stores.ownership.find_outcome(partition, offset))
-        finally:
-            stores.close()
+        with operator_service(settings) as service:
+            service.cluster.read()
+            # Looked at first: what was read has its outcome by then.
+            reason = no_outcome_reason(service, partition, offset)
+            found = answered(service.stores.ownership.find_outcome(partition, offset))
+        if found is None and reason is not None:
+            raise InvalidKey(f"there is no outcome of {receipt}: {reason}")
         print_outcome(None, found, output)
+        if found is None:
+            say("no node has read the command yet; is one running?")
+            raise typer.Exit(EXIT_UNDECIDED)
 
 
 def show_settings(
@@ -150,10 +111,10 @@ def show_settings(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show the settings in effect, secrets masked.
+    """Show the settings in effect, with secrets masked.
 
-    Every one can be given as --set name=value, as HOURHAND_GROUP__ID in the environment,
-    or in hourhand.toml; the first of these wins.
+    Each can be given as --set group.id=blue, as HOURHAND_GROUP__ID in the environment, or in
+    hourhand.toml; the first of these wins.
 
     \b
     Examples:
@@ -185,7 +146,12 @@ def version(*, debug: DebugOption = False) -> None:
       hourhand version
     """
     with reported_errors(debug=debug):
-        try:
-            typer.echo(f"hourhand {installed_version('hourhand')}")
-        except PackageNotFoundError:
-            typer.echo("hourhand, run from its sources")
+        typer.echo(version_line())
+
+
+def version_line() -> str:
+    """Return name and version."""
+    try:
+        return f"hourhand {installed_version('hourhand')}"
+    except PackageNotFoundError:
+        return "hourhand, run from its sources"

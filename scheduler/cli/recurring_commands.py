@@ -4,6 +4,7 @@ Each change is written to the audit log, then appended to the task log; a node a
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from scheduler import wiring
 from scheduler.admin.answers import ShownReceipt
 from scheduler.admin.recurring import RecurringChange, ScheduleListing
 from scheduler.cli import task_input
+from scheduler.cli.failing import say
 from scheduler.cli.operating import (
     NamedAct,
     ReasonOption,
@@ -27,13 +29,7 @@ from scheduler.cli.operating import (
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
-from scheduler.cli.session import (
-    CommandOptions,
-    Commands,
-    OutputOption,
-    command_session,
-    say,
-)
+from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
 from scheduler.cli.task_commands import WaitOption
 from scheduler.configuration.settings import Settings
 from scheduler.records.receipt import Receipt
@@ -41,76 +37,97 @@ from scheduler.services.recurring.rule import Overlap
 
 app = Commands(
     no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Run tasks again and again, by cron or interval.",
+    help="Schedule tasks again and again, by cron or interval.",
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 _ACKNOWLEDGED_S = 40.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions(CommandOptions):
+    """What is due when, and how to go about it."""
+
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="EXPRESSION", help="Cron: five fields, or six with seconds first."),
+    ] = None
+    every: Annotated[str | None, typer.Option(metavar="DURATION", help="Interval: 90s, 2h.")] = None
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of --cron, such as Europe/Berlin.")
+    ] = "UTC"
+    ordering_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Ordering id of the tasks; by default the schedule's name."
+        ),
+    ] = None
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON", help="Data of the tasks: a JSON object, @file, or @- for stdin."
+        ),
+    ] = "{}"
+    overlap: Annotated[
+        str,
+        typer.Option(
+            metavar="POLICY",
+            help="If the run before is not done yet: skip, buffer_one (run after it), or allow.",
+        ),
+    ] = "skip"
+    catch_up: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="Runs that are missed by more than this are skipped."
+        ),
+    ] = "1h"
+    jitter: Annotated[
+        str, typer.Option(metavar="DURATION", help="Delay each run by a random time up to this.")
+    ] = "0s"
+    starts: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="No run before this time.")
+    ] = None
+    ends: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="No run at this time or later.")
+    ] = None
+    times: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after this many runs.")
+    ] = None
+
+
 @app.command("set")
 def set_schedule(
     name: NameArgument,
     *,
-    cron: Annotated[
-        str | None, typer.Option(metavar="EXPRESSION", help="Five fields, or six with seconds.")
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="An interval: 90s, 2h.")
-    ] = None,
-    time_zone: Annotated[str, typer.Option(help="Whose wall clock the expression means.")] = "UTC",
-    ordering_id: Annotated[
-        str | None, typer.Option(help="Of the tasks; the schedule's name by default.")
-    ] = None,
-    data: Annotated[
-        str, typer.Option(metavar="JSON", help="Of the tasks: an object, @file, or @- for stdin.")
-    ] = "{}",
-    overlap: Annotated[
-        str, typer.Option(help="skip, buffer_one or allow what would overlap the one before.")
-    ] = "skip",
-    catch_up: Annotated[
-        str, typer.Option(metavar="DURATION", help="What is older than this is not made up for.")
-    ] = "1h",
-    jitter: Annotated[
-        str, typer.Option(metavar="DURATION", help="Each is later by up to this.")
-    ] = "0s",
-    starts: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Not due before this time.")
-    ] = None,
-    ends: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Not due at this time or after.")
-    ] = None,
-    times: Annotated[int | None, typer.Option(min=1, help="End after so many tasks.")] = None,
     reason: ReasonOption = "",
-    common: CommandOptions,
+    rule: RuleOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Make a recurring schedule, or replace the one of this name.
+    """Create a recurring schedule, or replace the one of this name.
 
     \b
     Examples:
       hourhand recurring set nightly --cron '30 2 * * *' --time-zone Europe/Berlin
       hourhand recurring set poll --every 90s --overlap allow --data '{"source": 7}'
     """
-    with command_session(common) as settings:
+    with command_session(rule) as settings:
         now_ms = wiring.open_clock().now_ms()
         bounds = [
             None if text is None else from_millis(task_input.parse_moment_ms(text, now_ms))
-            for text in (starts, ends)
+            for text in (rule.starts, rule.ends)
         ]
         given = {
-            "cron": cron,
-            "every": None if every is None else _duration(every),
-            "time_zone": time_zone,
-            "ordering_id": ordering_id,
-            "data": task_input.parse_data(data),
-            "overlap": _checked_overlap(overlap),
-            "catch_up": _duration(catch_up),
-            "jitter": _duration(jitter),
+            "cron": rule.cron,
+            "every": None if rule.every is None else _duration(rule.every),
+            "time_zone": rule.time_zone,
+            "ordering_id": rule.ordering_id,
+            "data": task_input.parse_data(rule.data),
+            "overlap": _checked_overlap(rule.overlap),
+            "catch_up": _duration(rule.catch_up),
+            "jitter": _duration(rule.jitter),
             "starts": bounds[0],
             "ends": bounds[1],
-            "count_max": times,
+            "count_max": rule.times,
         }
         _set(settings, name, given, reason, output)
 
@@ -120,7 +137,7 @@ def _add_change(change: RecurringChange, text: str) -> None:
 
     @app.command(change.value, help=text)
     def change_schedules(
-        names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+        names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the schedules.")],
         *,
         wait: WaitOption = 5,
         yes: YesOption = False,
@@ -141,10 +158,10 @@ def _add_change(change: RecurringChange, text: str) -> None:
             doing.run(service, reason, yes=yes, output=output)
 
 
-_add_change(RecurringChange.PAUSE, "Let schedules rest until they are resumed.")
-_add_change(RecurringChange.RESUME, "Let paused schedules go on from now.")
-_add_change(RecurringChange.TRIGGER, "Run schedules' tasks now, besides their times.")
-_add_change(RecurringChange.DELETE, "End schedules; a task that was made already still runs.")
+_add_change(RecurringChange.PAUSE, "Pause schedules until they are resumed.")
+_add_change(RecurringChange.RESUME, "Resume paused schedules; runs missed meanwhile are skipped.")
+_add_change(RecurringChange.TRIGGER, "Run a schedule's task now, besides its own times.")
+_add_change(RecurringChange.DELETE, "Delete schedules; tasks that are already scheduled still run.")
 
 
 @app.command()
@@ -152,12 +169,22 @@ def show(
     name: NameArgument,
     *,
     next_count: Annotated[
-        int, typer.Option("--next", min=0, max=1_000, help="So many of its next times.")
+        int,
+        typer.Option(
+            "--next", min=0, max=1_000, metavar="N", help="How many of its next times to show."
+        ),
     ] = 5,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show a schedule with its next times, in UTC and in its own zone, and its last runs."""
+    """Show a schedule, its next times and its last runs.
+
+    Times are in UTC and in the schedule's own zone.
+
+    \b
+    Example:
+      hourhand recurring show nightly --next 10
+    """
     with operator_session(common) as service:
         found = service.recurring.find(name)
         if found is None:
@@ -177,8 +204,12 @@ def show(
 @app.command("list")
 def list_schedules(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, metavar="N", help="How many schedules to list, about.")
+    ] = 100,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
+    ] = None,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
@@ -210,7 +241,7 @@ def _set(
             raise LogUnavailable("the log did not acknowledge the schedule in time") from None
         return receipt, "accepted"
 
-    with operator_service(settings) as service:
+    with operator_service(settings, may_create=True) as service:
         who, detail = whoever_runs_this(), {"rule": told, "reason": reason}
         receipt = service.audit.audited(who, "recurring set", name, detail, act)
     if output is OutputFormat.JSON:

@@ -24,6 +24,7 @@ from scheduler.admin.relayed import ShownMessage
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.bucket_running import BucketRelay
+from scheduler.cli.failing import say
 from scheduler.cli.node_commands import leave_at_once, log_to_stderr, observed, say_where
 from scheduler.cli.operating import (
     NamedAct,
@@ -35,13 +36,7 @@ from scheduler.cli.operating import (
 )
 from scheduler.cli.relay_running import RelayRunning
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
-from scheduler.cli.session import (
-    CommandOptions,
-    Commands,
-    OutputOption,
-    command_session,
-    say,
-)
+from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
 from scheduler.cli.task_commands import WaitOption
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
@@ -49,9 +44,7 @@ from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
 from scheduler.kafka_only.marker import Marker, decode_marker
 from scheduler.reading.inspector import TaskView
 
-app = Commands(
-    invoke_without_command=True, rich_markup_mode=None, help="Pass messages on at their deadline."
-)
+app = Commands(invoke_without_command=True, help="Pass Kafka messages on at their deadline.")
 
 
 class Storage(StrEnum):
@@ -66,27 +59,39 @@ class Storage(StrEnum):
         return ["log=kafka", "store=kafka"] if self is Storage.KAFKA else []
 
 
+StorageOption = Annotated[
+    Storage,
+    typer.Option(
+        metavar="STORAGE", help="Where messages wait: engine (its store), or kafka (no store)."
+    ),
+]
+
+
 @app.callback()
 def relay(
     context: typer.Context,
     *,
     executor: Annotated[
         list[str] | None,
-        typer.Option(metavar="[KIND=]MODULE:NAME", help="For tasks of your own on the same topic."),
+        typer.Option(metavar="[KIND=]MODULE:NAME", help="Runs your own tasks on the same topic."),
     ] = None,
-    storage: Annotated[
-        Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
-    ] = Storage.ENGINE,
+    storage: StorageOption = Storage.ENGINE,
     create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Make in-topic and out-topic where missing.")
+        bool,
+        typer.Option("--create-topics", help="Create in-topic and out-topic if they are missing."),
     ] = False,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Serve Prometheus metrics here.")
+        int | None,
+        typer.Option(
+            min=0, max=65_535, metavar="PORT", help="Port for metrics and health: observe.port."
+        ),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
     common: CommandOptions,
 ) -> None:
-    """Run a relay node until it is stopped.
+    """Run a relay node until stopped.
 
     A message of relay.in_topic with the headers chronosMessageId and chronosDeadline (RFC 3339
     with a zone) appears on relay.out_topic at its deadline, byte for byte, without them.
@@ -129,18 +134,26 @@ def _run_relay(settings: Settings, paths: list[str] | None, *, create_topics: bo
 @app.command()
 def pending(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The first so many.")] = 100,
+    limit: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, metavar="N", help="How many messages to list at most."),
+    ] = 100,
     end: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Due before: RFC 3339, +7d.")
+        str,
+        typer.Option(
+            "--to", metavar="TIME", help="Only messages due before this time: RFC 3339, +7d."
+        ),
     ] = "+31d",
-    after: Annotated[str | None, typer.Option(metavar="KEY", help="Go on behind this key.")] = None,
-    storage: Annotated[
-        Storage, typer.Option(help="Where messages wait: the engine's store, or Kafka alone.")
-    ] = Storage.ENGINE,
+    after: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Where the page before ended.")
+    ] = None,
+    storage: StorageOption = Storage.ENGINE,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List messages that wait for their time, of the relay and of send_later, earliest first.
+    """List messages that wait, earliest first.
+
+    Those of the relay, and those of send_later.
 
     \b
     Examples:
@@ -166,12 +179,12 @@ def pending(
 
 @app.command()
 def show(
-    message_id: Annotated[str, typer.Argument(metavar="ID")],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
     *,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show the message that waits under an id.
+    """Show a message that waits.
 
     \b
     Example:
@@ -193,7 +206,9 @@ def _add_act(action: Action, text: str) -> None:
 
     @app.command(action.value, help=text)
     def act_on_messages(
-        message_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+        message_ids: Annotated[
+            list[str], typer.Argument(metavar="ID", help="Ids of the messages.")
+        ],
         *,
         wait: WaitOption = 5,
         yes: YesOption = False,
@@ -206,13 +221,13 @@ def _add_act(action: Action, text: str) -> None:
             doing.run(service, reason, yes=yes, output=output)
 
 
-_add_act(Action.CANCEL, "Cancel the messages that wait under these ids.")
-_add_act(Action.RUN_NOW, "Pass on now what waits under these ids.")
+_add_act(Action.CANCEL, "Cancel messages that wait.")
+_add_act(Action.RUN_NOW, "Pass messages on now.")
 
 
 @app.command()
 def reschedule(
-    message_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    message_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the messages.")],
     *,
     to: Annotated[
         str | None, typer.Option(metavar="TIME", help="The new time, in RFC 3339 with a zone.")
@@ -226,7 +241,7 @@ def reschedule(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Move the messages that wait under these ids to another time.
+    """Move messages that wait to another time.
 
     \b
     Example:

@@ -1,35 +1,29 @@
-"""What every command shares: its options, its settings, and how it fails.
-
-Decides exit codes: 2 where the caller is at fault, 3 where the installation is, 1 for a bug.
-An error on purpose is one line on standard error with its code; a trace is shown under
-``--debug`` only.
-"""
+"""What every command shares: its options, and the settings that follow from them."""
 
 import functools
 import inspect
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from actors.model.errors import CallerError, HourhandError, OperatorError
-from scheduler import wiring
+from actors.model.errors import SettingsInvalid
+from scheduler.cli.command_group import CommandGroup, PlainCommand
+from scheduler.cli.failing import reported_errors
 from scheduler.cli.rendering import OutputFormat
 from scheduler.configuration.overrides import load_settings
 from scheduler.configuration.settings import Settings
-from scheduler.reading.inspector import Inspector
 
-EXIT_BUG = 1
-EXIT_CALLER = 2
-EXIT_OPERATOR = 3
-
-OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="For eyes or pipes.")]
+OutputOption = Annotated[
+    OutputFormat,
+    typer.Option(
+        "--output", "-o", metavar="FORMAT", help="text, or json: results and errors for programs."
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show a trace with every error.")]
 
 
@@ -39,7 +33,9 @@ class CommandOptions:
 
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings file in TOML, for hourhand.toml."),
+        typer.Option(
+            "--config", metavar="FILE", help="Settings file in TOML, instead of hourhand.toml."
+        ),
     ] = None
     overrides: Annotated[
         list[str] | None,
@@ -53,9 +49,14 @@ class CommandOptions:
 class Commands(typer.Typer):
     """Commands whose parameters may be ``CommandOptions`` or a subclass."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            cls=CommandGroup, rich_markup_mode=None, pretty_exceptions_enable=False, **settings
+        )
+
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Return what registers a command."""
-        register = super().command(name, **settings)
+        register = super().command(name, cls=PlainCommand, **settings)
         return lambda function: register(_with_options(function))
 
     def callback(self, **settings: Any) -> Callable[[Any], Any]:
@@ -83,7 +84,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
                 default=each.default,
                 annotation=hints[each.name],
             )
-            for each in fields(group)
+            for each in _own_first(group)
         ]
 
     @functools.wraps(function)
@@ -96,6 +97,12 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     return typed
 
 
+def _own_first(group: type[CommandOptions]) -> "list[Field[Any]]":
+    """Return a group's fields, those of every command last, as help lists them."""
+    shared = {each.name for each in fields(CommandOptions)}
+    return sorted(fields(group), key=lambda each: each.name in shared)
+
+
 @contextmanager
 def command_session(common: CommandOptions, chosen: Sequence[str] = ()) -> Iterator[Settings]:
     """Hand the effective settings to a command, and end the program as its errors demand.
@@ -106,50 +113,11 @@ def command_session(common: CommandOptions, chosen: Sequence[str] = ()) -> Itera
         yield load_settings(common.config, [*(common.overrides or ()), *chosen])
 
 
-@contextmanager
-def reported_errors(*, debug: bool) -> Iterator[None]:
-    """Turn errors into one line on standard error and an exit code."""
-    try:
-        yield
-    except (typer.Exit, typer.Abort, BrokenPipeError):
-        raise
-    except HourhandError as error:
-        _fail(error, f"{error} [{error.code}]", _exit_code(error), debug=debug)
-    except Exception as error:  # noqa: BLE001 - the last handler before the user
-        hint = "" if debug else "; run it again with --debug and report the trace"
-        line = f"unexpected {type(error).__name__}: {error} [bug]{hint}"
-        _fail(error, line, EXIT_BUG, debug=debug)
-
-
-def _exit_code(error: HourhandError) -> int:
-    if isinstance(error, CallerError):
-        return EXIT_CALLER
-    return EXIT_OPERATOR if isinstance(error, OperatorError) else EXIT_BUG
-
-
-def _fail(error: Exception, line: str, code: int, *, debug: bool) -> None:
-    if debug:
-        traceback.print_exception(error, file=sys.stderr)
-    # Messages quote what was typed, and one error is one line whatever that held.
-    say(" ".join(line.splitlines()))
-    raise typer.Exit(code) from error
-
-
-def say(line: str) -> None:
-    """Tell the person something that is not a result: on standard error, after the name."""
-    typer.echo(f"hourhand: {line}", err=True)
-
-
-@contextmanager
-def open_inspector(settings: Settings) -> Iterator[Inspector]:
-    """Open the stores for reading, under the log's number of partitions."""
-    writer = wiring.open_writer(settings)
-    try:
-        partition_count = writer.partition_count()
-    finally:
-        writer.close()
-    stores = wiring.open_stores(settings)
-    try:
-        yield Inspector(stores, partition_count)
-    finally:
-        stores.close()
+def require_installation(settings: Settings) -> None:
+    """Raise SettingsInvalid where there is no folder to look into, rather than create one."""
+    folder = settings.embedded.folder
+    if "embedded" in (settings.log, settings.store) and not folder.is_dir():
+        raise SettingsInvalid(
+            f"there is no installation here: no folder {str(folder)!r} (embedded.folder). `hourhand"
+            " run` and `hourhand schedule` create it; --set embedded.folder=FOLDER names another"
+        )

@@ -27,24 +27,22 @@ from scheduler import wiring
 from scheduler.admin.acting import Action
 from scheduler.admin.answers import ShownOutcome, ShownReceipt
 from scheduler.cli import task_input
+from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import (
-    EXIT_CALLER,
-    CommandOptions,
-    OutputOption,
-    command_session,
-    say,
-)
+from scheduler.cli.session import CommandOptions, OutputOption, command_session
 from scheduler.client.client import Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 
 KeyArgument = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="<time>,<ordering id>,<uniqueness key>, as printed."),
+    typer.Argument(
+        metavar="KEY", help="TIME,ORDERING_ID,UNIQUENESS_KEY: as `schedule` and `list` print it."
+    ),
 ]
 WaitOption = Annotated[
-    float, typer.Option("--wait", min=0, help="Seconds to wait for what a node makes of it.")
+    float,
+    typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for the outcome."),
 ]
 
 _ACKNOWLEDGED_MARGIN_S = 10
@@ -53,27 +51,38 @@ _PROGRESS_MS = 1_000
 _LINES_SHOWN_MAX = 20
 
 
-def schedule(
-    *,
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions(CommandOptions):
+    """One task, or a file of them."""
+
     ordering_id: Annotated[
-        str | None, typer.Option(help="Tasks of one ordering id run one at a time, in order.")
-    ] = None,
+        str | None,
+        typer.Option(metavar="ID", help="Tasks of one ordering id run one at a time, in order."),
+    ] = None
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When, in RFC 3339 with a zone, or now.")
-    ] = None,
+        str | None, typer.Option(metavar="TIME", help="When: RFC 3339 with a zone, +2h, or now.")
+    ] = None
     delay: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="When, from now: 10s, 1h30m.")
-    ] = None,
+        str | None, typer.Option("--in", metavar="DURATION", help="How long from now: 10s, 1h30m.")
+    ] = None
     uniqueness_key: Annotated[
-        str | None, typer.Option(help="Tells tasks of one time apart; a random one by default.")
-    ] = None,
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Tells tasks of the same id and time apart; random by default."
+        ),
+    ] = None
     data: Annotated[
         str, typer.Option(metavar="JSON", help="A JSON object, or @file, or @- for stdin.")
-    ] = "{}",
+    ] = "{}"
     from_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Many tasks, one JSON a line; - is stdin.")
-    ] = None,
-    common: CommandOptions,
+        str | None,
+        typer.Option(metavar="FILE", help="Many tasks: a JSON object a line; - is stdin."),
+    ] = None
+
+
+def schedule(
+    *,
+    given: TaskOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Schedule a task, or a whole file of them.
@@ -88,20 +97,30 @@ def schedule(
       hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
       hourhand schedule --from-file tasks.jsonl
     """
-    with command_session(common) as settings:
-        if from_file is not None:
-            if ordering_id or at or delay or uniqueness_key or data != "{}":
+    with command_session(given) as settings:
+        if given.from_file is not None:
+            if (
+                given.ordering_id
+                or given.at
+                or given.delay
+                or given.uniqueness_key
+                or given.data != "{}"
+            ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")
-            schedule_file(settings, from_file, output)
+            schedule_file(settings, given.from_file, output)
             return
-        if ordering_id is None:
+        if given.ordering_id is None:
             raise InvalidTask("--ordering-id is missing (or --from-file for many tasks)")
         now_ms = wiring.open_clock().now_ms()
         task = Task(
-            ordering_id=ordering_id,
-            scheduled_time=from_millis(task_input.due_ms(at, delay, now_ms, "--at and --in")),
-            uniqueness_key=uuid.uuid4().hex if uniqueness_key is None else uniqueness_key,
-            data=task_input.parse_data(data),
+            ordering_id=given.ordering_id,
+            scheduled_time=from_millis(
+                task_input.due_ms(given.at, given.delay, now_ms, "--at and --in")
+            ),
+            uniqueness_key=uuid.uuid4().hex
+            if given.uniqueness_key is None
+            else given.uniqueness_key,
+            data=task_input.parse_data(given.data),
         )
         with SchedulerClient(settings) as client:
             receipt = _acknowledged(client.schedule_task(task), settings)
@@ -119,9 +138,10 @@ def cancel(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Cancel a task that waits; an attempt that runs may end, no further one starts.
+    """Cancel a task that waits.
 
-    Scheduling the same key again later opens it again.
+    An attempt that already runs may end; no further one starts.  Scheduling the same key
+    again later opens it again.
 
     \b
     Example:
@@ -135,17 +155,21 @@ def reschedule(
     key: KeyArgument,
     *,
     to: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The new time, in RFC 3339 with a zone.")
+        str | None,
+        typer.Option(metavar="TIME", help="The new time: RFC 3339 with a zone, +2h, or now."),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="The new time, from now.")
+        str | None,
+        typer.Option("--in", metavar="DURATION", help="The new time, from now: 10s, 1h30m."),
     ] = None,
     wait: WaitOption = 5,
     reason: ReasonOption = "",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Move a task to another time; prints its new key, as the time is part of it.
+    """Move a task to another time.
+
+    Prints its new key, because the time is part of the key.
 
     \b
     Examples:
@@ -166,7 +190,9 @@ def run_now(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Run a task that waits at once; prints its new key, as the time is part of it.
+    """Run a task now that waits for its time.
+
+    Prints its new key, because the time is part of the key.
 
     \b
     Example:
@@ -184,7 +210,9 @@ def drop(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Close a task for good without running it; lets a blocked ordering id go on.
+    """Close a task for good without running it.
+
+    A blocked ordering id goes on with its next task.
 
     \b
     Example:
@@ -202,7 +230,9 @@ def retry(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Open a failed, dropped or blocked task again and attempt it from the beginning.
+    """Run a failed, dropped or blocked task again.
+
+    Its attempts are counted from one again.
 
     \b
     Example:
@@ -223,7 +253,9 @@ class _ActRequest:
 
 
 def _command(settings: Settings, asked: _ActRequest, wait_s: float, output: OutputFormat) -> None:
-    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing."""
+    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing,
+    and 4 where nobody decided while it waited.
+    """
     parsed = TaskKey.parse(asked.key)
     with operator_service(settings) as service:
         (tried,) = act_on_tasks(
@@ -239,6 +271,8 @@ def _command(settings: Settings, asked: _ActRequest, wait_s: float, output: Outp
             f"no node decided within {wait_s:g} s (is one running?); the command stays in the"
             f" log: ask again with `hourhand outcome {receipt.partition}:{receipt.offset}`"
         )
+        if wait_s:
+            raise typer.Exit(EXIT_UNDECIDED)
     elif outcome.outcome not in _EFFECTIVE:
         raise typer.Exit(EXIT_CALLER)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from actors.model.errors import InvalidInput
+from scheduler.cli.failing import say
 from scheduler.cli.node_commands import leave_at_once, log_to_stderr
 from scheduler.cli.operating import (
     NamedAct,
@@ -15,37 +16,43 @@ from scheduler.cli.operating import (
     print_rows,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of, view_lines
-from scheduler.cli.session import (
-    CommandOptions,
-    Commands,
-    OutputOption,
-    command_session,
-    say,
-)
+from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.executors.loading import load_executors
 
-app = Commands(invoke_without_command=True, rich_markup_mode=None, help="Call URLs back at a time.")
+app = Commands(
+    invoke_without_command=True,
+    help="Serve timers over HTTP, which call a URL when they are due.",
+)
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As in Location: 16 digits-factor.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The timer, as in its Location header.")
+]
 
 
 @app.callback()
 def timers(
     context: typer.Context,
     *,
-    host: Annotated[str | None, typer.Option(help="Where requests are taken.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Address to listen on: timers.host.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
+    ] = None,
     executor: Annotated[
         list[str] | None,
-        typer.Option(metavar="[KIND=]MODULE:NAME", help="For tasks of your own on the same topic."),
+        typer.Option(metavar="[KIND=]MODULE:NAME", help="Runs your own tasks on the same topic."),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
     common: CommandOptions,
 ) -> None:
-    """Run a node that serves timers over HTTP, until it is stopped.
+    """Run a node that serves timers over HTTP, until stopped.
 
-    Needs hourhand[http].  The requests are those of Metaswitch's Chronos; the page /docs
+    Needs hourhand[http].  The requests are those of Metaswitch's Chronos; /openapi.json
     describes them, /metrics counts them.
 
     \b
@@ -80,13 +87,19 @@ def timers(
 @app.command("list")
 def list_timers(
     *,
-    tag: Annotated[str | None, typer.Option(help="Only timers with this tag.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="About so many.")] = 100,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind it.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar="TAG", help="Only timers with this tag.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, metavar="N", help="How many timers to list, about.")
+    ] = 100,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
+    ] = None,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List timers, in no order that means anything.
+    """List timers, in no particular order.
 
     \b
     Example:
@@ -111,7 +124,7 @@ def show(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Show a timer, and the pop it waits for or tries again.
+    """Show a timer, and its next or failing pop.
 
     \b
     Example:
@@ -134,14 +147,18 @@ def show(
 
 @app.command()
 def delete(
-    timer_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    timer_ids: Annotated[
+        list[str], typer.Argument(metavar="ID", help="The timers, as in their Location headers.")
+    ],
     *,
     yes: YesOption = False,
     reason: ReasonOption = "",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """End timers; returns when that is durable, and none of their pops begins after it.
+    """Delete timers.
+
+    Returns when that is durable; none of their pops starts after that.
 
     \b
     Example:

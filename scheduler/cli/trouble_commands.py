@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, TasksActedOn
 from scheduler.admin.blocking import blocking_task, waiting_behind
+from scheduler.cli.failing import EXIT_CALLER, say
 from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
@@ -18,12 +19,7 @@ from scheduler.cli.operating import (
     print_rows,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import (
-    EXIT_CALLER,
-    CommandOptions,
-    OutputOption,
-    say,
-)
+from scheduler.cli.session import CommandOptions, OutputOption
 from scheduler.cli.task_commands import KeyArgument
 
 _WAIT_S = 10.0
@@ -32,18 +28,19 @@ _WAIT_S = 10.0
 def blocked(
     *,
     failing: Annotated[
-        bool, typer.Option("--failing", help="Those that are still tried, too.")
+        bool,
+        typer.Option("--failing", help="Also list tasks that failed and will be tried again."),
     ] = False,
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List ordering ids that wait for an operator: since when, and why.
+    """List ordering ids that wait for an operator, and why.
 
     \b
     Examples:
       hourhand blocked
       hourhand unblock customer-7 --drop
-      hourhand tasks --state blocked --from -7d --to now --act retry
+      hourhand list --state blocked --from -7d --act retry
     """
     with operator_session(common) as service:
         service.cluster.read()
@@ -66,17 +63,22 @@ def blocked(
 
 
 def unblock(
-    ordering_ids: Annotated[list[str], typer.Argument(metavar="ORDERING_ID...")],
+    ordering_ids: Annotated[
+        list[str], typer.Argument(metavar="ORDERING_ID", help="The blocked ids.")
+    ],
     *,
     drop: Annotated[
-        bool, typer.Option("--drop/--retry", help="Close the task in the way, or try it again.")
+        bool,
+        typer.Option(
+            "--drop/--retry", help="Close the task that blocks for good, or run it again."
+        ),
     ] = False,
     yes: YesOption = False,
     reason: ReasonOption = "",
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Retry, or drop, the task that blocks each of these ordering ids.
+    """Retry or drop the tasks that block ordering ids.
 
     \b
     Examples:
@@ -112,7 +114,7 @@ def waiting(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Count the due tasks that wait behind one of their ordering id, and list the first.
+    """Count and list the due tasks that wait behind a task.
 
     \b
     Example:
@@ -134,7 +136,9 @@ def running(
     common: CommandOptions,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List tasks whose user code runs now, as their nodes said a second ago.
+    """List tasks whose code runs right now.
+
+    As nodes reported up to a second ago.
 
     \b
     Example:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
+from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
-from scheduler.configuration.settings import Settings
+from scheduler.configuration.settings import Settings, is_file
 
 
 class SettingPlace(NamedTuple):
@@ -40,9 +41,11 @@ def load_settings(config_file: Path | None = None, overrides: Sequence[str] = ()
         if not equals:
             # What follows the name may be a secret, written with another sign between them.
             named = re.match(r"[\w.]*", override)
-            shown = named[0] if named else ""
-            raise SettingsInvalid(f"--set {shown!r}…: expected name=value, as group.id=blue")
+            known = named[0] if named else ""
+            raise SettingsInvalid(f"--set {known!r}…: expected name=value, as group.id=blue")
         pairs.append((name.strip(), text))
+    if config_file is not None and not is_file(config_file):
+        raise SettingsInvalid(f"--config {shown(str(config_file))}: there is no such file")
     return Settings(config_file=config_file, **nested_values(pairs, "--set"))
 
 

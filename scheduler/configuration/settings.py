@@ -284,7 +284,7 @@ class Settings(BaseSettings):
         del dotenv_settings, file_secret_settings
         assert isinstance(init_settings, InitSettingsSource), "it brings what code says"
         path, which = _chosen_file(init_settings.init_kwargs.pop("config_file", None))
-        if which is not None and not _is_file(path):
+        if which is not None and not is_file(path):
             raise SettingsInvalid(f"{which} {shown(str(path))}, which is not a file")
         try:
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
@@ -316,7 +316,8 @@ def _chosen_file(argument: Path | str | None) -> tuple[Path, str | None]:
     return path, "the settings file is" if path.exists() else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether there is a file of this name."""
     try:
         return path.is_file()
     except OSError:

@@ -1,8 +1,8 @@
 """What the store says about tasks: one of them in full, or many in key order.
 
 Decides which of them a listing holds, and how much it may look at.  Only reads,
-and asks no node, so a first attempt that runs right now still shows as pending: its start is
-not in the store.
+and asks no node: a first attempt that runs right now shows as pending unless the caller says what
+nodes execute, because its start is not in the store.
 """
 
 import heapq
@@ -22,9 +22,16 @@ from actors.ports.store import Stores
 from scheduler.futures.answers import answered
 from scheduler.reading.partition_reader import PartitionReader, by_key
 from scheduler.reading.task_filter import TaskFilter
-from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
+from scheduler.reading.task_state import (
+    OPEN_STATES,
+    TaskState,
+    TaskView,
+    as_executed,
+    state_of,
+    view_of,
+)
 
-__all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "state_of"]
+__all__ = ["Inspector", "TaskListing", "TaskState", "TaskView", "as_executed", "state_of"]
 
 LOOKED_MAX = 10_000
 """Tasks that one listing looks at, where few of them or none are in the states asked for."""
@@ -78,12 +85,14 @@ class Inspector:
         after: TaskKey | None = None,
         error_class: str | None = None,
         system: bool = True,
+        executing: Collection[TaskKey] = (),
     ) -> TaskListing:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
         ``states``, ``ordering_id``, ``partition`` and the ``error_class`` of the last attempt
         choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
-        continues a listing.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is
+        continues a listing.  A task that waits and is ``executing``, as its node says, is in the
+        state ``running``.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is
         more: fewer, even none, come while there are more.  Closed tasks are listed until their
         completion's retention is over.
         """
@@ -100,10 +109,11 @@ class Inspector:
             if looked == max(limit, LOOKED_MAX):
                 return TaskListing(found, last)
             last = view.key
-            if wanted.accepts(view):
+            told = as_executed(view, executing)
+            if wanted.accepts(told):
                 if len(found) == limit:
                     return TaskListing(found, found[-1].key)
-                found.append(view)
+                found.append(told)
         return TaskListing(found, None)
 
     def list_open(

@@ -3,8 +3,8 @@
 Pure.  A first attempt that runs right now reads as pending: its start is not in the store.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from actors.model.key import TaskKey
@@ -78,3 +78,12 @@ def view_of(
     """Return a key with what is stored of it, attempts by number."""
     state = state_of(task, completion, attempts)
     return TaskView(key, partition, state, task, completion, tuple(attempts))
+
+
+def as_executed(view: TaskView, executing: Collection[TaskKey]) -> TaskView:
+    """Return a task in the state that the store's word and its node's give together.
+
+    ``executing``: the keys that nodes say they execute.
+    """
+    waits = view.state in (TaskState.PENDING, TaskState.RETRYING)
+    return replace(view, state=TaskState.RUNNING) if waits and view.key in executing else view

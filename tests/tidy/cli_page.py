@@ -19,10 +19,16 @@ takes its settings from the environment and `hourhand.toml`, and `--set NAME=VAL
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a bug; also an audit that found something |
-| 2 | what was asked cannot be done |
-| 3 | the installation is not as it must be |
-| 130 | stopped by a second Ctrl-C |
+| 1 | a bug in Hourhand; also a demo or an audit that found something wrong |
+| 2 | the request cannot be carried out: wrong usage, refused, or an unknown name or key |
+| 3 | the installation is not ready: a setting, a server, or a node that is not healthy |
+| 4 | the command was sent, and no node decided it while it waited (`--wait`, if not 0) |
+| 130 | interrupted |
+
+An error is one line on standard error, with its [code](errors.md); `usage` is the code of an
+option or value that the command does not take. With `-o json` that line is an object,
+`{"error":{"code":"…","message":"…","exitCode":2}}`. Colours are for terminals; `NO_COLOR` turns
+them off.
 """
 
 
@@ -46,7 +52,9 @@ def _contexts(
         yield context
     if isinstance(command, TyperGroup):
         for below in command.list_commands(context):
-            yield from _contexts(command.get_command(context, below), below, context)
+            found = command.get_command(context, below)
+            if found is not None and not found.hidden:
+                yield from _contexts(found, below, context)
 
 
 def _section(context: typer.Context) -> str:

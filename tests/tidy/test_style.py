@@ -23,12 +23,7 @@ PORT_METHODS_MAX = 7
 ASSERTS_A_FUNCTION_MIN = 0.3
 MODULE_DOCSTRING_LINES_MAX = 15
 
-LONG_FUNCTIONS: dict[str, int] = {
-    "scheduler/cli/bulk_commands.py:tasks": 46,
-    "scheduler/cli/pipeline_commands.py:load": 48,
-    "scheduler/cli/recurring_commands.py:set_schedule": 56,
-    "scheduler/cli/task_commands.py:schedule": 44,
-}
+LONG_FUNCTIONS: dict[str, int] = {}
 """``file:function`` above the limit, with their number of lines; never above 70.  Statements to
 prepare, options of a command, ports to put together: lists, not logic."""
 WIDE_CONSTRUCTORS: dict[str, int] = {}

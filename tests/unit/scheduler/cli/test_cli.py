@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from scheduler.cli.cli import app
 
 ROOT = Path(__file__).parents[4]
+KEY = "2999-01-01T00:00:00Z,a,1"
 COMMANDS = sorted(
     command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands
 )
@@ -73,8 +74,28 @@ def test_a_receipt_is_asked_for_again(folder: Path) -> None:
 
     asked = hourhand("outcome", f"{receipt['partition']}:{receipt['offset']}")
 
-    assert (asked.exit_code, asked.stdout) == (0, "undecided\n")
+    assert (asked.exit_code, asked.stdout) == (4, "undecided\n")
     assert hourhand("outcome", "3").exit_code == 2
+
+
+@pytest.mark.parametrize("place", ["99:0", "{partition}:99"])
+def test_a_place_that_no_command_stands_at_is_not_undecided(place: str) -> None:
+    """It will never have an outcome."""
+    key = scheduled("--in", "1h")
+    receipt = json.loads(hourhand("drop", key, "--wait", "0", "-o", "json").stdout)["receipt"]
+
+    asked = hourhand("outcome", place.format(**receipt))
+
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert "there is no outcome of" in asked.stderr
+
+
+def test_a_command_that_nobody_decided_ends_with_a_code_of_its_own() -> None:
+    """Unless it was not to be waited for."""
+    key = scheduled("--in", "1h")
+
+    assert hourhand("cancel", key, "--wait", "0.1").exit_code == 4
+    assert hourhand("cancel", key, "--wait", "0").exit_code == 0
 
 
 def test_a_file_is_scheduled_and_every_bad_line_is_named(folder: Path) -> None:
@@ -94,15 +115,48 @@ def test_a_file_is_scheduled_and_every_bad_line_is_named(folder: Path) -> None:
     assert done.exit_code == 2
 
 
-def test_listing_an_empty_installation_is_no_error() -> None:
-    """And JSON stays JSON."""
+@pytest.mark.parametrize(
+    "arguments",
+    [("list",), ("show", KEY), ("cancel", KEY), ("outcome", "0:1"), ("running",), ("top",)],
+)
+def test_a_folder_without_an_installation_stays_as_it_is(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    """Who looks in the wrong place is told so."""
+    looked = hourhand(*arguments)
+
+    assert (looked.exit_code, looked.stdout) == (3, "")
+    assert "there is no installation here" in looked.stderr
+    assert not (folder / "hourhand-data").exists()
+
+
+def test_a_list_says_what_no_node_has_read() -> None:
+    """A task that was scheduled is in the log alone until then."""
+    scheduled("--in", "1h")
+
+    listed = hourhand("list")
+
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert "1 record waits in the log, which no node has read yet" in listed.stderr
     assert json.loads(hourhand("list", "-o", "json").stdout) == {"tasks": [], "nextAfter": None}
     assert hourhand("list", "--from", "+1h", "--to", "now").exit_code == 2
 
 
+def test_the_old_name_of_list_says_the_new_one() -> None:
+    """And does the same."""
+    scheduled("--in", "1h")
+
+    renamed = hourhand("tasks", "-o", "json")
+
+    assert json.loads(renamed.stdout) == {"tasks": [], "nextAfter": None}
+    assert "`hourhand list`" in renamed.stderr
+
+
 def test_a_key_that_is_not_stored_is_told_by_the_exit_code() -> None:
     """Standard output still holds the answer."""
-    shown = hourhand("show", "2999-01-01T00:00:00Z,a,1", "-o", "json")
+    scheduled("--in", "1h")
+
+    shown = hourhand("show", KEY, "-o", "json")
 
     assert json.loads(shown.stdout)["state"] == "unknown"
     assert shown.exit_code == 2
@@ -263,7 +317,7 @@ def test_a_second_signal_leaves_at_once(folder: Path, nodes: list[Node]) -> None
     assert nodes[0].prints() == "began\n"
 
     nodes[0].process.send_signal(signal.SIGINT)
-    nodes[0].says("once more leaves at once")
+    nodes[0].says("signal again to stop at once")
     nodes[0].process.send_signal(signal.SIGINT)
 
     assert nodes[0].process.wait(timeout=20) == 130

@@ -106,7 +106,7 @@ def last_entry(folder: Path) -> tuple[str, str, str]:
 
 def test_single_commands_are_written_down(folder: Path) -> None:
     """Each of them, with what came of it; what is refused too."""
-    found = answer(folder, "tasks", "--ordering-id", "later-0", "--to", "+2h")["tasks"]
+    found = answer(folder, "list", "--ordering-id", "later-0", "--to", "+2h")["tasks"]
     key = found[0]["key"]
     moved = answer(folder, "reschedule", key, "--in", "3h", "--reason", "late")["newKey"]
     action, target, result = last_entry(folder)
@@ -127,7 +127,7 @@ def test_single_commands_are_written_down(folder: Path) -> None:
 def test_what_waits_is_closed_and_that_is_written_down(folder: Path, command: str) -> None:
     """By whom, and why."""
     chosen = f"later-{1 if command == 'drop' else 2}"
-    (task,) = answer(folder, "tasks", "--ordering-id", chosen, "--to", "+2h")["tasks"]
+    (task,) = answer(folder, "list", "--ordering-id", chosen, "--to", "+2h")["tasks"]
 
     assert answer(folder, command, task["key"])["outcome"] == "applied"
     assert last_entry(folder) == (command, task["key"], "applied 1")

@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ]
         for future in futures:
             future.result(60)
-        while len(answer(folder, "tasks", "--to", "+2h")["tasks"]) < len(futures):
+        while len(answer(folder, "list", "--to", "+2h")["tasks"]) < len(futures):
             """The node has not stored them yet."""
         yield folder
 
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "command",
     [
-        *("nodes", "blocked", "ahead", "buckets", "audit-log", "top", "tasks", "dead-letters"),
+        *("nodes", "blocked", "ahead", "buckets", "audit-log", "top", "list", "dead-letters"),
         *("pause", "running", "settings"),
     ],
 )
@@ -62,7 +62,7 @@ def test_each_looks_as_text_and_as_json(folder: Path, command: str) -> None:
 
 def test_nothing_is_done_in_bulk_before_its_count_was_agreed_to(folder: Path) -> None:
     """Without a terminal --yes is needed; with it, all are done and written down."""
-    chosen = ("tasks", "--ordering-id", "a", "--to", "+2h", "--state", "pending")
+    chosen = ("list", "--ordering-id", "a", "--to", "+2h", "--state", "pending")
     refused = invoke(folder, *chosen, "--act", "cancel")
     assert (refused.exit_code, "5" in refused.stderr, "--yes" in refused.stderr) == (2, True, True)
     assert len(answer(folder, *chosen)["tasks"]) == 5
@@ -76,7 +76,7 @@ def test_nothing_is_done_in_bulk_before_its_count_was_agreed_to(folder: Path) ->
 
 def test_an_act_concerns_no_task_that_was_not_listed(folder: Path) -> None:
     """``--limit`` and ``--after`` bound the act, its question and the audit log as the listing."""
-    chosen = ("tasks", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
+    chosen = ("list", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
     keys = [each["key"] for each in answer(folder, *chosen)["tasks"]]
     narrowed = (*chosen, "--limit", "2", "--after", keys[0])
 
@@ -94,7 +94,7 @@ def test_an_act_concerns_no_task_that_was_not_listed(folder: Path) -> None:
 
 def test_a_time_to_move_to_belongs_to_reschedule_alone(folder: Path) -> None:
     """Given with another act or none, or missing, it is refused before anything is sent."""
-    chosen = ("tasks", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
+    chosen = ("list", "--ordering-id", "b", "--to", "+2h", "--state", "pending")
     for extra in (("--reschedule-to", "+3h"), ("--act", "reschedule", "--yes")):
         refused = invoke(folder, *chosen, *extra)
         assert (refused.exit_code, "--reschedule-to" in refused.stderr) == (2, True)
@@ -123,7 +123,7 @@ def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:
         ("dead-letters", "--before", "junk"),
         ("dead-letters", "--replay", "junk"),
         ("pause", "--partition", "7", "--yes"),
-        ("tasks", "--from", "now", "--to", "-1h"),
+        ("list", "--from", "now", "--to", "-1h"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(folder: Path, arguments: tuple[str, ...]) -> None:

@@ -77,8 +77,12 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
         ["relay", "pending", "--after", "junk"],
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_2(arguments: list[str]) -> None:
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(
+    folder: Path, arguments: list[str]
+) -> None:
     """It says what is wrong."""
+    (folder / "hourhand-data").mkdir(mode=0o700)
+
     answer = hourhand(*arguments)
 
     assert answer.exit_code == 2

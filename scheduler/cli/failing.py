@@ -1,0 +1,84 @@
+"""How a command ends that does not succeed: its exit code, and what standard error says.
+
+Decides exit codes: 2 where the caller is at fault, 3 where the installation is, 1 for a bug, 4
+where a command was sent and no node has decided yet.  An error is one line on standard error with
+its code, and a JSON object under ``-o json``; a trace is shown under ``--debug`` only.
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import NoReturn
+
+import typer
+
+from actors.model.errors import CallerError, HourhandError, OperatorError
+
+EXIT_BUG = 1
+EXIT_CALLER = 2
+EXIT_OPERATOR = 3
+EXIT_UNDECIDED = 4
+
+UNKNOWN_KEY = "unknown-key"
+"""Code of a key under which nothing is stored, as in the admin API."""
+
+_errors_as_json: ContextVar[bool] = ContextVar("errors_as_json", default=False)
+
+
+def choose_error_format(arguments: Sequence[str]) -> None:
+    """Print errors as JSON from now on, if these arguments ask for JSON.
+
+    Read before the arguments are parsed: what is wrong with them is an error too.
+    """
+    asked = not {("-o", "json"), ("--output", "json")}.isdisjoint(pairwise(arguments))
+    joined = not {"-ojson", "--output=json"}.isdisjoint(arguments)
+    _errors_as_json.set(asked or joined)
+
+
+@contextmanager
+def reported_errors(*, debug: bool) -> Iterator[None]:
+    """Turn errors into one line on standard error and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except HourhandError as error:
+        _fail(error, str(error), error.code, _exit_code(error), debug=debug)
+    except Exception as error:  # noqa: BLE001 - the last handler before the user
+        hint = "" if debug else "; run it again with --debug and report the trace"
+        message = f"unexpected {type(error).__name__}: {error}"
+        _fail(error, message, "bug", EXIT_BUG, debug=debug, hint=hint)
+
+
+def _exit_code(error: HourhandError) -> int:
+    if isinstance(error, CallerError):
+        return EXIT_CALLER
+    return EXIT_OPERATOR if isinstance(error, OperatorError) else EXIT_BUG
+
+
+def _fail(
+    error: Exception, message: str, code: str, exit_code: int, *, debug: bool, hint: str = ""
+) -> NoReturn:
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    say_error(message, code, exit_code, hint)
+    raise typer.Exit(exit_code) from error
+
+
+def say_error(message: str, code: str, exit_code: int, hint: str = "") -> None:
+    """Say what went wrong in one line, whatever the message quotes."""
+    line = " ".join(message.splitlines())
+    if _errors_as_json.get():
+        told = {"code": code, "message": line, "exitCode": exit_code}
+        typer.echo(json.dumps({"error": told}, separators=(",", ":")), err=True)
+    else:
+        say(f"{line} [{code}]{hint}")
+
+
+def say(line: str) -> None:
+    """Tell the person something that is not a result: on standard error, after the name."""
+    typer.echo(f"hourhand: {line}", err=True)

@@ -1,0 +1,214 @@
+"""``hourhand list``: lists tasks, and acts on all of them after a confirmation.
+
+Decides that Hourhand's own tasks are hidden, and that an act concerns exactly what the same options
+list.  What is done is written to the audit log, as the admin API's acts are.
+"""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from actors.model.definition import RESERVED
+from actors.model.errors import InvalidInput
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from scheduler.admin.acting import Action, Filter, TasksActedOn
+from scheduler.admin.answers import ShownTasks, executed_task
+from scheduler.admin.service import AdminService
+from scheduler.cli import task_input
+from scheduler.cli.failing import say
+from scheduler.cli.operating import (
+    ReasonOption,
+    YesOption,
+    act_on_tasks,
+    agreed,
+    operator_session,
+)
+from scheduler.cli.rendering import OutputFormat, as_json, listing_lines
+from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.unread import unread_hint
+from scheduler.reading.inspector import TaskState
+
+_WAIT_S = 10.0
+_LISTED = 100
+"""Tasks listed where no limit is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingOptions(CommandOptions):
+    """Which tasks are listed, and what is done to them."""
+
+    start: Annotated[
+        str,
+        typer.Option("--from", metavar="TIME", help="Due at this time or later: RFC 3339, -2h."),
+    ] = "-1h"
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME", help="Due before this time: RFC 3339, +7d.")
+    ] = "+24h"
+    state: Annotated[
+        list[TaskState] | None,
+        typer.Option(
+            metavar="STATE",
+            help="Only tasks in this state, repeatable: " + ", ".join(TaskState) + ".",
+        ),
+    ] = None
+    ordering_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only tasks of this ordering id.")
+    ] = None
+    error_class: Annotated[
+        str | None,
+        typer.Option("--error", metavar="CLASS", help="Only tasks whose last attempt raised this."),
+    ] = None
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only tasks of this partition.")
+    ] = None
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also list Hourhand's own tasks.")
+    ] = False
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100_000, metavar="N", help="How many at most: 100, or all with --act."
+        ),
+    ] = None
+    after: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Where the page before ended.")
+    ] = None
+    act: Annotated[
+        Action | None,
+        typer.Option(
+            metavar="ACTION",
+            help="Do this to all of them after a confirmation: " + ", ".join(Action) + ".",
+        ),
+    ] = None
+    reschedule_to: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The new time, for --act reschedule.")
+    ] = None
+
+
+def list_tasks(
+    *,
+    chosen: ListingOptions,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """List tasks by the time they are due, or act on all of them.
+
+    Without --from and --to: from an hour ago to a day ahead.
+
+    \b
+    Examples:
+      hourhand list --ordering-id customer-7 --to +30d
+      hourhand list --state blocked --from -7d
+      hourhand list --state blocked --from -7d --act retry
+      hourhand list --state pending --limit 1000 --act run-now --yes
+    """
+    with operator_session(chosen) as service:
+        if (chosen.reschedule_to is None) is (chosen.act is Action.RESCHEDULE):
+            raise InvalidInput("--reschedule-to belongs to --act reschedule, and only to it")
+        service.cluster.read()
+        now_ms = service.clock.now_ms()
+        found = _filter(service, chosen, now_ms)
+        if chosen.act is None:
+            _list(service, found, output)
+            return
+        moved_to = chosen.reschedule_to
+        to_ms = None if moved_to is None else task_input.parse_moment_ms(moved_to, now_ms)
+        _act_on_all(service, chosen.act, found, to_ms, reason, yes=yes, output=output)
+
+
+def tasks(
+    *,
+    chosen: ListingOptions,
+    yes: YesOption = False,
+    reason: ReasonOption = "",
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Do what `hourhand list` does, which was called so.
+
+    \b
+    Example:
+      hourhand list
+    """
+    say("`hourhand tasks` is now `hourhand list`, with the same options")
+    list_tasks(chosen=chosen, yes=yes, reason=reason, output=output)
+
+
+def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filter:
+    from_ms = task_input.parse_moment_ms(chosen.start, now_ms)
+    to_ms = task_input.parse_moment_ms(chosen.end, now_ms)
+    if from_ms >= to_ms:
+        raise InvalidInput(f"--from {chosen.start} must be before --to {chosen.end}")
+    return Filter(
+        from_ms,
+        to_ms,
+        frozenset(chosen.state or ()),
+        chosen.ordering_id,
+        chosen.partition,
+        chosen.limit,
+        None if chosen.after is None else TaskKey.parse(chosen.after),
+        error_class=chosen.error_class,
+        system=chosen.internal or (chosen.ordering_id or "").startswith(RESERVED),
+        executing=frozenset(map(TaskKey.parse, service.cluster.executions())),
+    )
+
+
+def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
+    listing = service.inspector.list_tasks(
+        from_ms=chosen.from_ms,
+        to_ms=chosen.to_ms,
+        limit=_LISTED if chosen.limit is None else chosen.limit,
+        states=chosen.states,
+        ordering_id=chosen.ordering_id,
+        partition=chosen.partition,
+        after=chosen.after,
+        error_class=chosen.error_class,
+        system=chosen.system,
+        executing=chosen.executing,
+    )
+    if output is OutputFormat.JSON:
+        page = ShownTasks.of(listing)
+        executions = service.cluster.executions()
+        shown = [executed_task(each, executions) for each in page.tasks]
+        typer.echo(as_json(replace(page, tasks=shown)))
+        return
+    if listing.tasks:
+        typer.echo("\n".join(listing_lines(listing)))
+    elif listing.next_after is None:
+        say("no such task: --from and --to look farther, --internal also at Hourhand's own")
+    _say_rest(listing.next_after)
+    if hint := unread_hint(service):
+        say(hint)
+
+
+def _act_on_all(
+    service: AdminService,
+    action: Action,
+    chosen: Filter,
+    to_ms: int | None,
+    reason: str,
+    *,
+    yes: bool,
+    output: OutputFormat,
+) -> None:
+    selection = service.actions.selected(chosen, service.settings.admin.bulk_keys_max)
+    keys = selection.keys
+    if keys:
+        agreed(len(keys), f"{action.value} every task found", yes=yes)
+    to = None if to_ms is None else from_millis(to_ms)
+    report = TasksActedOn.of(act_on_tasks(service, action, keys, to, reason, wait_s=_WAIT_S))
+    if output is OutputFormat.JSON:
+        following = None if selection.next_after is None else str(selection.next_after)
+        typer.echo(as_json(replace(report, next_after=following)))
+    else:
+        typer.echo(report.words)
+        _say_rest(selection.next_after)
+
+
+def _say_rest(following: TaskKey | None) -> None:
+    if following is not None:
+        say(f"there are more: --after {following}")
