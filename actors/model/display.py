@@ -11,6 +11,14 @@ from types import TracebackType
 
 CHARS_MAX = 200
 
+_UNITS_MS = (
+    ("year", 31_557_600_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("min", 60_000),
+    ("s", 1_000),
+)
+
 ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 """An error as ``logging`` takes it for ``exc_info``."""
 
@@ -75,6 +83,15 @@ def log_raised(
     except BaseException:  # noqa: BLE001 - as in message_of
         alone = f"{text}; the error cannot be shown"
         logger.log(level, alone, *arguments)
+
+
+def duration_text(duration_ms: int) -> str:
+    """Return a duration as a person says it, rounded down: ``250 ms``, ``12 s``, ``5 years``."""
+    for unit, unit_ms in _UNITS_MS:
+        count = duration_ms // unit_ms
+        if count >= 1:
+            return f"{count} {unit}{'s' if unit == 'year' and count > 1 else ''}"
+    return f"{duration_ms} ms"
 
 
 def storable_text(text: str) -> str:

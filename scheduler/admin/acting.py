@@ -65,6 +65,8 @@ class Filter:
     """Only those whose last attempt failed with it."""
     system: bool = True
     """Whether Hourhand's own tasks are among them."""
+    kinds: frozenset[str] = frozenset()
+    """Only tasks of these kinds, where there are any."""
     executing: frozenset[TaskKey] = frozenset()
     """Tasks that nodes say they execute: their state is ``running``."""
 
@@ -198,6 +200,7 @@ class Actions:
                 error_class=chosen.error_class,
                 system=chosen.system,
                 executing=chosen.executing,
+                kinds=chosen.kinds,
             )
             found += [view.key for view in listing.tasks]
             after = listing.next_after

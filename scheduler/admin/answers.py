@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
+from actors.model.kind import MEMBER as KIND_MEMBER
 from actors.model.status import (
     AttemptRecord,
     AttemptResult,
@@ -21,6 +22,7 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
+from actors.model.task import StoredTask
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
 from scheduler.records.receipt import Receipt
@@ -148,6 +150,8 @@ class ShownTask(Answer, frozen=True):
     uniqueness_key: str
     partition: int
     state: TaskState
+    kind: str | UnsetType = UNSET
+    """Which of several executors runs it, where it names one."""
     task_data: Annotated[Any, Meta(description="The JSON object the task came with.")] = UNSET
     offset: int | UnsetType = UNSET
     completion: ShownCompletion | UnsetType = UNSET
@@ -168,12 +172,21 @@ class ShownTask(Answer, frozen=True):
             uniqueness_key=view.key.uniqueness_key,
             partition=view.partition,
             state=view.state,
-            task_data=json.loads(task.data) if task is not None and data else UNSET,
+            kind=UNSET if task is None else or_unset(task.kind),
+            task_data=_shown_data(task) if task is not None and data else UNSET,
             offset=UNSET if task is None else task.offset,
             completion=UNSET if completion is None else ShownCompletion.of(completion),
             attempts=[ShownAttempt.of(each) for each in view.attempts],
             last_error=UNSET if failed is None else _shown_error(failed),
         )
+
+
+def _shown_data(task: StoredTask) -> object:
+    """Return a task's data without the member that carries its kind."""
+    data: dict[str, object] = json.loads(task.data)
+    if task.kind is not None:
+        data.pop(KIND_MEMBER, None)
+    return data
 
 
 def executed_task(task: ShownTask, executions: Mapping[str, ShownExecution]) -> ShownTask:

@@ -21,11 +21,15 @@ from scheduler.admin.picture import ClusterStatus
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.failing import say
-from scheduler.cli.operating import operator_session, print_rows
+from scheduler.cli.operating import operator_session
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.text_output import cell_of, heading_of, print_rows
 
 _BAR_CHARS = 50
+_LOOK_S = 0.5
+_LOOKS_MAX = 8
+"""A node reports once a second."""
 
 
 def nodes(
@@ -142,9 +146,15 @@ def audit_log(
         if output is OutputFormat.JSON:
             typer.echo(as_json(page))
             return
-        print_rows(page.entries, ("time", "who", "action", "target", "result"))
+        rows = [{**facts_of(each), "reason": _reason(each.detail)} for each in page.entries]
+        print_rows(rows, ("time", "who", "action", "target", "result", "reason"))
         if page.next_before is not None:
             say(f"there are more: --before {page.next_before}")
+
+
+def _reason(detail: object) -> str | None:
+    reason = detail.get("reason") if isinstance(detail, dict) else None
+    return str(reason) if reason else None
 
 
 def top(
@@ -160,7 +170,8 @@ def top(
 ) -> None:
     """Watch rates, lateness, nodes and partitions live.
 
-    Into a pipe, or as JSON, it looks once.
+    Ctrl-C ends it.  Into a pipe, or as JSON, it prints once, after the second or two that rates
+    need.
 
     \b
     Examples:
@@ -169,15 +180,15 @@ def top(
     """
     with operator_session(common) as service:
         service.cluster.read()
-        if output is OutputFormat.JSON:
-            status, found = service.cluster.status(), service.cluster.nodes().nodes
-            typer.echo(as_json({"status": status, "nodes": found}))
+        console, pause = Console(), threading.Event()
+        if output is OutputFormat.JSON or not sys.stdout.isatty():
+            _read_for_rates(service, pause)
+            if output is OutputFormat.JSON:
+                status, found = service.cluster.status(), service.cluster.nodes().nodes
+                typer.echo(as_json({"status": status, "nodes": found}))
+            else:
+                console.print(_picture(service))
             return
-        console = Console()
-        if not sys.stdout.isatty():
-            console.print(_picture(service))
-            return
-        pause = threading.Event()
         try:
             with Live(_picture(service), console=console, screen=True) as live:
                 while not pause.wait(interval_s):
@@ -185,6 +196,16 @@ def top(
                     live.update(_picture(service))
         except KeyboardInterrupt:
             return
+
+
+def _read_for_rates(service: AdminService, pause: threading.Event) -> None:
+    """Read until each node that lives reported twice: rates are of the time between two reports."""
+    for _ in range(_LOOKS_MAX):
+        nodes = [each for each in service.cluster.nodes().nodes if each.state == "alive"]
+        if all(each.executions_per_s is not None for each in nodes):
+            return
+        pause.wait(_LOOK_S)
+        service.cluster.read()
 
 
 def _picture(service: AdminService) -> Table:
@@ -220,10 +241,14 @@ def _headline(status: ClusterStatus) -> Text:
 def _table(rows: Sequence[Answer], columns: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in columns:
-        table.add_column(name)
+        table.add_column(heading_of(name))
     for row in map(facts_of, rows):
-        table.add_row(*(Text(_shown(row[name])) for name in columns))
+        table.add_row(*(Text(_cell(name, row[name])) for name in columns))
     return table
+
+
+def _cell(name: str, value: object) -> str:
+    return "?" if value is None else cell_of(name, value)
 
 
 def _shown(value: object) -> str:

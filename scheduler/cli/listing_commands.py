@@ -25,10 +25,12 @@ from scheduler.cli.operating import (
     YesOption,
     act_on_tasks,
     agreed,
+    exit_for,
     operator_session,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, listing_lines
+from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.task_text import listing_lines
 from scheduler.cli.unread import unread_hint
 from scheduler.reading.inspector import TaskState
 
@@ -54,6 +56,10 @@ class ListingOptions(CommandOptions):
             metavar="STATE",
             help="Only tasks in this state, repeatable: " + ", ".join(TaskState) + ".",
         ),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Only tasks of this kind; repeatable."),
     ] = None
     ordering_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Only tasks of this ordering id.")
@@ -153,6 +159,7 @@ def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filte
         None if chosen.after is None else TaskKey.parse(chosen.after),
         error_class=chosen.error_class,
         system=chosen.internal or (chosen.ordering_id or "").startswith(RESERVED),
+        kinds=frozenset(chosen.kind or ()),
         executing=frozenset(map(TaskKey.parse, service.cluster.executions())),
     )
 
@@ -169,6 +176,7 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         error_class=chosen.error_class,
         system=chosen.system,
         executing=chosen.executing,
+        kinds=chosen.kinds,
     )
     if output is OutputFormat.JSON:
         page = ShownTasks.of(listing)
@@ -177,9 +185,9 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         typer.echo(as_json(replace(page, tasks=shown)))
         return
     if listing.tasks:
-        typer.echo("\n".join(listing_lines(listing)))
+        typer.echo("\n".join(listing_lines(listing, service.clock.now_ms())))
     elif listing.next_after is None:
-        say("no such task: --from and --to look farther, --internal also at Hourhand's own")
+        say("no tasks found; --from and --to widen the time, --internal adds Hourhand's own")
     _say_rest(listing.next_after)
     if hint := unread_hint(service):
         say(hint)
@@ -207,6 +215,7 @@ def _act_on_all(
     else:
         typer.echo(report.words)
         _say_rest(selection.next_after)
+    exit_for(report.outcomes)
 
 
 def _say_rest(following: TaskKey | None) -> None:

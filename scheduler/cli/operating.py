@@ -6,7 +6,7 @@ Decides that nothing is done in bulk before its count was seen and agreed to.
 import getpass
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,17 +18,18 @@ from msgspec.structs import replace
 from actors.model.errors import InvalidInput
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, TasksActedOn, Tried
-from scheduler.admin.answers import Answer
 from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import SchedulesChanged
 from scheduler.admin.service import AdminService
 from scheduler.admin.timers import TimersEnded
-from scheduler.cli.failing import EXIT_CALLER, say
+from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, command_session, require_installation
 from scheduler.configuration.settings import Settings
 
 _SHOWN_MAX = 20
+_UNDECIDED = "undecided"
+_ACHIEVED = frozenset({"applied", "running", "deleted", "replayed"})
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ReasonOption = Annotated[
@@ -102,6 +103,18 @@ def act_on_tasks(
     return service.audit.audited(whoever_runs_this(), action.value, target, detail, act)
 
 
+def exit_for(outcomes: Mapping[str, int], *, waited: bool = True) -> None:
+    """End the program by what an act came to: 2 where any was refused, 4 where any is undecided.
+
+    ``waited``: whether the outcomes were asked for at all.
+    """
+    if not set(outcomes) <= _ACHIEVED | {_UNDECIDED}:
+        raise typer.Exit(EXIT_CALLER)
+    if waited and _UNDECIDED in outcomes:
+        say("no node decided all of them in time (is one running?); the commands stay in the log")
+        raise typer.Exit(EXIT_UNDECIDED)
+
+
 @dataclass(frozen=True, slots=True)
 class NamedAct:
     """Something to be done to what has names: schedules, timers, messages."""
@@ -112,6 +125,8 @@ class NamedAct:
     known: Sequence[str]
     unknown: Sequence[str]
     act: Callable[[], TasksActedOn | SchedulesChanged | TimersEnded]
+    waited: bool = True
+    """Whether outcomes are waited for: if not, none is expected."""
 
     def run(self, service: AdminService, reason: str, *, yes: bool, output: OutputFormat) -> None:
         """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
@@ -132,25 +147,8 @@ class NamedAct:
                 say(f"{each.get('name') or each.get('key')}: {each['detail']}")
         if self.unknown:
             named = ", ".join(map(repr, self.unknown[:5]))
-            say(f"there is nothing of this name in this installation: {named}")
-        if self.unknown or set(report.outcomes) & {"refused", "already_closed", "too_late"}:
+            message = f"there are no {self.many} of this name in this installation: {named}"
+            say_error(message, UNKNOWN_KEY, EXIT_CALLER)
+        if self.unknown:
             raise typer.Exit(EXIT_CALLER)
-
-
-def print_rows(rows: Iterable[Answer | Mapping[str, object]], columns: tuple[str, ...]) -> None:
-    """Print fields of answers as a table, each in one line whatever it holds."""
-    facts = [facts_of(row) if isinstance(row, Answer) else row for row in rows]
-    shown = [[_cell(row.get(name)) for name in columns] for row in facts]
-    widths = [max([len(name), *(len(row[at]) for row in shown)]) for at, name in enumerate(columns)]
-    for row in [[name.upper() for name in columns], *shown]:
-        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-        typer.echo(line.rstrip())
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, list):
-        return ",".join(str(each) for each in value) or "-"
-    text = str(value)
-    return text if text.isprintable() else as_json(text)
+        exit_for(report.outcomes, waited=self.waited)

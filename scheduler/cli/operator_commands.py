@@ -5,18 +5,21 @@ the audit log, as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from actors.model.errors import InvalidInput, InvalidTask
+from actors.model.key import TaskKey
 from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.log import GroupOffsets
 from scheduler import wiring
 from scheduler.admin import rewinding
-from scheduler.admin.dead_letters import LetterListing, Replayed, parse_places
-from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
+from scheduler.admin.dead_letters import LetterListing, Replayed, ShownLetter, parse_places
+from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, Target, target_words
 from scheduler.admin.rewinding import Move, Rewinding
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
@@ -25,12 +28,14 @@ from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
     agreed,
+    exit_for,
     operator_session,
-    print_rows,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.task_text import last_error
+from scheduler.cli.text_output import print_rows
 
 _SHOWN_MAX = 20
 _WAIT_S = 10.0
@@ -66,7 +71,8 @@ def pause(
     with operator_session(common) as service:
         targets = _targets(service, partition, ordering_id, everything=everything)
         if targets:
-            _change_pauses(service, "pause", targets, reason, yes=yes)
+            before = _change_pauses(service, "pause", targets, reason, yes=yes)
+            _say_changes(targets, before, "paused", "was paused already")
         _print_pauses(service, output)
 
 
@@ -94,7 +100,8 @@ def resume(
         targets = _targets(service, partition, ordering_id, everything=everything)
         if not targets:
             raise InvalidTask("name what to resume: --all, --partition or --ordering-id")
-        _change_pauses(service, "resume", targets, reason, yes=yes)
+        before = _change_pauses(service, "resume", targets, reason, yes=yes)
+        _say_changes(targets, before, "was not paused", "resumed")
         _print_pauses(service, output)
 
 
@@ -133,9 +140,20 @@ def dead_letters(
         if output is OutputFormat.JSON:
             typer.echo(as_json(page))
             return
-        print_rows(page.letters, ("place", "time", "readable", "key", "reason"))
+        if not page.letters:
+            say("there are no dead letters")
+            return
+        rows = [{**facts_of(each), "error": _error(service, each)} for each in page.letters]
+        print_rows(rows, ("place", "time", "readable", "key", "reason", "error"))
         if page.next_before is not None:
             say(f"there are more: --before {page.next_before}")
+
+
+def _error(service: AdminService, letter: ShownLetter) -> str | None:
+    """Return why the task failed at last, where the store still has its attempts."""
+    if letter.key is UNSET:
+        return None
+    return last_error(service.inspector.show(TaskKey.parse(letter.key)))
 
 
 def _targets(
@@ -144,7 +162,7 @@ def _targets(
     ordering_ids: list[str] | None,
     *,
     everything: bool,
-) -> list[tuple[PauseScope, int, str]]:
+) -> list[Target]:
     found = [service.pauses.target(PauseScope.ORDERING, None, each) for each in ordering_ids or ()]
     if partition is not None:
         found.append(service.pauses.target(PauseScope.PARTITION, partition, None))
@@ -156,11 +174,14 @@ def _targets(
 def _change_pauses(
     service: AdminService,
     action: str,
-    targets: list[tuple[PauseScope, int, str]],
+    targets: list[Target],
     reason: str,
     *,
     yes: bool,
-) -> None:
+) -> set[Target]:
+    """Change the sheet; return which of the targets were paused before."""
+    pauses = service.pauses.sheet().pauses
+    before = {(each.scope, each.partition, each.ordering_id) for each in pauses}
     if len(targets) > 1 or any(scope is not PauseScope.ORDERING for scope, _, _ in targets):
         partitions = service.partition_count if PauseScope.ALL in [t[0] for t in targets] else 1
         agreed(partitions, f"{action} {', '.join(t[0] for t in targets[:5])}", yes=yes)
@@ -174,6 +195,13 @@ def _change_pauses(
     told = [{"scope": s.value, "partition": p, "orderingId": o} for s, p, o in targets]
     detail = {"targets": told[:_SHOWN_MAX], "reason": reason}
     service.audit.audited(who, action, target_words(targets), detail, act)
+    return before & set(targets)
+
+
+def _say_changes(targets: list[Target], before: set[Target], absent: str, present: str) -> None:
+    """Say what became of each target, by whether it was paused before."""
+    for target in targets[:_SHOWN_MAX]:
+        say(f"{target_words([target])}: {present if target in before else absent}")
 
 
 def _print_pauses(service: AdminService, output: OutputFormat) -> None:
@@ -205,6 +233,7 @@ def _replay(
         typer.echo(as_json(report))
     else:
         print_rows(report.results, ("place", "outcome", "detail"))
+    exit_for(Counter(each.outcome for each in report.results))
 
 
 def rewind(

@@ -14,7 +14,6 @@ from actors.model.errors import InvalidKey
 from actors.model.key import TaskKey
 from scheduler.admin.answers import ShownTask, executed_task
 from scheduler.admin.masking import masked
-from scheduler.cli import rendering
 from scheduler.cli.failing import (
     EXIT_CALLER,
     EXIT_UNDECIDED,
@@ -32,6 +31,7 @@ from scheduler.cli.session import (
     command_session,
 )
 from scheduler.cli.task_commands import KeyArgument, print_outcome
+from scheduler.cli.task_text import view_lines
 from scheduler.cli.unread import no_outcome_reason
 from scheduler.futures.answers import answered
 from scheduler.reading.inspector import TaskState, as_executed
@@ -57,12 +57,13 @@ def show(
         parsed = TaskKey.parse(key)
         with operator_service(settings) as service:
             service.cluster.read()
-            executions = service.cluster.executions()
+            executions, now_ms = service.cluster.executions(), service.clock.now_ms()
             view = as_executed(service.inspector.show(parsed), set(map(TaskKey.parse, executions)))
         if output is OutputFormat.JSON:
             typer.echo(as_json(executed_task(ShownTask.of(view), executions)))
         else:
-            typer.echo("\n".join(rendering.view_lines(view)))
+            running = executions.get(str(view.key))
+            typer.echo("\n".join(view_lines(view, now_ms, running)))
         if view.state is TaskState.UNKNOWN:
             message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
             say_error(message, UNKNOWN_KEY, EXIT_CALLER)

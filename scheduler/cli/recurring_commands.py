@@ -4,6 +4,7 @@ Each change is written to the audit log, then appended to the task log; a node a
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import shlex
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -25,12 +26,12 @@ from scheduler.cli.operating import (
     YesOption,
     operator_service,
     operator_session,
-    print_rows,
     whoever_runs_this,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
 from scheduler.cli.task_commands import WaitOption
+from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.settings import Settings
 from scheduler.records.receipt import Receipt
 from scheduler.services.recurring.rule import Overlap
@@ -154,6 +155,7 @@ def _add_change(change: RecurringChange, text: str) -> None:
                 known,
                 unknown,
                 lambda: service.recurring.change(change, known, wait),
+                waited=wait > 0,
             )
             doing.run(service, reason, yes=yes, output=output)
 
@@ -194,7 +196,9 @@ def show(
             typer.echo(as_json(value))
             return
         alone = replace(value, next_times=UNSET, last_runs=UNSET)
-        typer.echo("\n".join(fact_lines(facts_of(alone))))
+        facts = facts_of(alone)
+        rule = {name: fact for name, fact in facts.pop("rule").items() if fact is not None}
+        typer.echo("\n".join(fact_lines({**facts, **rule})))
         for each in value.next_times or ():
             typer.echo(f"next time    {each.time} {each.local}")
         for run in value.last_runs or ():
@@ -247,7 +251,10 @@ def _set(
     if output is OutputFormat.JSON:
         typer.echo(as_json(ShownReceipt.of(receipt)))
     else:
-        typer.echo(f"accepted at {receipt.partition}:{receipt.offset}")
+        typer.echo(
+            f"accepted: a node that runs applies it ({receipt.partition}:{receipt.offset} in the"
+            f" log); `hourhand recurring show {shlex.quote(name)}` shows it then"
+        )
 
 
 def _duration(text: str) -> timedelta:

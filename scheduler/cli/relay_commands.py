@@ -32,12 +32,12 @@ from scheduler.cli.operating import (
     YesOption,
     operator_service,
     operator_session,
-    print_rows,
 )
 from scheduler.cli.relay_running import RelayRunning
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
 from scheduler.cli.task_commands import WaitOption
+from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
 from scheduler.kafka_only.envelope import Envelope, NoEnvelope, read_envelope
@@ -286,6 +286,7 @@ def _named(
         [str(key) for key in keys],
         [each for each in dict.fromkeys(message_ids) if each not in found],
         lambda: TasksActedOn.of(service.actions.act(action, keys, to, wait_s)),
+        waited=wait_s > 0,
     )
 
 

@@ -59,6 +59,10 @@ class TaskOptions(CommandOptions):
         str | None,
         typer.Option(metavar="ID", help="Tasks of one ordering id run one at a time, in order."),
     ] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Which executor runs it, where nodes have several."),
+    ] = None
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When: RFC 3339 with a zone, +2h, or now.")
     ] = None
@@ -104,6 +108,7 @@ def schedule(
                 or given.at
                 or given.delay
                 or given.uniqueness_key
+                or given.kind
                 or given.data != "{}"
             ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")
@@ -121,6 +126,7 @@ def schedule(
             if given.uniqueness_key is None
             else given.uniqueness_key,
             data=task_input.parse_data(given.data),
+            kind=given.kind,
         )
         with SchedulerClient(settings) as client:
             receipt = _acknowledged(client.schedule_task(task), settings)

@@ -8,15 +8,11 @@ import typer
 from actors.model.errors import InvalidInput
 from scheduler.cli.failing import say
 from scheduler.cli.node_commands import leave_at_once, log_to_stderr
-from scheduler.cli.operating import (
-    NamedAct,
-    ReasonOption,
-    YesOption,
-    operator_session,
-    print_rows,
-)
-from scheduler.cli.rendering import OutputFormat, as_json, fact_lines, facts_of, view_lines
+from scheduler.cli.operating import NamedAct, ReasonOption, YesOption, operator_session
+from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
+from scheduler.cli.task_text import view_lines
+from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.executors.loading import load_executors
 
@@ -142,7 +138,7 @@ def show(
         typer.echo("\n".join(fact_lines(facts_of(value))))
         for view in service.timers.open_tasks(found):
             typer.echo()
-            typer.echo("\n".join(view_lines(view)))
+            typer.echo("\n".join(view_lines(view, service.clock.now_ms())))
 
 
 @app.command()

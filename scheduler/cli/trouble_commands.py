@@ -9,20 +9,27 @@ from msgspec.structs import replace
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, TasksActedOn
 from scheduler.admin.blocking import blocking_task, waiting_behind
+from scheduler.admin.picture import ShownTrouble
+from scheduler.admin.service import AdminService
 from scheduler.cli.failing import EXIT_CALLER, say
 from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
     act_on_tasks,
     agreed,
+    exit_for,
     operator_session,
-    print_rows,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, OutputOption
 from scheduler.cli.task_commands import KeyArgument
+from scheduler.cli.task_text import last_error
+from scheduler.cli.text_output import print_rows
+from scheduler.reading.inspector import TaskState
 
 _WAIT_S = 10.0
+_TOLD_MAX = 100
+"""Rows whose error is told with its message, which costs a look into the store each."""
 
 
 def blocked(
@@ -50,16 +57,30 @@ def blocked(
             found = {"blocked": stuck} if tried is None else {"blocked": stuck, "failing": tried}
             typer.echo(as_json(found))
             return
-        rows = [{**facts_of(each), "what": "blocked"} for each in stuck.blocked]
+        rows = [(TaskState.BLOCKED, each) for each in stuck.blocked]
         count = stuck.count
         if tried is not None:
-            rows += [{**facts_of(each), "what": "failing"} for each in tried.failing]
+            rows += [(TaskState.RETRYING, each) for each in tried.failing]
             count += tried.count
-        print_rows(rows, ("what", "since", "attempts", "error", "node", "key"))
+        if rows:
+            print_rows(
+                [_shown(service, *row, told=at < _TOLD_MAX) for at, row in enumerate(rows)],
+                ("state", "since", "attempts", "node", "key", "error"),
+            )
+        elif not stuck.unknown_partitions:
+            say("no ordering id is blocked")
         if count > len(rows):
             say(f"{count - len(rows)} more are not listed")
         if unknown := stuck.unknown_partitions:
             say(f"nobody answers for {len(unknown)} partitions: what is blocked there is unknown")
+
+
+def _shown(
+    service: AdminService, state: TaskState, trouble: ShownTrouble, *, told: bool
+) -> dict[str, object]:
+    """Return a row, with the error's message from the store where it is to be ``told``."""
+    error = last_error(service.inspector.show(TaskKey.parse(trouble.key))) if told else None
+    return {**facts_of(trouble), "state": state.value, "error": error or trouble.error}
 
 
 def unblock(
@@ -106,6 +127,7 @@ def unblock(
         if free:
             say(f"nothing blocks {', '.join(map(repr, free[:5]))}")
             raise typer.Exit(EXIT_CALLER)
+        exit_for(report.outcomes)
 
 
 def waiting(
@@ -126,7 +148,8 @@ def waiting(
             typer.echo(as_json(found))
             return
         more = "or more " if found.more else ""
-        typer.echo(f"{found.waiting} {more}wait behind it")
+        verb = "waits" if found.waiting == 1 else "wait"
+        typer.echo(f"{found.waiting} {more}{verb} behind it")
         for each in found.first:
             typer.echo(each)
 
@@ -149,5 +172,7 @@ def running(
         found = service.cluster.running()
         if output is OutputFormat.JSON:
             typer.echo(as_json(found))
-        else:
+        elif found.running:
             print_rows(found.running, ("node", "attempt", "key"))
+        else:
+            say("no task runs right now, as far as nodes reported")

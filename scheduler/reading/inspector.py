@@ -86,17 +86,18 @@ class Inspector:
         error_class: str | None = None,
         system: bool = True,
         executing: Collection[TaskKey] = (),
+        kinds: Collection[str] = (),
     ) -> TaskListing:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
-        ``states``, ``ordering_id``, ``partition`` and the ``error_class`` of the last attempt
-        choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
+        ``states``, ``kinds``, ``ordering_id``, ``partition`` and the ``error_class`` of the last
+        attempt choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
         continues a listing.  A task that waits and is ``executing``, as its node says, is in the
         state ``running``.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is
         more: fewer, even none, come while there are more.  Closed tasks are listed until their
         completion's retention is over.
         """
-        wanted = TaskFilter(states, error_class, system)
+        wanted = TaskFilter(states, error_class, system, kinds)
         page_tasks = _PAGE_TASKS_MAX if wanted.chooses else limit
         readers = self._readers(
             ordering_id, from_ms, to_ms, after, limit, page_tasks=page_tasks, partition=partition

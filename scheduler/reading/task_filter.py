@@ -24,16 +24,21 @@ class TaskFilter:
     system: bool = True
     """Whether tasks of Hourhand itself are among them: timers, relayed messages, definitions."""
 
+    kinds: Collection[str] = ()
+    """In any kind, and in none, where this is empty; a row that is gone has none."""
+
     @property
     def chooses(self) -> bool:
         """Whether there may be a task that it leaves out for what became of it."""
-        return bool(self.states) or self.error_class is not None
+        return bool(self.states or self.kinds) or self.error_class is not None
 
     def accepts(self, view: TaskView) -> bool:
         """Whether a task is chosen."""
         if self.states and view.state not in self.states:
             return False
         if not self.system and view.key.ordering_id.startswith(RESERVED):
+            return False
+        if self.kinds and (view.task is None or view.task.kind not in self.kinds):
             return False
         if self.error_class is None:
             return True

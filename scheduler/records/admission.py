@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 from actors.model.codec import encode_parts
 from actors.model.definition import RESERVED
-from actors.model.display import message_of, shown
+from actors.model.display import duration_text, message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooLarge
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
@@ -66,8 +66,8 @@ def refuse_the_past(what: str, time_ms: int, now_ms: int, grace_ms: int) -> None
     late_ms = now_ms - time_ms
     if late_ms > grace_ms:
         raise TaskInThePast(
-            f"{what} is due at {format_instant(time_ms)}, {late_ms} ms ago, and"
-            f" client.grace_ms allows {grace_ms}: schedule it for now instead"
+            f"{what} is due at {format_instant(time_ms)}, {duration_text(late_ms)} ago, and"
+            f" client.grace_ms allows {duration_text(grace_ms)}: schedule it for now instead"
         )
 
 

@@ -133,11 +133,35 @@ def test_what_waits_is_closed_and_that_is_written_down(folder: Path, command: st
     assert last_entry(folder) == (command, task["key"], "applied 1")
 
 
+def test_what_failed_says_why(folder: Path) -> None:
+    """Class and message of the last error, wherever tasks are listed."""
+    for command in (
+        ("blocked",),
+        ("list", "--state", "blocked"),
+        ("list", "--error", "ValueError"),
+    ):
+        lines = invoke(folder, *command).stdout.splitlines()
+        assert len(lines) == 3, command
+        assert all(each.endswith("ValueError: as its data says") for each in lines[1:]), command
+
+
+def test_tasks_of_hourhand_itself_are_hidden(folder: Path) -> None:
+    """They are listed where they are asked for."""
+    users = answer(folder, "list", "--to", "+4h")["tasks"]
+    all_of_them = answer(folder, "list", "--to", "+4h", "--internal")["tasks"]
+    one = answer(folder, "list", "--to", "+4h", "--ordering-id", "hourhand:recurring:hourly")
+
+    internal = [each["key"] for each in all_of_them if each["orderingId"].startswith("hourhand:")]
+    assert internal
+    assert {each["key"] for each in users}.isdisjoint(internal)
+    assert one["tasks"]
+
+
 def test_blocked_ordering_ids_are_unblocked_after_a_look(folder: Path) -> None:
     """How many wait behind each is told; two at once are agreed to first."""
     key = answer(folder, "blocked")["blocked"]["blocked"][0]["key"]
     assert answer(folder, "waiting", key)["waiting"] == 1
-    assert "1 wait behind it" in invoke(folder, "waiting", key).stdout
+    assert "1 waits behind it" in invoke(folder, "waiting", key).stdout
     refused = invoke(folder, "unblock", "stuck", "stuck-too", "--drop")
     assert (refused.exit_code, "(2)" in refused.stderr) == (2, True)
 

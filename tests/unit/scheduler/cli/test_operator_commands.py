@@ -1,8 +1,10 @@
 """Operators' commands over an embedded folder: what they print, ask, do and write down."""
 
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -12,15 +14,20 @@ from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler
 from scheduler.adapters.clock import SystemClock
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
+from tests.waiting import until
 
 IDS = ("a", "b")
 
 
 class Nothing(TaskExecutor):
-    """Succeeds at once."""
+    """Succeeds at once, or once it is released where the task says so."""
+
+    released: ClassVar = threading.Event()
 
     def execute(self, task: Task) -> None:
         """Do nothing."""
+        if task.data:
+            self.released.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +105,67 @@ def test_a_time_to_move_to_belongs_to_reschedule_alone(folder: Path) -> None:
     for extra in (("--reschedule-to", "+3h"), ("--act", "reschedule", "--yes")):
         refused = invoke(folder, *chosen, *extra)
         assert (refused.exit_code, "--reschedule-to" in refused.stderr) == (2, True)
+
+
+def test_resume_says_what_it_did(folder: Path) -> None:
+    """What was paused, and what was not."""
+    assert "c: paused" in invoke(folder, "pause", "--ordering-id", "c").stderr
+    assert "c: was paused already" in invoke(folder, "pause", "--ordering-id", "c").stderr
+    assert "c: resumed" in invoke(folder, "resume", "--ordering-id", "c").stderr
+    assert "c: was not paused" in invoke(folder, "resume", "--ordering-id", "c").stderr
+
+
+def test_a_reason_is_listed_with_the_act(folder: Path) -> None:
+    """It is why the log is read."""
+    invoke(folder, "pause", "--ordering-id", "d", "--reason", "a bad address")
+    invoke(folder, "resume", "--ordering-id", "d")
+
+    listed = invoke(folder, "audit-log", "--limit", "2").stdout.splitlines()
+
+    assert listed[0].split()[-1] == "REASON"
+    assert listed[2].endswith("a bad address")
+
+
+def test_top_into_a_pipe_waits_for_rates(folder: Path) -> None:
+    """A single report has none."""
+    (node,) = answer(folder, "top")["nodes"]
+
+    assert node["executionsPerS"] is not None
+
+
+def test_a_letter_that_is_not_there_is_told_by_the_exit_code(folder: Path) -> None:
+    """As is a command that did nothing."""
+    replayed = invoke(folder, "dead-letters", "--replay", "0:99", "-o", "json")
+
+    assert (replayed.exit_code, '"outcome":"unknown"' in replayed.stdout) == (2, True)
+
+
+def test_a_kind_is_scheduled_listed_and_shown(folder: Path) -> None:
+    """It is not a part of the data."""
+    made = invoke(folder, "schedule", "--ordering-id", "k", "--in", "1h", "--kind", "mail")
+    chosen = ("list", "--kind", "mail", "--to", "+2h")
+    until(lambda: len(answer(folder, *chosen)["tasks"]) == 1)
+
+    (task,) = answer(folder, *chosen)["tasks"]
+    assert (task["key"], task["kind"], task["taskData"]) == (made.stdout.strip(), "mail", {})
+    assert answer(folder, "list", "--kind", "other", "--to", "+2h")["tasks"] == []
+    assert "kind            mail" in invoke(folder, "show", task["key"]).stdout.splitlines()
+    answer(folder, "cancel", task["key"])
+
+
+def test_what_runs_is_listed_as_running(folder: Path) -> None:
+    """Of a first attempt the store knows nothing; its node does."""
+    made = invoke(folder, "schedule", "--ordering-id", "r", "--in", "0s", "--data", '{"waits": 1}')
+    key = made.stdout.strip()
+    chosen = ("list", "--state", "running")
+    try:
+        until(lambda: len(answer(folder, *chosen)["tasks"]) == 1)
+        (task,) = answer(folder, *chosen)["tasks"]
+        assert (task["key"], task["running"]["attempt"]) == (key, 1)
+        assert answer(folder, "show", key)["state"] == "running"
+        assert answer(folder, "list", "--state", "pending", "--ordering-id", "r")["tasks"] == []
+    finally:
+        Nothing.released.set()
 
 
 def test_pauses_are_made_listed_and_lifted(folder: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
         *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3"),
     )
     assert made.exit_code == 0, made.output
-    assert made.stdout.startswith("accepted at ")
+    assert made.stdout.startswith("accepted: a node that runs applies it")
     applied(lambda: hourhand("recurring", "show", "nightly").exit_code == 0)
 
     shown = json.loads(hourhand("recurring", "show", "nightly", "--next", "2", "-o", "json").stdout)

@@ -1,0 +1,104 @@
+"""Tasks as text: many in a table, one in full with its attempts.
+
+Decides which facts a person sees, and in which order.  JSON has all of them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from actors.model.status import AttemptRecord
+from scheduler.admin.answers import ShownExecution, ShownTask, instant_text
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, one_line, row_lines
+from scheduler.reading.inspector import TaskListing, TaskState, TaskView
+
+_ERROR_CHARS_MAX = 80
+_ENDED_WELL = frozenset({TaskState.SUCCESS, TaskState.CANCELLED, TaskState.MOVED})
+
+
+def listing_lines(listing: TaskListing, now_ms: int) -> Iterator[str]:
+    """Yield a page of tasks, one a line, under a heading; columns that nobody needs are left out.
+
+    The error is the last attempt's, of tasks that did not end well.
+    """
+    rows = [
+        {
+            "state": view.state.value,
+            "due": due_text(view.key.scheduled_ms, now_ms),
+            "attempts": _attempts(view),
+            "kind": None if view.task is None else view.task.kind,
+            "key": str(view.key),
+            "error": None if view.state in _ENDED_WELL else last_error(view),
+        }
+        for view in listing.tasks
+    ]
+    needed = {name for row in rows for name, value in row.items() if value is not None}
+    columns = ("state", "due", "attempts", "kind", "key", "error")
+    yield from row_lines(rows, [each for each in columns if each in needed])
+
+
+def view_lines(view: TaskView, now_ms: int, running: ShownExecution | None = None) -> Iterator[str]:
+    """Yield a task, one fact a line, its attempts last."""
+    value = facts_of(ShownTask.of(view))
+    closed = value.get("completion")
+    due = f"{cell_of('due', value['scheduledTime'])}, {due_text(view.key.scheduled_ms, now_ms)}"
+    facts = {
+        "state": value["state"],
+        "key": value["key"],
+        "due": due,
+        "kind": value.get("kind"),
+        "orderingId": value["orderingId"],
+        "uniquenessKey": value["uniquenessKey"],
+        "partition": value["partition"],
+        "offset": value.get("offset"),
+        "data": as_json(value["taskData"]) if "taskData" in value else None,
+        "running": None if running is None else f"attempt {running.attempt} on {running.node}",
+        "closed": None if closed is None else _closed(closed),
+    }
+    yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
+    for attempt in view.attempts:
+        yield from _attempt_lines(attempt)
+
+
+def last_error(view: TaskView) -> str | None:
+    """Return class and message of the last attempt's error, cut; None where there was none."""
+    found = _error(view.attempts[-1]) if view.attempts else ""
+    return f"{found[: _ERROR_CHARS_MAX - 1]}…" if len(found) > _ERROR_CHARS_MAX else found or None
+
+
+def _attempts(view: TaskView) -> int:
+    closed = view.completion.attempts if view.completion else 0
+    return max([closed, *(attempt.attempt for attempt in view.attempts)])
+
+
+def _closed(completion: Mapping[str, object]) -> str:
+    """Return how a key was closed, in words."""
+    attempts = completion["attempts"]
+    said = [f"{completion['result']} after {attempts} attempt{'' if attempts == 1 else 's'}"]
+    for name, word in (("finished", "at"), ("movedTo", "moved to"), ("reason", "because:")):
+        if name in completion:
+            said.append(f"{word} {cell_of(name, completion[name])}")
+    return ", ".join(said)
+
+
+def _attempt_lines(attempt: AttemptRecord) -> Iterator[str]:
+    started, finished = attempt.started_ms, attempt.finished_ms
+    parts = [cell_of("started", instant_text(started))]
+    if finished is not None:
+        parts.append(f"took {cell_of('tookMs', max(0, finished - started))}")
+    if attempt.next_attempt_ms is not None:
+        parts.append(f"next attempt {cell_of('next', instant_text(attempt.next_attempt_ms))}")
+    parts.append(f"fence {attempt.fence}")
+    result = attempt.result.value
+    yield f"attempt {attempt.attempt}: {coloured(result, result)}, {', '.join(parts)}"
+    if error := _error(attempt):
+        yield f"    {error}"
+    for line in (attempt.error_stack or "").splitlines():
+        yield f"    {one_line(line)}"
+
+
+def _error(attempt: AttemptRecord) -> str:
+    """Return class and message of an attempt's error in one line; empty without one."""
+    if attempt.error_class is None:
+        return ""
+    told = f": {attempt.error_message}" if attempt.error_message else ""
+    return one_line(f"{attempt.error_class}{told}".replace("\n", " "))

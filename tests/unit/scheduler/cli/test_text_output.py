@@ -1,0 +1,150 @@
+"""Values as a person reads them; colours for terminals alone."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.model.instant import parse_instant
+from actors.model.key import TaskKey
+from actors.model.status import AttemptRecord, AttemptResult
+from actors.model.task import StoredTask
+from scheduler.cli.task_text import last_error, listing_lines, view_lines
+from scheduler.cli.text_output import cell_of, due_text, fact_lines, heading_of, row_lines
+from scheduler.reading.inspector import TaskListing, TaskView
+from scheduler.reading.task_state import view_of
+
+ROOT = Path(__file__).parents[4]
+NOW_MS = parse_instant("2026-02-09T01:43:12Z")
+KEY = TaskKey.parse("2026-02-09T01:41:12.959Z,customer-7,invoice-42")
+_PROGRAM = "from scheduler.cli.text_output import coloured; print(coloured('blocked', 'blocked'))"
+
+
+def view(*attempts: AttemptRecord, data: bytes = b'{"invoice":42}') -> TaskView:
+    """Return a task that waits, with its attempts."""
+    return view_of(KEY, 3, StoredTask(KEY, data, 17), None, attempts)
+
+
+def failed(message: str = "no such invoice", stack: str | None = None) -> AttemptRecord:
+    """Return an attempt that failed and will be followed by another."""
+    return AttemptRecord(
+        KEY,
+        1,
+        AttemptResult.FAILURE,
+        KEY.scheduled_ms,
+        finished_ms=KEY.scheduled_ms + 1_500,
+        next_attempt_ms=NOW_MS + 60_000,
+        error_class="KeyError",
+        error_message=message,
+        error_stack=stack,
+        fence=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("paused", False, "no"),
+        ("owner", None, "-"),
+        ("partitions", [1, 2], "1, 2"),
+        ("since", "2026-02-09T01:41:12.959Z", "2026-02-09 01:41:12Z"),
+        ("overdueMs", 150_000, "2 min"),
+        ("overdueMs", 186_712_250_088, "5 years"),
+        ("key", str(KEY), str(KEY)),
+        ("error", "two\nlines \x1b[31m", '"two\\nlines \\u001b[31m"'),
+    ],
+)
+def test_a_value_is_written_in_one_line(name: str, value: object, told: str) -> None:
+    """Keys stay as commands take them."""
+    assert cell_of(name, value) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "heading"),
+    [
+        ("loadedUntil", "LOADED UNTIL"),
+        ("executionsPerS", "RUNS/S"),
+        ("overdueMs", "OVERDUE"),
+        ("key", "KEY"),
+    ],
+)
+def test_a_heading_is_words(name: str, heading: str) -> None:
+    """Not the name of a field."""
+    assert heading_of(name) == heading
+
+
+def test_a_moment_is_told_by_how_far_away_it_is() -> None:
+    """On either side of now."""
+    assert due_text(NOW_MS + 10_000, NOW_MS) == "in 10 s"
+    assert due_text(NOW_MS - 7_200_000, NOW_MS) == "2 h ago"
+
+
+def test_columns_are_as_wide_as_what_they_hold() -> None:
+    """And no line ends with blanks."""
+    lines = [*row_lines([{"a": 1, "bC": "long"}, {"a": 1_000, "bC": None}], ("a", "bC"))]
+
+    assert lines == ["A     B C", "1     long", "1000  -"]
+    assert [*fact_lines({"loadedUntil": None, "a": 1})] == ["loaded until  -", "a             1"]
+
+
+def test_a_listing_shows_columns_that_some_task_needs() -> None:
+    """Error and kind are left out where no task has one."""
+    plain = [*listing_lines(TaskListing([view()], None), NOW_MS)]
+    assert plain == [
+        "STATE    DUE        ATTEMPTS  KEY",
+        f"pending  1 min ago  0         {KEY}",
+    ]
+
+    mailed = view(failed(), data=b'{"invoice":42,"hourhand.kind":"mail"}')
+    heading, line = listing_lines(TaskListing([mailed], None), NOW_MS)
+    assert heading.split() == ["STATE", "DUE", "ATTEMPTS", "KIND", "KEY", "ERROR"]
+    assert line.split() == f"retrying 1 min ago 1 mail {KEY} KeyError: no such invoice".split()
+
+
+def test_a_task_is_shown_with_attempts_in_sentences() -> None:
+    """And the stack of each below it."""
+    lines = [*view_lines(view(failed(stack="Traceback\n  File x")), NOW_MS)]
+
+    assert lines[0].split() == ["state", "retrying"]
+    assert f"key             {KEY}" in lines
+    assert lines[-4] == (
+        "attempt 1: failure, 2026-02-09 01:41:12Z, took 1 s,"
+        " next attempt 2026-02-09 01:44:12Z, fence 4"
+    )
+    assert lines[-3:] == ["    KeyError: no such invoice", "    Traceback", "      File x"]
+
+
+def test_a_long_error_is_cut() -> None:
+    """A table has a line for each task."""
+    found = last_error(view(failed("x" * 500)))
+
+    assert found is not None
+    assert (len(found), found[-1]) == (80, "…")
+
+
+@pytest.mark.parametrize(("no_color", "painted"), [("", True), ("1", False)])
+def test_states_have_a_colour_on_a_terminal(no_color: str, *, painted: bool) -> None:
+    """Unless NO_COLOR asks for none."""
+    assert (b"\x1b[" in _printed_on_a_terminal(no_color)) is painted
+
+
+def test_there_is_no_colour_in_a_pipe() -> None:
+    """Programs read it."""
+    printed = subprocess.check_output([sys.executable, "-c", _PROGRAM], cwd=ROOT)
+
+    assert printed.split() == [b"blocked"]
+
+
+def _printed_on_a_terminal(no_color: str) -> bytes:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color}
+    subprocess.run(
+        [sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment, stdout=theirs, check=True
+    )
+    os.close(theirs)
+    printed = os.read(ours, 1_000)
+    os.close(ours)
+    return printed
