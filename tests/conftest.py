@@ -12,6 +12,7 @@ from tests.reruns import pytest_terminal_summary  # noqa: F401 - a hook
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.running import running
+from tests.wheel import built, elsewhere  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling

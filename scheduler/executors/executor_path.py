@@ -96,7 +96,7 @@ def checked_factory(name: str, found: object) -> ExecutorFactory:
     if isinstance(made, type):
         if not issubclass(made, TaskExecutor):
             raise InvalidExecutor(
-                f"{name} is a class but no TaskExecutor: write"
+                f"{name} is a class but not a TaskExecutor: write"
                 f" class {made.__name__}(TaskExecutor) and define execute(self, task)"
             )
         if unwritten := sorted(getattr(made, "__abstractmethods__", ())):
@@ -104,6 +104,10 @@ def checked_factory(name: str, found: object) -> ExecutorFactory:
         if complaint := attribute_complaint(made):
             raise InvalidExecutor(f"{name}: {made.__name__}.{complaint}")
         _refuse_execute(name, made)
+    if isinstance(found, TaskExecutor):
+        raise InvalidExecutor(
+            f"{name} is an instance of {type(found).__name__}: pass the class, without parentheses"
+        )
     if not callable(found):
         raise InvalidExecutor(
             f"{name} is a {type(found).__name__}: expected a TaskExecutor class or a"

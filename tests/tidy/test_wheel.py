@@ -4,113 +4,19 @@ Flat packages hide packaging mistakes, because the repository's root is on the p
 something runs inside it; a full environment hides imports that only an extra could satisfy.
 """
 
-import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.metadata import Metadata
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from tests.tidy.outside import run
-from tests.tidy.source import ROOT, project_metadata, report
-
-_BUILT_FROM = (
-    *("actors", "hourhand", "scheduler", "schema"),
-    *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
-)
-_BUILD_LOG = "build.log"
-
-
-def _copy_sources(target: Path) -> None:
-    # Building in place would pick up what an earlier build left in build/.
-    for name in _BUILT_FROM:
-        source = ROOT / name
-        if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-            shutil.copytree(source, target / name, ignore=ignored)
-        else:
-            shutil.copy(source, target / name)
-
-
-def _core() -> set[str]:
-    """Return the names of all projects that the core requires here, and what those require."""
-    found: set[str] = set()
-    core = project_metadata()["dependencies"]
-    assert isinstance(core, list)
-    waiting = [*map(Requirement, core)]
-    while waiting:
-        requirement = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        asked = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if asked and name not in found:
-            found.add(name)
-            waiting += map(Requirement, importlib.metadata.requires(name) or ())
-    return found
-
-
-def _lend(projects: set[str], site_packages: Path) -> None:
-    """Link what these projects installed here into another environment's packages."""
-    for name in projects:
-        distribution = importlib.metadata.distribution(name)
-        tops = {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."}
-        for top in tops - {"__pycache__"}:
-            (site_packages / top).symlink_to(Path(str(distribution.locate_file(top))))
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an sdist, and the wheel that was built from it."""
-    folder = tmp_path_factory.mktemp("built")
-    sources = tmp_path_factory.mktemp("sources")
-    _copy_sources(sources)
-    # Modules that are not compiled, because the environment says so, would be a warning each.
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
-    }
-    with (folder / _BUILD_LOG).open("w", encoding="utf-8") as log:
-        subprocess.run(
-            [sys.executable, "-W", "default", "-m", "build", "--no-isolation", "--outdir", folder],
-            cwd=sources,
-            env={**environment, "PYTHONWARNINGS": "default"},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            timeout=300,
-            check=True,
-        )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def elsewhere(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a virtual environment ``venv``: the wheel and what the core requires.
-
-    The packages are lent by this environment, so that no index is asked.
-    """
-    folder = tmp_path_factory.mktemp("elsewhere")
-    (wheel,) = built.glob("hourhand-*.whl")
-    venv.create(folder / "venv", with_pip=False)
-    python = folder / "venv/bin/python"
-    run(
-        *(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"),
-        *("install", "--no-deps", "--no-index", "--quiet", wheel),
-        cwd=folder,
-    )
-    purelib = run(
-        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
-    )
-    _lend(_core(), Path(purelib))
-    return folder
+from tests.tidy.source import ROOT, report
+from tests.wheel import BUILD_LOG, BUILT_FROM
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
@@ -119,12 +25,12 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         tops = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()} - {""}
 
-    assert tops == {*_BUILT_FROM, "PKG-INFO", "hourhand.egg-info"}
+    assert tops == {*BUILT_FROM, "PKG-INFO", "hourhand.egg-info"}
 
 
 def test_the_build_has_no_warnings(built: Path) -> None:
     """What setuptools warns of today is an error of a later version."""
-    log = (built / _BUILD_LOG).read_text(encoding="utf-8")
+    log = (built / BUILD_LOG).read_text(encoding="utf-8")
 
     assert "Successfully built" in log
     report(

@@ -37,6 +37,7 @@ _CAUSES = {
     "SQLITE_IOERR": "the disk reported an error; check the disk and its free space",
 }
 _SPACE_MATTERS = ("SQLITE_FULL", "SQLITE_IOERR")
+_FOLDER_ERRORS = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 # An offset that is given out twice: the number it was counted from went back.
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT_PRIMARYKEY")
 
@@ -87,6 +88,8 @@ class File:
         detail = f"{cause} ({error})" if cause else f"{error}"
         if name.startswith(_SPACE_MATTERS):
             detail += f"; {_free_space(self.path.parent)}"
+        if isinstance(error, _FOLDER_ERRORS):
+            detail += "; embedded.folder must name a folder that exists or can be made"
         return self.unavailable(f"{self.path} is not available: {detail}")
 
     def damaged(self, what: str) -> FolderDamaged:

@@ -69,6 +69,8 @@ class FolderLock:
         except OSError as error:
             holder = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
+            if holder == _holder():
+                holder += ", this process"
             if not isinstance(error, BlockingIOError):
                 raise LogUnavailable(f"{path} cannot be locked: {error}") from error
             raise FolderLocked(
@@ -79,9 +81,8 @@ class FolderLock:
         _held.add(self)
         # Only for the reader of a refusal: a full disk is not a reason not to lock.
         with contextlib.suppress(OSError):
-            holder = f"pid {os.getpid()} on {socket.gethostname()}\n"
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, holder.encode(), 0)
+            os.pwrite(self._descriptor, f"{_holder()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let another node have the folder."""
@@ -94,6 +95,10 @@ class FolderLock:
         """Close this process's copy; the lock lasts as long as another process has one."""
         _held.discard(self)
         os.close(self._descriptor)
+
+
+def _holder() -> str:
+    return f"pid {os.getpid()} on {socket.gethostname()}"
 
 
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()

@@ -50,7 +50,7 @@ def _known_cron(expression: str) -> str:
         next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
         raise ValueError(
-            f"no cron expression: {error}; five fields are minute, hour, day of month, month, day"
+            f"this is not a cron expression: {error}; five fields are minute, hour, day of month, month, day"
             " of week; six begin with the second"
         ) from None
     except StopIteration:
@@ -141,10 +141,16 @@ def checked_rule(**values: object) -> RecurringRule:
         return RecurringRule.model_validate(values)
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, one['loc'])) or 'rule'}: {one['msg']}, got {shown(one['input'])}"
+            _described(".".join(map(str, one["loc"])), one["msg"], one["input"])
             for one in error.errors(include_url=False)[:5]
         ]
         raise InvalidTask("invalid recurring schedule: " + "; ".join(problems)) from None
+
+
+def _described(where: str, message: str, got: object) -> str:
+    text = message.removeprefix("Value error, ")
+    # Without a field it is the whole rule, with values that the caller never wrote.
+    return f"{where}: {text}, got {shown(got)}" if where else text
 
 
 def checked_name(name: object) -> str:

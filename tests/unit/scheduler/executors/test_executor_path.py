@@ -73,7 +73,7 @@ def test_a_module_that_hourhand_hides_is_named(folder: Path, path: str) -> None:
         ("wired_nowhere:Good", "No module named 'wired_nowhere'"),
         ("wired_broken:Good", "No module named 'no_such_package_at_all'"),
         ("wired_executors:Missing", "has no 'Missing'"),
-        ("wired_executors:Stranger", "no TaskExecutor"),
+        ("wired_executors:Stranger", "is a class but not a TaskExecutor"),
         ("wired_executors:Unwritten", "does not define execute"),
         ("wired_executors:NUMBER", "is a int"),
     ],
@@ -121,6 +121,7 @@ def _wrapped(needs_more: Callable[..., None]) -> Callable[..., None]:
     [
         (json.loads, "cannot be called without arguments (missing a required argument: 's')"),
         (_NeedsName, "cannot be called without arguments (missing a required argument: 'name')"),
+        (_with_execute(lambda self, task: None)(), "it is an instance of Made: pass the class"),
         (_with_execute(lambda self: None), "Made.execute cannot take one task"),
         (_with_execute(lambda self, task, more: None), "Made.execute cannot take one task"),
         (_with_execute(staticmethod(lambda self, task: None)), "Made.execute cannot take one task"),

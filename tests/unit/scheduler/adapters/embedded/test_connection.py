@@ -24,6 +24,14 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
     assert (folder / "store.db").is_file()
 
 
+def test_a_folder_that_cannot_be_one_is_named_with_its_setting(tmp_path: Path) -> None:
+    """A file has its name, or a folder above it is a file."""
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StoreUnavailable, match=r"embedded\.folder must name a folder"):
+            open_connection(store_file(folder))
+
+
 def test_many_may_make_the_same_folder_at_once(tmp_path: Path) -> None:
     """Whoever comes second finds it made, not half made."""
     openers = 6

@@ -30,7 +30,9 @@ sys.stdin.read()
 def test_the_lock_is_free_again_after_release(tmp_path: Path) -> None:
     """A second holder is refused only as long as there is a first."""
     first = FolderLock(tmp_path)
-    with pytest.raises(FolderLocked, match=rf"another node \(pid {os.getpid()} on .*stop that"):
+    with pytest.raises(
+        FolderLocked, match=rf"\(pid {os.getpid()} on .*, this process\).*stop that"
+    ):
         FolderLock(tmp_path)
     first.release()
 

@@ -143,11 +143,11 @@ def test_jitter_is_the_same_whoever_asks_and_stays_in_its_window() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({}, "either a cron expression or an interval"),
-        ({"cron": "* * * * *", "every_ms": 1_000}, "either"),
-        ({"cron": "61 * * * *"}, "Bad minute"),
+        ({}, "schedule: a recurring schedule has either a cron expression or an interval$"),
+        ({"cron": "* * * * *", "every_ms": 1_000}, "either a cron expression or an interval$"),
+        ({"cron": "61 * * * *"}, "cron: this is not a cron expression: Bad minute"),
         ({"cron": "* * *"}, "Wrong number of fields"),
-        ({"cron": ""}, "no cron expression"),
+        ({"cron": ""}, "not a cron expression"),
         ({"cron": "0 0 30 2 *"}, "cron"),
         ({"cron": "\x00"}, "cron"),
         ({"every_ms": 99}, "greater than or equal to 100"),

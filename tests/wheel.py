@@ -1,0 +1,108 @@
+"""The wheel, built once a session, and an environment that has it and what the core requires.
+
+Decides how it is built and installed without asking an index; never what must be true of it.
+"""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.tidy.outside import run
+from tests.tidy.source import ROOT, project_metadata
+
+BUILT_FROM = (
+    *("actors", "hourhand", "scheduler", "schema"),
+    *("pyproject.toml", "setup.cfg", "README.md", "LICENSE"),
+)
+BUILD_LOG = "build.log"
+
+
+def _copy_sources(target: Path) -> None:
+    # Building in place would pick up what an earlier build left in build/.
+    for name in BUILT_FROM:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+            shutil.copytree(source, target / name, ignore=ignored)
+        else:
+            shutil.copy(source, target / name)
+
+
+def _core() -> set[str]:
+    """Return the names of all projects that the core requires here, and what those require."""
+    found: set[str] = set()
+    core = project_metadata()["dependencies"]
+    assert isinstance(core, list)
+    waiting = [*map(Requirement, core)]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        asked = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if asked and name not in found:
+            found.add(name)
+            waiting += map(Requirement, importlib.metadata.requires(name) or ())
+    return found
+
+
+def _lend(projects: set[str], site_packages: Path) -> None:
+    """Link what these projects installed here into another environment's packages."""
+    for name in projects:
+        distribution = importlib.metadata.distribution(name)
+        tops = {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."}
+        for top in tops - {"__pycache__"}:
+            (site_packages / top).symlink_to(Path(str(distribution.locate_file(top))))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("built")
+    sources = tmp_path_factory.mktemp("sources")
+    _copy_sources(sources)
+    # Modules that are not compiled, because the environment says so, would be a warning each.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    }
+    with (folder / BUILD_LOG).open("w", encoding="utf-8") as log:
+        subprocess.run(
+            [sys.executable, "-W", "default", "-m", "build", "--no-isolation", "--outdir", folder],
+            cwd=sources,
+            env={**environment, "PYTHONWARNINGS": "default"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=True,
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def elsewhere(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a virtual environment ``venv``: the wheel and what the core requires.
+
+    The packages are lent by this environment, so that no index is asked.
+    """
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (wheel,) = built.glob("hourhand-*.whl")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv/bin/python"
+    run(
+        *(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"),
+        *("install", "--no-deps", "--no-index", "--quiet", wheel),
+        cwd=folder,
+    )
+    purelib = run(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
+    )
+    _lend(_core(), Path(purelib))
+    return folder
