@@ -70,13 +70,13 @@ class Payload:
 
     def _invalid(self, error: ValidationError | msgspec.ValidationError) -> PayloadInvalid:
         if isinstance(error, msgspec.ValidationError):
-            return PayloadInvalid(f"the data is not a {self._name}: {error}")
+            return PayloadInvalid(f"the data does not fit {self._name}: {error}")
         problems = [
             f"{'.'.join(map(str, each['loc'])) or self._name}: {each['msg']},"
             f" got {shown(each['input'])}"
             for each in error.errors(include_url=False)[:_PROBLEMS_MAX]
         ]
-        return PayloadInvalid(f"the data is not a {self._name}: {'; '.join(problems)}")
+        return PayloadInvalid(f"the data does not fit {self._name}: {'; '.join(problems)}")
 
 
 class Signature:

@@ -50,8 +50,8 @@ def _known_cron(expression: str) -> str:
         next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
         raise ValueError(
-            f"this is not a cron expression: {error}; five fields are minute, hour, day of month, month, day"
-            " of week; six begin with the second"
+            f"this is not a cron expression: {error}; five fields are minute, hour, day of month,"
+            " month, day of week; six begin with the second"
         ) from None
     except StopIteration:
         raise ValueError("it is due at no time within fifty years") from None

@@ -1,0 +1,163 @@
+"""The first hours of a newcomer, with the wheel and what the core requires: programs and mistakes.
+
+None asks an index, so they run wherever the wheel can be built.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.documents.blocks import blocks
+from tests.newcomer.misuses import MISUSES, PREAMBLE, Misuse
+from tests.newcomer.programs import PROGRAMS, START, Program
+from tests.tidy.source import ROOT
+
+_LIMIT_S = 100
+Answers = dict[str, tuple[str, str | None, str]]
+"""Class, code and message by the name of the mistake."""
+_JUDGE = """
+import ast, json, sys
+
+given = json.load(sys.stdin)
+names = {}
+exec(given["preamble"], names)
+answers = {}
+for name, source in given["misuses"]:
+    *before, last = ast.parse(source).body
+    try:
+        exec(compile(ast.Module(before, []), name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), name, "eval"), names)
+            value.result(timeout=20) if hasattr(value, "result") else None
+        else:
+            exec(compile(ast.Module([last], []), name, "exec"), names)
+        answers[name] = ["no error", None, ""]
+    except Exception as error:
+        answers[name] = [type(error).__name__, getattr(error, "code", None), str(error)]
+print(json.dumps(answers))
+"""
+
+
+def _run(
+    *command: str | Path, folder: Path, given: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    # Nothing of this environment: neither its packages nor its settings.
+    variables = {"PATH": os.environ["PATH"]}
+    return subprocess.run(
+        command,
+        input=given,
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(elsewhere: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Make every mistake in one process, as nothing of one may spoil the next; by name."""
+    given = {"preamble": PREAMBLE, "misuses": [(each.name, each.source) for each in MISUSES]}
+    done = _run(
+        *(elsewhere / "venv/bin/python", "-c", _JUDGE),
+        folder=tmp_path_factory.mktemp("misuses"),
+        given=json.dumps(given),
+    )
+    assert done.returncode == 0, done.stderr
+    found: Answers = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("misuse", MISUSES, ids=lambda misuse: misuse.name)
+def test_a_mistake_is_answered_with_what_to_do(answers: Answers, misuse: Misuse) -> None:
+    """By the class and code that are documented, at the call or by its future."""
+    error, code, said = answers[misuse.name]
+
+    assert (error, code) == (misuse.error, misuse.code), said
+    assert misuse.said in said
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_first_program_does_what_its_reader_expects(
+    elsewhere: Path, tmp_path: Path, program: Program
+) -> None:
+    """And says where it failed, when it did."""
+    (tmp_path / "program.py").write_text(START + program.source, encoding="utf-8")
+
+    done = _run(elsewhere / "venv/bin/python", "program.py", folder=tmp_path)
+
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed
+    assert not [part for part in program.prints if part not in printed], printed
+    assert not [part for part in program.never if part in printed], printed
+
+
+def test_the_program_of_the_readme_runs_until_it_is_interrupted(
+    elsewhere: Path, tmp_path: Path
+) -> None:
+    """As it is written, but for the seconds one waits."""
+    source = next(block.text for block in blocks(ROOT / "README.md") if block.info == "python")
+    assert "timedelta(seconds=5)" in source
+    (tmp_path / "invoices.py").write_text(
+        source.replace("timedelta(seconds=5)", "timedelta(seconds=1)"), encoding="utf-8"
+    )
+    with subprocess.Popen(
+        [elsewhere / "venv/bin/python", "-u", "invoices.py"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline(), process.stdout.readline()]
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        returned = process.wait(_LIMIT_S)
+
+    assert printed[0].startswith("Receipt(key="), printed
+    assert printed[1] == "sending invoice 42\n"
+    assert (returned, "Traceback" in rest) == (0, False), rest
+
+
+@pytest.mark.parametrize("name", ["scheduler.py", "actors/__init__.py"])
+def test_a_file_that_hides_a_package_of_ours_is_named(
+    elsewhere: Path, tmp_path: Path, name: str
+) -> None:
+    """Many projects have a ``scheduler.py``; the error says that it is the one to rename."""
+    hiding = tmp_path / name
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.touch()
+    (tmp_path / "program.py").write_text("from hourhand import Scheduler\n", encoding="utf-8")
+
+    done = _run(elsewhere / "venv/bin/python", "program.py", folder=tmp_path)
+
+    hidden = hiding if hiding.name == "scheduler.py" else hiding.parent
+    assert done.returncode == 1
+    assert f"{hidden} hides the package '{hidden.stem}' of Hourhand" in done.stderr
+    assert "rename it" in done.stderr
+
+
+def test_the_command_tells_its_version(elsewhere: Path, tmp_path: Path) -> None:
+    """By the option that every command has."""
+    done = _run(elsewhere / "venv/bin/hourhand", "--version", folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "0.1" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_listing_in_an_empty_folder_says_that_nothing_is_there(
+    elsewhere: Path, tmp_path: Path
+) -> None:
+    """And makes nothing: most often it is the wrong folder."""
+    done = _run(elsewhere / "venv/bin/hourhand", "list", folder=tmp_path)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no installation here: no folder 'hourhand-data'" in done.stderr
+    assert [*tmp_path.iterdir()] == []
