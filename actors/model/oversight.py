@@ -68,6 +68,7 @@ class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
     since_ms: int
     attempts: int
     error: str
+    kind: str | None = None
 
 
 class Moment(msgspec.Struct, frozen=True):

@@ -191,6 +191,7 @@ def _filter(body: FilterBody) -> Filter:
         None if body.after is None else parsed_key(body.after),
         body.error_class,
         body.system or is_system_id(body.ordering_id),
+        frozenset() if body.kind is None else frozenset({body.kind}),
     )
 
 

@@ -14,10 +14,11 @@ from actors.model.definition import RESERVED
 from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis, parse_instant
 from actors.model.key import TaskKey
+from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
 from actors.model.pauses import PauseScope
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
-from scheduler.services.recurring.rule import Overlap
+from scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
 from scheduler.services.typed_routes import Responses, TypedRouter, described
 
 REFUSALS = described(
@@ -47,6 +48,7 @@ _MS_MAX = 86_400_000 * 366 * 1_000
 """A thousand years."""
 _TASK_KEY = {"format": "task-key"}
 _TIME = {"format": "date-time"}
+_KIND: dict[str, JsonValue] = {"pattern": f"^{KIND_PATTERN}$", "maxLength": KIND_CHARS_MAX}
 
 Text = Annotated[str, Field(max_length=KEY_CHARS_MAX)]
 KeyField = Annotated[str, Field(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
@@ -81,6 +83,8 @@ Instant = Annotated[
 KeyBehind = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
 Time = Annotated[str | None, Query(max_length=40, json_schema_extra=_TIME)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
+KindText = Annotated[str, Field(max_length=1_000, json_schema_extra=_KIND)]
+Kind = Annotated[str | None, Query(max_length=1_000, json_schema_extra=_KIND)]
 ErrorText = Annotated[str, Field(min_length=1, max_length=1_000)]
 ErrorClass = Annotated[str | None, Query(alias="errorClass", min_length=1, max_length=1_000)]
 OrderingId = Annotated[str | None, Query(alias="orderingId", max_length=KEY_CHARS_MAX)]
@@ -115,6 +119,8 @@ class FilterBody(_Body):
     """The first so many in key order; all that are found without it."""
     error_class: ErrorText | None = Field(None, alias="errorClass")
     """Only tasks whose last attempt failed with this class of error."""
+    kind: KindText | None = None
+    """Only tasks of this kind whose rows are there."""
     system: bool = False
     """Whether Hourhand's own tasks are among them; they are where ``orderingId`` names one."""
     after: KeyField | None = None
@@ -206,6 +212,8 @@ class TaskBody(_ChangeBody):
     scheduled_time: TimeField = Field(alias="scheduledTime")
     uniqueness_key: Text = Field(alias="uniquenessKey")
     data: dict[str, JsonValue] = Field(default_factory=dict)
+    kind: KindText | None = None
+    """Which of several executors runs it; the default one without it."""
 
 
 class RuleBody(_ChangeBody):
@@ -214,9 +222,13 @@ class RuleBody(_ChangeBody):
     model_config = _one_of("cron", "everyMs")
 
     name: Name
-    cron: Annotated[str, Field(max_length=500)] | None = None
-    every_ms: Annotated[int, Field(ge=1, le=_MS_MAX)] | None = Field(None, alias="everyMs")
-    time_zone: str = Field("UTC", alias="timeZone", max_length=100)
+    cron: Annotated[str, Field(max_length=500, json_schema_extra={"format": "cron"})] | None = None
+    every_ms: Annotated[int, Field(ge=INTERVAL_MS_MIN, le=_MS_MAX)] | None = Field(
+        None, alias="everyMs"
+    )
+    time_zone: str = Field(
+        "UTC", alias="timeZone", max_length=100, json_schema_extra={"format": "time-zone"}
+    )
     """Whose wall clock ``cron`` means."""
     ordering_id: Annotated[Text, Field(min_length=1)] | None = Field(None, alias="orderingId")
     """Of the tasks; the schedule's name without it."""

@@ -332,6 +332,7 @@ def _troubles(told: Mapping[str, Sequence[TroubledTask]]) -> list[ShownTrouble]:
             since=instant_text(each.since_ms),
             attempts=each.attempts,
             error=each.error,
+            kind=each.kind,
             node=node,
         )
         for node, tasks in told.items()

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
-from scheduler.admin.answers import ShownExecution, ShownTask, ShownTasks
+from scheduler.admin.answers import ShownExecution, ShownTask, ShownTasks, executed_task
 from scheduler.admin.asking import (
     NOT_FOUND,
     ErrorClass,
     Instant,
     KeyBehind,
+    Kind,
     Limit,
     OrderingId,
     Time,
@@ -75,6 +76,7 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
         ordering_id: OrderingId = None,
         partition: Partition = None,
         error_class: ErrorClass = None,
+        kind: Kind = None,
         system: System = False,
         order: Literal["key", "newest"] = "key",
         after: KeyBehind = None,
@@ -83,7 +85,7 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
         from_ms, to_ms = parsed_range(from_, to)
         check_partition(service, partition)
         behind = None if after is None else parsed_key(after)
-        chosen = _filter(state, error_class, ordering_id, system=system)
+        chosen = _filter(state, error_class, kind, ordering_id, system=system)
 
         part = _parts(service, chosen, ordering_id, partition)
         if chosen.states == {TaskState.RUNNING}:
@@ -111,13 +113,14 @@ def _add_open(router: TypedRouter, service: AdminService) -> None:
         ordering_id: OrderingId = None,
         partition: Partition = None,
         error_class: ErrorClass = None,
+        kind: Kind = None,
         system: System = False,
         after: KeyBehind = None,
     ) -> ShownTasks:
         check_partition(service, partition)
         to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else parsed_ms("to", to)
         behind = None if after is None else parsed_key(after)
-        chosen = _filter(state, error_class, ordering_id, system=system)
+        chosen = _filter(state, error_class, kind, ordering_id, system=system)
         listing = _open(service, chosen, ordering_id, partition, to_ms, limit, behind)
         return _page(service, listing)
 
@@ -125,12 +128,14 @@ def _add_open(router: TypedRouter, service: AdminService) -> None:
 def _filter(
     states: list[TaskState] | None,
     error_class: str | None,
+    kind: str | None,
     ordering_id: str | None,
     *,
     system: bool,
 ) -> TaskFilter:
     own = system or is_system_id(ordering_id)
-    return TaskFilter(frozenset(states or ()), error_class, own)
+    kinds = frozenset() if kind is None else frozenset({kind})
+    return TaskFilter(frozenset(states or ()), error_class, own, kinds)
 
 
 def _parts(
@@ -146,6 +151,7 @@ def _parts(
             partition=partition,
             after=after,
             error_class=chosen.error_class,
+            kinds=chosen.kinds,
             system=chosen.system,
         )
 
@@ -238,7 +244,7 @@ def _cut(found: list[TaskView], behind: TaskKey | None, limit: int) -> TaskListi
 def _page(service: AdminService, listing: TaskListing, *, attempts: bool = False) -> ShownTasks:
     page = ShownTasks.of(listing, data=service.settings.admin.show_data)
     executed = service.cluster.executions()
-    shown = (_live(executed, each) for each in page.tasks)
+    shown = (executed_task(each, executed) for each in page.tasks)
     return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])
 
 
@@ -250,14 +256,7 @@ def check_partition(service: AdminService, partition: int | None) -> None:
 
 def with_execution(service: AdminService, task: ShownTask) -> ShownTask:
     """Add what only the owner knows: that user code runs right now."""
-    return _live(service.cluster.executions(), task)
-
-
-def _live(executed: Mapping[str, ShownExecution], task: ShownTask) -> ShownTask:
-    running = executed.get(task.key)
-    if running is None or task.state not in _MAY_RUN:
-        return task
-    return replace(task, state=TaskState.RUNNING, running=running)
+    return executed_task(task, service.cluster.executions())
 
 
 def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:

@@ -155,6 +155,7 @@ class ShownTrouble(Answer, frozen=True):
     since: Instant | None
     attempts: int
     error: str
+    kind: str | None
     node: str
 
 

@@ -70,6 +70,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             scheduled_time=from_millis(parsed_ms("scheduledTime", body.scheduled_time)),
             uniqueness_key=body.uniqueness_key,
             data=body.data,
+            kind=body.kind,
         )
         if body.dry_run:
             state = service.inspector.show(task.key).state
@@ -82,7 +83,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
                 raise LogUnavailable("the log did not acknowledge the task in time") from None
             return TaskScheduled(receipt=ShownReceipt.of(receipt)), "accepted"
 
-        detail = {"reason": body.reason}
+        detail = {"reason": body.reason, **({"kind": body.kind} if body.kind else {})}
         return service.audit.audited(who_asks(request), "schedule", str(task.key), detail, act)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from actors.model.bucket import hour_of
+from actors.model.errors import UnknownKind
 from actors.model.events import (
     AttemptFinished,
     CatchUpEnded,
@@ -39,6 +40,7 @@ class _Trouble:
     attempts: int
     error: str
     blocked: bool = False
+    kind: str | None = None
 
 
 @dataclass(slots=True)
@@ -82,7 +84,9 @@ class NodeTroubles:
             found = [(key, each) for key, each in self.troubled.items() if each.blocked is blocked]
         found.sort(key=lambda pair: pair[1].since_ms)
         return len(found), tuple(
-            TroubledTask(str(key), each.partition, each.since_ms, each.attempts, each.error)
+            TroubledTask(
+                str(key), each.partition, each.since_ms, each.attempts, each.error, each.kind
+            )
             for key, each in found[:most]
         )
 
@@ -107,9 +111,9 @@ class NodeTroubles:
             if known is not None:
                 known.attempts, known.error = event.attempt, error
             else:
-                self._remember(
-                    event.key, _Trouble(event.partition, event.finished_ms, event.attempt, error)
-                )
+                since_ms = event.finished_ms
+                trouble = _Trouble(event.partition, since_ms, event.attempt, error, kind=event.kind)
+                self._remember(event.key, trouble)
 
     def exhaust(self, event: RetriesExhausted) -> None:
         """A task used up its attempts; its ordering id may wait for an operator."""
@@ -128,9 +132,11 @@ class NodeTroubles:
         with self._lock:
             known = self.troubled.get(event.key)
             if known is None:
-                known = _Trouble(event.partition, self._clock.now_ms(), 0, "")
+                since_ms = self._clock.now_ms()
+                known = _Trouble(event.partition, since_ms, 0, "", kind=event.kind)
                 self._remember(event.key, known)
-            known.blocked, known.error = True, event.message[:_ERROR_CHARS_MAX]
+            # As of a failed attempt: the class, by which operators act on all of them.
+            known.blocked, known.error = True, UnknownKind.__name__
 
     def end(self, key: TaskKey) -> None:
         """A key is closed."""

@@ -102,7 +102,7 @@ def test_a_blocked_id_is_unblocked(looking: Looking, how: str) -> None:
     row = looking.row(name)
     row.wait_for()
     assert "BillingUnavailable" in row.inner_text()
-    looking.until(lambda: row.locator("td").nth(4).inner_text() == "2")
+    looking.until(lambda: row.locator("td[data-name=behind]").inner_text() == "2")
     looking.press(how, row)
 
     assert "applied: 1" in looking.confirm(1)
@@ -182,6 +182,23 @@ def test_what_is_active_stands_first_with_its_error(looking: Looking) -> None:
     assert places == sorted(places)
     assert "BillingUnavailable" in told[places[1]]
     assert "running" in told[places[0]]
+
+
+def test_tasks_of_a_kind_are_scheduled_and_found(looking: Looking) -> None:
+    """The column is there where a task has one."""
+    name = an_id("kinds")
+    looking.schedule(name, "plain")
+    looking.open("tasks")
+    looking.press("Schedule a task")
+    dialog = looking.page.locator("dialog[open]")
+    dialog.get_by_label("Ordering id").fill(name)
+    dialog.get_by_label("Kind").fill("send-mail")
+    dialog.get_by_label("Reason").focus()
+    looking.confirm(1)
+
+    looking.open("tasks", kind="send-mail", find=name)
+    looking.row(name).wait_for()
+    assert looking.row(name).locator("td.kind").inner_text() == "send-mail"
 
 
 def test_a_failing_task_is_dropped(looking: Looking) -> None:

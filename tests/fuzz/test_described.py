@@ -134,6 +134,10 @@ def _fit_admin(case: Any) -> None:
         query["bars"] = min(query.get("bars", 1), 400)
     if isinstance(body.get("filter"), dict):
         body["filter"] |= {"from": STARTED.isoformat(), "to": "2999-01-01T00:00:00Z"}
+    if "scheduledTime" in body:
+        body["scheduledTime"] = (STARTED + timedelta(hours=1)).isoformat()
+    # A schedule that has ended is none.
+    body.pop("ends", None)
     for target in body.get("targets", ()):
         if target.get("partition") is not None:
             target["partition"] %= PARTITIONS

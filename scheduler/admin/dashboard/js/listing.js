@@ -6,7 +6,7 @@
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
-import { moment, nowMs, when, zoneName } from "./format.js";
+import { away, moment, nowMs, when, zoneName } from "./format.js";
 import { pill } from "./parts.js";
 
 const PAGE = 50;
@@ -46,7 +46,7 @@ export function ranked(tasks) {
   return once.sort((a, b) => RANKS[a.state] - RANKS[b.state]);
 }
 
-/** The columns of a table of tasks. */
+/** The columns of a table of tasks; it may do without a kind where none has one. */
 export function taskColumns() {
   return [
     { name: "State", class: "tight", cell: (row) => pill(row.state) },
@@ -54,6 +54,11 @@ export function taskColumns() {
       name: "Ordering id",
       class: "key",
       cell: (row) => h("span", { title: row.orderingId }, row.orderingId),
+    },
+    {
+      name: "Kind",
+      class: "kind",
+      cell: (row) => row.kind && h("span", { title: row.kind }, row.kind),
     },
     {
       name: "Uniqueness key",
@@ -64,14 +69,7 @@ export function taskColumns() {
     {
       name: `Scheduled, ${zoneName()}`,
       class: "tight",
-      cell: (row) =>
-        h(
-          "span",
-          {},
-          moment(row.scheduledTime, { zone: false }),
-          " ",
-          h("span", { class: "faint" }, when(row.scheduledTime)),
-        ),
+      cell: scheduledCell,
     },
     { name: "Error", class: "words brief", cell: errorCell },
     {
@@ -87,6 +85,14 @@ export function taskColumns() {
       cell: (row) => String(row.partition),
     },
   ];
+}
+
+/** Of today how long ago, too; a date says that well enough. */
+function scheduledCell({ scheduledTime }) {
+  const said = when(scheduledTime, { exact: true, zone: false });
+  const isOfToday = moment(scheduledTime, { zone: false }).length <= "23:59:59".length;
+  const distance = isOfToday && h("span", { class: "faint" }, away(scheduledTime));
+  return h("span", {}, said, " ", distance);
 }
 
 function errorCell({ lastError }) {

@@ -12,11 +12,12 @@ import { stateWord } from "./parts.js";
 
 /** Schedule a task; resolves to whether it was done. */
 export function scheduleTask() {
-  const body = ({ orderingId, scheduledTime, uniquenessKey, data }) => ({
+  const body = ({ orderingId, scheduledTime, uniquenessKey, data, kind }) => ({
     orderingId,
     scheduledTime,
     uniquenessKey,
     data: parsed("Data", data || "{}"),
+    kind: kind || null,
   });
   return confirmed({
     title: "Schedule a task",
@@ -37,6 +38,7 @@ export function scheduleTask() {
         value: crypto.randomUUID?.() ?? String(nowMs()),
         required: true,
       },
+      { name: "kind", label: "Kind", hint: "none: the default executor runs it" },
       { name: "data", label: "Data (a JSON object)", type: "area", value: "{}" },
     ],
     preview: async (values) => {

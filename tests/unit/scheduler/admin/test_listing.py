@@ -115,6 +115,23 @@ def test_tasks_are_chosen_by_the_error_of_their_last_attempt() -> None:
     assert world.post("/actions/retry", {"filter": chosen, "dryRun": True})[1]["count"] == 2
 
 
+def test_tasks_are_shown_with_their_kind_and_chosen_by_it() -> None:
+    """The data is what the producer wrote, without the member that carries the kind."""
+    world = World()
+    mail = due(60, "a").model_copy(update={"kind": "mail"})
+    world.schedule(mail, due(60, "b"))
+
+    plain, shown = sorted(
+        world.get("/tasks", **WINDOW)[1]["tasks"], key=lambda each: "kind" in each
+    )
+    assert (shown["kind"], shown["taskData"]) == ("mail", mail.data)
+    assert "kind" not in plain
+    assert names(world.get("/tasks", **WINDOW, kind="mail")[1]) == ["a"]
+    assert names(world.get("/tasks/open", kind="mail")[1]) == ["a"]
+    chosen = {**WINDOW, "states": ["pending"], "kind": "mail"}
+    assert world.post("/actions/drop", {"filter": chosen, "dryRun": True})[1]["count"] == 1
+
+
 def test_what_runs_is_listed_as_its_owner_says() -> None:
     """Of a first attempt nothing is in the store, and the listing of what runs still has it."""
     world = World()

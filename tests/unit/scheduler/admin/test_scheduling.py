@@ -39,6 +39,16 @@ def test_a_task_is_scheduled_and_runs_at_its_time() -> None:
     assert (entry["target"], entry["detail"]) == (seen["key"], {"reason": "by hand"})
 
 
+def test_a_task_of_a_kind_is_scheduled() -> None:
+    """Its executor is named with it, in the audit log too."""
+    world = World()
+    receipt = world.post("/tasks", {**TASK, "kind": "mail"})[1]["receipt"]
+    world.group.advance(0)
+
+    assert world.get("/task", key=receipt["key"])[1]["task"]["kind"] == "mail"
+    assert world.get("/audit")[1]["entries"][0]["detail"]["kind"] == "mail"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -48,6 +58,7 @@ def test_a_task_is_scheduled_and_runs_at_its_time() -> None:
         {"scheduledTime": format_instant(NOW_MS - 10**9)},
         {"data": [1]},
         {"kinds": "mail"},
+        {"kind": "no spaces"},
     ],
 )
 def test_a_task_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:

@@ -128,6 +128,23 @@ def test_failing_and_blocked_tasks_until_their_keys_are_closed() -> None:
     assert (empty.blocked, empty.partitions[0].blocked_hours) == ((), {})
 
 
+def test_a_task_in_trouble_is_told_with_its_kind() -> None:
+    """One that is held for a node which knows its kind is blocked, by the class of that error."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    result = AttemptResult.FAILURE
+    telemetry.emit(
+        events.AttemptFinished(PARTITION, FAILED, 1, result, 5, NOW_MS, "ValueError", "mail")
+    )
+    telemetry.emit(events.TaskHeld(PARTITION, BLOCKED, "charge", "no executor of kind 'charge'"))
+
+    report = report_of(telemetry, clock)
+
+    (failing,), (blocked,) = report.failing, report.blocked
+    assert (failing.kind, failing.error) == ("mail", "ValueError")
+    assert (blocked.kind, blocked.error) == ("charge", "UnknownKind")
+
+
 def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     """A task behind a blocked one of its ordering id was handed on, and does not run."""
     clock = VirtualClock(NOW_MS)

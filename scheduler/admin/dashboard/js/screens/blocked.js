@@ -101,6 +101,7 @@ function open(parameters) {
         class: "key",
         cell: (row) => h("span", { title: row.orderingId }, row.orderingId),
       },
+      { name: "Kind", class: "kind", cell: (row) => row.kind ?? "" },
       { name: "Since", class: "tight", cell: (row) => when(sinceOf(row)) },
       { name: "Why", class: "words", cell: whyCell },
       {
@@ -176,6 +177,7 @@ function open(parameters) {
     errors.update(value[kind].map(errorOf), error);
     rows = error === null ? value[kind] : value[kind].filter((each) => errorOf(each) === error);
     table.update(rows);
+    table.element.classList.toggle("kindless", !rows.some((each) => each.kind));
     const listed =
       error !== null
         ? `${counted(rows.length, "task")} with ${error}`

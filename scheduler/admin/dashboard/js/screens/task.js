@@ -184,6 +184,7 @@ function facts(task, waits) {
         `${waits.more ? "more than " : ""}${counted(waits.waiting, "due task")}`,
       ),
     ],
+    task.kind && ["Kind", h("a", { href: address("tasks", { kind: task.kind }) }, task.kind)],
     task.running && ["Running on", `${task.running.node} (attempt ${task.running.attempt})`],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],

@@ -40,6 +40,7 @@ function open(parameters) {
     partition: parameters.get("partition"),
     span: parameters.get("span") ?? (parameters.get("from") ? "own" : "active"),
     error: parameters.get("error") ?? "",
+    kind: parameters.get("kind") ?? "",
     system: parameters.get("system") !== null,
     from: parameters.get("from"),
     to: parameters.get("to"),
@@ -61,6 +62,7 @@ function open(parameters) {
     },
     columns: taskColumns(),
   });
+  table.element.classList.add("task-table");
   const problem = h("div", { hidden: true });
   const foot = h("span");
   const more = button("Show more", { act: () => look(following) });
@@ -74,15 +76,8 @@ function open(parameters) {
     autocomplete: "off",
     spellcheck: "false",
   });
-  const error = h("input", {
-    class: "field short",
-    type: "search",
-    value: wanted.error,
-    placeholder: "TimeoutError",
-    autocomplete: "off",
-    spellcheck: "false",
-    on: { change: search },
-  });
+  const error = shortInput(wanted.error, "TimeoutError", search);
+  const kind = shortInput(wanted.kind, "send-mail", search);
   const system = h("input", {
     type: "checkbox",
     checked: wanted.system,
@@ -151,6 +146,7 @@ function open(parameters) {
           },
         },
         h("label", { class: "labelled grow" }, "Find", find),
+        h("label", { class: "labelled" }, "Kind", kind),
         h("label", { class: "labelled" }, "Error", error),
         h("label", { class: "labelled" }, "Time", span),
         from.label,
@@ -206,6 +202,7 @@ function open(parameters) {
       state: [...wanted.states],
       orderingId: text || null,
       errorClass: error.value.trim() || null,
+      kind: kind.value.trim() || null,
       partition: partition.value || null,
       system: system.checked || null,
     };
@@ -214,6 +211,7 @@ function open(parameters) {
       span: isOwn || isActive ? null : wanted.span,
       state: asked.state,
       error: asked.errorClass,
+      kind: asked.kind,
       system: system.checked ? "yes" : null,
       partition: partition.value,
       ...(isOwn ? { from: asked.from, to: asked.to } : {}),
@@ -233,6 +231,7 @@ function open(parameters) {
       following = page.nextAfter;
       problem.hidden = true;
       table.update(rows);
+      table.element.classList.toggle("kindless", !rows.some((each) => each.kind));
       more.hidden = following === null;
       const some = rows.length
         ? `first ${counted(rows.length, "task")}`
@@ -259,6 +258,7 @@ function open(parameters) {
       states,
       orderingId: asked.orderingId,
       errorClass: asked.errorClass,
+      kind: asked.kind,
       partition: asked.partition === null ? null : Number(asked.partition),
       system: system.checked,
     };
@@ -300,6 +300,18 @@ function open(parameters) {
     }
   });
   return { element, focus: () => find.focus(), refresh: search, close: stop };
+}
+
+function shortInput(value, placeholder, change) {
+  return h("input", {
+    class: "field short",
+    type: "search",
+    value,
+    placeholder,
+    autocomplete: "off",
+    spellcheck: "false",
+    on: { change },
+  });
 }
 
 function toggle(set, value) {
