@@ -152,12 +152,24 @@ def test_the_command_tells_its_version(elsewhere: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_a_listing_in_an_empty_folder_says_that_nothing_is_there(
-    elsewhere: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("arguments", "returned", "said"),
+    [
+        ("list", 3, "there is no installation here: no folder 'hourhand-data'"),
+        ("list --config none.toml", 3, "--config 'none.toml': there is no such file"),
+        ("list --set storage=x", 3, "--set storage: no such setting; did you mean store?"),
+        ("cancel nonsense", 2, "'nonsense' is not a task key: expected <instant>,"),
+        ("lits", 2, "Did you mean 'list'?"),
+        ("run --executor nope:X", 2, "No module named 'nope' [invalid-executor]"),
+    ],
+)
+def test_a_mistaken_command_says_what_to_do_and_makes_nothing(
+    elsewhere: Path, tmp_path: Path, arguments: str, returned: int, said: str
 ) -> None:
-    """And makes nothing: most often it is the wrong folder."""
-    done = _run(elsewhere / "venv/bin/hourhand", "list", folder=tmp_path)
+    """In one line; a listing in an empty folder most often is one in the wrong folder."""
+    done = _run(elsewhere / "venv/bin/hourhand", *arguments.split(), folder=tmp_path)
 
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "there is no installation here: no folder 'hourhand-data'" in done.stderr
+    assert (done.returncode, done.stdout) == (returned, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert [*tmp_path.iterdir()] == []
