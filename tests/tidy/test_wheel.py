@@ -96,11 +96,14 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
     ("arguments", "said"),
     [
         (
-            "list --set log=kafka",
+            "list --set log=kafka --set embedded.folder=.",
             "needs confluent_kafka, which is not installed: install hourhand[kafka] [settings-inv",
         ),
         ("migrate --set store=cassandra", "store = 'cassandra' needs cassandra, which is not"),
-        ("list --set log=kafka", "hourhand: the setting log = 'kafka' needs confluent_kafka"),
+        (
+            "list --set log=kafka --set embedded.folder=.",
+            "hourhand: the setting log = 'kafka' needs confluent_kafka",
+        ),
         ("migrate --set events.topic=life", "events.topic = 'life' needs confluent_kafka"),
         (
             "timers",
