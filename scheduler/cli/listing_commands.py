@@ -17,6 +17,7 @@ from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, Filter, TasksActedOn
 from scheduler.admin.answers import ShownTasks, executed_task
+from scheduler.admin.auditing import DAY_MS
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.failing import say
@@ -48,8 +49,11 @@ class ListingOptions(CommandOptions):
         typer.Option("--from", metavar="TIME", help="Due at this time or later: RFC 3339, -2h."),
     ] = "-1h"
     end: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Due before this time: RFC 3339, +7d.")
-    ] = "+24h"
+        str | None,
+        typer.Option(
+            "--to", metavar="TIME", help="Due before this time: RFC 3339, +7d; a day ahead without."
+        ),
+    ] = None
     state: Annotated[
         list[TaskState] | None,
         typer.Option(
@@ -104,7 +108,8 @@ def list_tasks(
 ) -> None:
     """List tasks by the time they are due, or act on all of them.
 
-    Without --from and --to: from an hour ago to a day ahead.
+    Without --from and --to: from an hour ago to a day ahead.  With a --from that is later than
+    now, a day from there.
 
     \b
     Examples:
@@ -146,7 +151,10 @@ def tasks(
 
 def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filter:
     from_ms = task_input.parse_moment_ms(chosen.start, now_ms)
-    to_ms = task_input.parse_moment_ms(chosen.end, now_ms)
+    if chosen.end is None:
+        to_ms = max(from_ms, now_ms) + DAY_MS
+    else:
+        to_ms = task_input.parse_moment_ms(chosen.end, now_ms)
     if from_ms >= to_ms:
         raise InvalidInput(f"--from {chosen.start} must be before --to {chosen.end}")
     return Filter(

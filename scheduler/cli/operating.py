@@ -108,7 +108,9 @@ def exit_for(outcomes: Mapping[str, int], *, waited: bool = True) -> None:
 
     ``waited``: whether the outcomes were asked for at all.
     """
-    if not set(outcomes) <= _ACHIEVED | {_UNDECIDED}:
+    refused = sorted(set(outcomes) - _ACHIEVED - {_UNDECIDED})
+    if refused:
+        say(f"not all of it was done: {', '.join(refused)}")
         raise typer.Exit(EXIT_CALLER)
     if waited and _UNDECIDED in outcomes:
         say("no node decided all of them in time (is one running?); the commands stay in the log")

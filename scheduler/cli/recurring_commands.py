@@ -112,6 +112,8 @@ def set_schedule(
       hourhand recurring set poll --every 90s --overlap allow --data '{"source": 7}'
     """
     with command_session(rule) as settings:
+        if (rule.cron is None) is (rule.every is None):
+            raise InvalidTask("give exactly one of --cron and --every")
         now_ms = wiring.open_clock().now_ms()
         bounds = [
             None if text is None else from_millis(task_input.parse_moment_ms(text, now_ms))

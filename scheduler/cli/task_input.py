@@ -59,7 +59,7 @@ def parse_moment_ms(text: str, now_ms: int) -> int:
 def due_ms(at: str | None, delay: str | None, now_ms: int, names: str) -> int:
     """Return the moment that exactly one of ``at`` and ``delay`` gives; ``names`` tells which."""
     if (at is None) == (delay is None):
-        raise InvalidTask(f"say when with exactly one of {names}")
+        raise InvalidTask(f"give exactly one of {names}")
     if at is not None:
         return parse_moment_ms(at, now_ms)
     return _within_years(str(delay), now_ms + parse_duration_ms(str(delay)))

@@ -140,6 +140,7 @@ def test_a_list_says_what_no_node_has_read() -> None:
     assert "1 record waits in the log, which no node has read yet" in listed.stderr
     assert json.loads(hourhand("list", "-o", "json").stdout) == {"tasks": [], "nextAfter": None}
     assert hourhand("list", "--from", "+1h", "--to", "now").exit_code == 2
+    assert hourhand("list", "--from", "2999-01-01T00:00:00Z").exit_code == 0
 
 
 def test_the_old_name_of_list_says_the_new_one() -> None:
