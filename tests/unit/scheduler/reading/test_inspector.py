@@ -105,7 +105,7 @@ def test_an_open_task_stands_where_its_last_attempt_left_it(
     assert [view.state for view in installation.list().tasks] == [state]
 
 
-@pytest.mark.parametrize("result", set(CompletionResult) - {CompletionResult.REOPENED})
+@pytest.mark.parametrize("result", sorted({*CompletionResult} - {CompletionResult.REOPENED}))
 def test_a_closed_task_says_how_it_ended(result: CompletionResult) -> None:
     """With or without its row."""
     installation = Installation()
