@@ -73,7 +73,7 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
     What a function raises may pass by itself, and is each attempt's own failure until then.
     """
     factory = checked_factory(name, found)
-    if not isinstance(_made_by(factory), type):
+    if not isinstance(made_by(factory), type):
         try:
             made: object = factory()
             complaint = attribute_complaint(made)
@@ -92,7 +92,7 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
 
 def checked_factory(name: str, found: object) -> ExecutorFactory:
     """Return what makes executors; raises InvalidExecutor for what is seen never to do so."""
-    made = _made_by(found)
+    made = made_by(found)
     if isinstance(made, type):
         if not issubclass(made, TaskExecutor):
             raise InvalidExecutor(
@@ -122,7 +122,7 @@ def checked_factory(name: str, found: object) -> ExecutorFactory:
     return factory
 
 
-def _made_by(found: object) -> object:
+def made_by(found: object) -> object:
     """Return the class or function behind arguments that are bound already."""
     while isinstance(found, partial):
         found = found.func

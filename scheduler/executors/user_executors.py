@@ -4,14 +4,18 @@ Decides what a node can run, and says so before anything is opened; and how many
 run at once.  Never decides what becomes of a task that it cannot run: the tree holds it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
+from actors.model.executor_attributes import policy_of
 from actors.model.kind import checked_kind
+from actors.model.outcome import Outcome
+from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.executors.executor_path import ExecutorFactory, tried_factory
+from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
 from scheduler.executors.middleware import Middleware, MiddlewareStack
 
 _NAMED_MAX = 20
@@ -78,7 +82,10 @@ class UserExecutors:
         }
 
     def make(self, kind: str | None) -> TaskExecutor:
-        """Make an executor; raises UnknownKind where there is none, else what the user's raises."""
+        """Make an executor; raises UnknownKind where there is none.
+
+        A constructor that raises is called once more by each attempt, under the policy of its class.
+        """
         if kind is None:
             factory = self.default
         else:
@@ -86,7 +93,7 @@ class UserExecutors:
             factory = None if known is None else known.executor
         if factory is None:
             raise UnknownKind(self._complaint(kind))
-        return self.middleware.around(factory())
+        return self.middleware.around(_made(factory))
 
     def _complaint(self, kind: str | None) -> str:
         known = ", ".join(sorted(self.kinds)[:_NAMED_MAX])
@@ -105,6 +112,30 @@ class UserExecutors:
             f"the task has no kind, and this node has executors only for {known}: the task waits"
             " for a node with a default executor"
         )
+
+
+def _made(factory: ExecutorFactory) -> TaskExecutor:
+    try:
+        return factory()
+    except BaseException:  # noqa: BLE001 - it is raised again by each attempt
+        return _Unmade(factory)
+
+
+class _Unmade(TaskExecutor):
+    """Stands in where the user's constructor raised: each attempt calls it once more."""
+
+    def __init__(self, make: ExecutorFactory) -> None:
+        self._make = make
+        of_class = made_by(make)
+        self.retry = policy_of(of_class)
+        timeout: object = getattr(of_class, "timeout", None)
+        self.timeout = timeout if isinstance(timeout, timedelta) else None
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Construct the user's executor and run the task with it."""
+        executor = self._make()
+        executor.attempt, executor.fence = self.attempt, self.fence
+        return executor.execute(task)
 
 
 def _checked(kind: object, found: object) -> TaskKind:

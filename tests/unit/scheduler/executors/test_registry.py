@@ -262,3 +262,26 @@ def test_a_kind_is_registered_once_and_is_a_kind() -> None:
     other = app.task("other")(lambda: None)
     with VirtualScheduler(executors=app) as scheduler, pytest.raises(InvalidTask, match="not both"):
         other.schedule(None, ordering_id="o", at=scheduler.now, after=timedelta(1))
+
+
+def test_a_constructor_that_raises_has_the_policy_of_its_class() -> None:
+    """Each attempt calls it once more, and the class says how many there are."""
+    calls = []
+
+    class Broken(TaskExecutor):
+        retry = RetryPolicy(attempts_max=2)
+
+        def __init__(self) -> None:
+            calls.append(1)
+            raise SystemExit
+
+        def execute(self, task: Task) -> None:
+            """Never called."""
+
+    with VirtualScheduler(executors={"mail": Broken}) as scheduler:
+        task = Task(ordering_id="o", scheduled_time=scheduler.now, uniqueness_key="u", kind="mail")
+        scheduler.schedule_task(task).result(TIMEOUT_S)
+        ran = scheduler.drain()
+
+    assert [each.error_class for each in ran] == ["SystemExit", "SystemExit"]
+    assert scheduler.result_of(task.key) is CompletionResult.FAILURE and len(calls) == 3
