@@ -232,6 +232,8 @@ class RuleBody(_ChangeBody):
     """Whose wall clock ``cron`` means."""
     ordering_id: Annotated[Text, Field(min_length=1)] | None = Field(None, alias="orderingId")
     """Of the tasks; the schedule's name without it."""
+    kind: KindText | None = None
+    """Of the tasks: which of several executors runs them; the default one without it."""
     data: dict[str, JsonValue] | None = None
     """Of the tasks; without it that of the schedule before stays."""
     overlap: Overlap = "skip"

@@ -74,6 +74,7 @@ class ShownRule(Answer, frozen=True):
     every_ms: int | None
     time_zone: str
     ordering_id: str
+    kind: str | None
     overlap: Overlap
     catch_up_ms: int
     jitter_ms: int
@@ -90,6 +91,7 @@ class ShownRule(Answer, frozen=True):
             every_ms=rule.every_ms,
             time_zone=rule.time_zone,
             ordering_id=rule.ordering_id,
+            kind=rule.kind,
             overlap=rule.overlap,
             catch_up_ms=rule.catch_up_ms,
             jitter_ms=rule.jitter_ms,

@@ -120,6 +120,7 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "every": None if body.every_ms is None else timedelta(milliseconds=body.every_ms),
         "time_zone": body.time_zone,
         "ordering_id": body.ordering_id,
+        "kind": body.kind,
         "data": kept if body.data is None else body.data,
         "overlap": body.overlap,
         "catch_up": timedelta(milliseconds=body.catch_up_ms),

@@ -63,6 +63,12 @@ class RuleOptions(CommandOptions):
             metavar="ID", help="Ordering id of the tasks; by default the schedule's name."
         ),
     ] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND", help="Kind of the tasks: which of several executors runs them."
+        ),
+    ] = None
     data: Annotated[
         str,
         typer.Option(
@@ -124,6 +130,7 @@ def set_schedule(
             "every": None if rule.every is None else _duration(rule.every),
             "time_zone": rule.time_zone,
             "ordering_id": rule.ordering_id,
+            "kind": rule.kind,
             "data": task_input.parse_data(rule.data),
             "overlap": _checked_overlap(rule.overlap),
             "catch_up": _duration(rule.catch_up),

@@ -84,7 +84,7 @@ class UserExecutors:
     def make(self, kind: str | None) -> TaskExecutor:
         """Make an executor; raises UnknownKind where there is none.
 
-        A constructor that raises is called once more by each attempt, under the policy of its class.
+        A constructor that raises is called once more by each attempt, under its class's policy.
         """
         if kind is None:
             factory = self.default

@@ -67,6 +67,7 @@ export function setRecurring(known = null) {
     everyMs: values.every ? readDuration("Interval", values.every) : null,
     timeZone: values.timeZone || "UTC",
     orderingId: values.orderingId || null,
+    kind: values.kind || null,
     data: isHidden && !values.data ? null : parsed("Data", values.data || "{}"),
     overlap: values.overlap,
     catchUpMs: readDuration("Catch up", values.catchUp),
@@ -118,6 +119,7 @@ function ruleFields(known, isHidden) {
       value: rule?.orderingId ?? "",
       hint: "the schedule's name",
     },
+    { name: "kind", label: "Kind of the tasks", value: rule?.kind ?? "", hint: "none" },
     {
       name: "data",
       label: "Data of the tasks (a JSON object)",

@@ -94,10 +94,11 @@ def test_a_recurring_schedule_is_made_and_replaced() -> None:
 
     assert post(data={"a": 1}, reason="new")["outcomes"] == {"undecided": 1}
     assert post(dryRun=True)["replaces"] is True
-    post(cron=None, everyMs=90_000, overlap="allow", jitterMs=5, countMax=9)
+    post(cron=None, everyMs=90_000, overlap="allow", jitterMs=5, countMax=9, kind="mail")
     replaced = rule()
     assert (replaced["cron"], replaced["everyMs"], replaced["data"]) == (None, 90_000, {"a": 1})
     assert (replaced["overlap"], replaced["jitterMs"], replaced["countMax"]) == ("allow", 5, 9)
+    assert replaced["kind"] == "mail"
     post(data={})
     assert rule()["data"] == {}
 

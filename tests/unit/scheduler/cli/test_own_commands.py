@@ -37,14 +37,14 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
     """A node applies what the log holds."""
     made = hourhand(
         *("recurring", "set", "nightly", "--cron", "30 2 * * *"),
-        *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3"),
+        *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3", "--kind", "mail"),
     )
     assert made.exit_code == 0, made.output
     assert made.stdout.startswith("accepted: a node that runs applies it")
     applied(lambda: hourhand("recurring", "show", "nightly").exit_code == 0)
 
     shown = json.loads(hourhand("recurring", "show", "nightly", "--next", "2", "-o", "json").stdout)
-    assert shown["rule"]["cron"] == "30 2 * * *"
+    assert (shown["rule"]["cron"], shown["rule"]["kind"]) == ("30 2 * * *", "mail")
     assert len(shown["nextTimes"]) == 2
     assert all("T02:30:00+0" in each["local"] for each in shown["nextTimes"])
     listed = hourhand("recurring", "list")
