@@ -80,6 +80,8 @@ class Site:
     hostile: Shares = NOT_HOSTILE
     """How often user code raises what nobody expects, for sick ordering ids."""
     doors: DoorSite | None = None
+    unknowing: float = 0.0
+    """Share of processes that have no executor for tasks which have a kind."""
 
 
 class Member:
@@ -101,6 +103,7 @@ class Member:
         self._observer = site.observer
         self._pace = site.pace
         self._loaded = False
+        self.knows_kinds = not site.unknowing or rng.random() >= site.unknowing
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(clock, self.log.lease_ends_ms)
         self._loop = SimulatedLoop(clock)  # type: ignore[abstract]
@@ -123,7 +126,7 @@ class Member:
             return self.system
 
         group, stores = site.settings.group, open_memory_stores(site.data, deliver)
-        users = partial(simulated_executor, site.policy)
+        users = partial(simulated_executor, site.policy, self.knows_kinds)
         make_executor = routed(users, {})
         if site.doors is not None:
             self.doors = NodeDoors(

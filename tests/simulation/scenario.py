@@ -79,6 +79,10 @@ class Workload(_Part):
     """Share of constructors, readings of ``retry`` and waits of sick ids' executors that raise
     such; every sick task ends well then, after waits of the default policy.
     """
+    kinds: float = 0.0
+    """Share of tasks of sick ids that have a kind, which not every node knows at first."""
+    unknowing: float = 0.0
+    """Share of node processes that do not know it, until there is peace."""
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4

@@ -16,6 +16,8 @@ from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
 
 _HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
+KIND = "charge"
+"""The kind of those tasks that have one."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -146,4 +148,11 @@ class TaskMaker:
             scheduled_time=from_millis(key.scheduled_ms),
             uniqueness_key=key.uniqueness_key,
             data=data,
+            kind=self._kind(key.ordering_id),
         )
+
+    def _kind(self, ordering_id: str) -> str | None:
+        share = self._workload.kinds
+        if not share or ordering_id.startswith(HEALTHY):
+            return None
+        return KIND if self._rng.random() < share else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
-from actors.model.errors import PoisonRecord, TaskTooLarge
+from actors.model.errors import PoisonRecord, TaskTooLarge, UnknownKind
 from actors.model.instant import INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import EPOCH_SHIFT, Watermark
@@ -200,9 +200,13 @@ class Truth:
         return None if cell is None else (cell[0] >> EPOCH_SHIFT, cell[1])
 
     def failures(self, partition: int) -> Counter[TaskKey]:
-        """Count the failed attempts that history keeps of each key."""
+        """Count the failed attempts that history keeps of each key; a hold is not an attempt."""
         cells = self._data.attempts._cells[partition].items()
-        return Counter(key for (key, _), (_, row) in cells if row.finished_ms is not None)
+        return Counter(
+            key
+            for (key, _), (_, row) in cells
+            if row.finished_ms is not None and row.error_class != UnknownKind.__name__
+        )
 
     def last_completion(self, partition: int, key: TaskKey) -> tuple[int, Completion] | None:
         """Return a key's completion, or the last one that its retention outlived."""

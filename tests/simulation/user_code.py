@@ -13,6 +13,7 @@ from tenacity import RetryCallState
 from tenacity.wait import wait_base
 
 from actors.model.backoff import RetryPolicy, default_wait
+from actors.model.errors import UnknownKind
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -86,9 +87,14 @@ class SimulatedExecutor(TaskExecutor):
                 return None
 
 
-def simulated_executor(policy: RetryPolicy, kind: str | None) -> SimulatedExecutor:
-    """Return what runs every kind."""
-    del kind
+def simulated_executor(
+    policy: RetryPolicy,
+    knows_kinds: bool,
+    kind: str | None,
+) -> SimulatedExecutor:
+    """Return what runs tasks of a kind, or of none; UnknownKind on a node that knows no kinds."""
+    if kind is not None and not knows_kinds:
+        raise UnknownKind(f"this node does not know {kind}")
     return SimulatedExecutor(policy)
 
 

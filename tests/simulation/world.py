@@ -8,6 +8,7 @@ import heapq
 import random
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 from actors.kernel.simulated import VirtualClock
@@ -73,6 +74,7 @@ class World:
             pace=scenario.pace,
             hostile=Shares(scenario.workload.hostile, scenario.workload.hostile_setup),
             doors=None if self.doors is None else self.doors.site,
+            unknowing=scenario.workload.unknowing,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
@@ -125,6 +127,12 @@ class World:
             member.crash_in = None
             if member.log.membership is not None:
                 member.log.membership.reachable = True
+        self._site = replace(self._site, unknowing=0.0)
+        for member in self.members:
+            if not member.knows_kinds:
+                # Deployed anew, as its operator would.
+                self.stop_member(member)
+                self.rejoin_after(member, 0.0)
         for name in sorted(self._starts)[: self.scenario.nodes]:
             if name not in self._members and name not in self._rejoining:
                 self.start_member(name)
