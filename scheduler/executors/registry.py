@@ -6,7 +6,7 @@ A module of tasks makes one, which needs no driver, no settings and no server; a
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -18,6 +18,7 @@ from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.executors.middleware import Middleware
 from scheduler.executors.payload import Signature
 from scheduler.executors.user_executors import TaskKind
 from scheduler.futures.light_future import LightFuture
@@ -54,9 +55,13 @@ class Hourhand(Mapping[str, TaskKind]):
 
         with Scheduler(Settings(), executors=app):
             send_invoice.schedule(Invoice(id=42), ordering_id="customer-7")
+
+    ``middleware`` goes around every attempt of a node that is given the registry, outside of what
+    the node itself is given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, middleware: Sequence[Middleware] = ()) -> None:
+        self.middleware = tuple(middleware)
         self._kinds: dict[str, TaskKind] = {}
         self._clients: list[Scheduling] = []
         self._included: list[Hourhand] = []
@@ -103,9 +108,12 @@ class Hourhand(Mapping[str, TaskKind]):
         self._kinds[kind] = how
 
     def include(self, other: "Hourhand") -> None:
-        """Take over all kinds of another registry, whose functions use this one's clients too."""
+        """Take over all kinds and middleware of another registry, whose functions use this one's
+        clients too.
+        """
         for kind, how in other.items():
             self.add(kind, how)
+        self.middleware += tuple(each for each in other.middleware if each not in self.middleware)
         self._included.append(other)
         for client in self._clients:
             other.bind(client)

@@ -70,7 +70,9 @@ class UserExecutors:
             )
         default = None if executor is None else tried_factory("executor", executor)
         kinds = {kind: _checked(kind, found) for kind, found in (executors or {}).items()}
-        return cls(default, kinds, MiddlewareStack(middleware))
+        # A registry brings some of its own, for commands as well, which can be given none.
+        carried: Sequence[Middleware] = getattr(executors, "middleware", ())
+        return cls(default, kinds, MiddlewareStack((*carried, *middleware)))
 
     @property
     def limits(self) -> dict[str | None, int]:

@@ -218,3 +218,22 @@ def test_without_middleware_an_executor_is_the_users_own() -> None:
     assert MiddlewareStack([Hearing()]).hears_of_exhausted
     assert not MiddlewareStack([Noting("one", [])]).hears_of_exhausted
     ExhaustedNews(MiddlewareStack()).close()
+
+
+def test_a_registry_brings_middleware_of_its_own() -> None:
+    """Outside of the node's, and once for all registries that it includes."""
+    seen: list[str] = []
+    shared = Noting("shared", seen)
+    app, part = Hourhand(middleware=[shared]), Hourhand(middleware=[shared, Noting("part", seen)])
+
+    @part.task("mail")
+    def mail() -> None:
+        seen.append("mail")
+
+    app.include(part)
+    with VirtualScheduler(executors=app, middleware=[Noting("node", seen)]) as scheduler:
+        mail.schedule(None, ordering_id="o").result(TIMEOUT_S)
+        scheduler.run_due()
+
+    begun = [each for each in seen if "before" in each or each == "mail"]
+    assert begun == [*(f"{name} before mail 1" for name in ("shared", "part", "node")), "mail"]
