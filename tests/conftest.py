@@ -1,6 +1,6 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,6 +66,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeSc
             return "servers" if _asks_for_servers(config.rootpath / path) else path
 
     return ServersTogether(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let a report pass between processes, whatever a test has printed: a lone surrogate, say."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_sendable(name): _sendable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_sendable, value))
+        case _:
+            return value
 
 
 @cache
