@@ -37,7 +37,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context.run(_name.set, name)
         task: asyncio.Task[Any] = asyncio.Task(work, loop=self, context=context)
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        # Forgotten only after whoever began it was told: the process may die in between.
+        task.add_done_callback(lambda done: self.call_soon(self._tasks.pop, done, None))
         return task
 
     def run_one(self) -> bool:
@@ -68,6 +69,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready.clear()
         self._timers.clear()
         for task in tasks:
+            if task.done() and not task.cancelled():
+                # It failed a moment before its process died: nobody is left to be told.
+                task.exception()
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             work = task.get_coro()
             assert work is not None, "a task was made of a coroutine"
