@@ -1,5 +1,6 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
+import logging
 from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -89,6 +90,15 @@ def _sendable(value: Any) -> Any:
 @cache
 def _asks_for_servers(path: Path) -> bool:
     return "pytest.mark.integration" in path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """Put back the level that a command has set, which a process does once in its life."""
+    logger = logging.getLogger("hourhand")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

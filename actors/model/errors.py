@@ -84,13 +84,13 @@ class InvalidKey(CallerError, ValueError):
     code = "invalid-key"
 
 
-class TaskNotFound(CallerError, LookupError):
+class TaskNotFound(CallerError, ValueError):
     """No open task has the ids that were given, or nothing is stored of a task any more."""
 
     code = "task-not-found"
 
 
-class SeveralTasks(CallerError, LookupError):
+class SeveralTasks(CallerError, ValueError):
     """More than one open task has the ids that were given, so only a key names one of them."""
 
     code = "several-tasks"
