@@ -1,6 +1,7 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
 import logging
+import signal
 from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -32,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="jars",
         help="where Kafka and Cassandra come from; containers: only tests that use them are run",
     )
+
+
+def pytest_configure() -> None:
+    """Hear SIGINT in a process of several: they are begun without, and programs inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
