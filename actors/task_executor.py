@@ -341,7 +341,7 @@ class TaskExecutorRole(Actor):
         used, retry = ended.attempt.task.attempts.used + 1, self._policy()
         reason = _USED_UP
         if ended.uses_up_all and used < retry.attempts_max:
-            # Counted so, whoever loads the task later does not try it again either.
+            # All are counted as used, so a later owner does not try it again either.
             used = retry.attempts_max
             reason = f"{ended.error_class} is not retried"
         exhausted = used >= retry.attempts_max

@@ -22,7 +22,7 @@ from actors.model.instant import (
     parse_instant,
 )
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, with_kind, without_kind
+from actors.model.kind import checked_kind, split_kind, with_kind
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
 from actors.model.trace import (
     TRACEPARENT,
@@ -196,7 +196,8 @@ def encode_json(key: TaskKey, data: bytes, kind: str | None = None) -> bytes:
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    value = encode_json(task.key, without_kind(task.data), carried_kind(task.data))
+    kind, data = split_kind(task.data)
+    value = encode_json(task.key, data, kind)
     context = carried_context(task.data)
     headers = () if context is None else ((TRACEPARENT, context),)
     return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)

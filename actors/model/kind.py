@@ -22,9 +22,9 @@ _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
 _REACH_BYTES = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
 
 
-def checked_kind(kind: str) -> str:
+def checked_kind(kind: object) -> str:
     """Return a kind as it is; ValueError where it cannot be one."""
-    if _is_kind(kind) is None:
+    if not isinstance(kind, str) or _is_kind(kind) is None:
         raise ValueError(
             f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
             " _.:/-, beginning with a letter or digit"
@@ -39,25 +39,31 @@ def with_kind(data: bytes, kind: str) -> bytes:
     return b"".join((body, comma, _OPENS, kind.encode(), _CLOSES))
 
 
-def carried_kind(data: bytes) -> str | None:
-    """Return the kind that a row's data carries."""
-    if data.find(_OPENS, max(0, len(data) - _REACH_BYTES)) < 0:
-        return None
+def split_kind(data: bytes) -> tuple[str | None, bytes]:
+    """Return the kind that a row's data carries, and the data as its producer wrote it: without
+    kind and trace.
+    """
     data = without_context(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     if start < 0 or not data.endswith(_CLOSES):
-        return None
+        return None, data
     try:
         kind = data[start + len(_OPENS) : -len(_CLOSES)].decode("ascii")
     except UnicodeDecodeError:
+        return None, data
+    if _is_kind(kind) is None:
+        return None, data
+    return kind, data[:start].removesuffix(b",") + b"}"
+
+
+def carried_kind(data: bytes) -> str | None:
+    """Return the kind that a row's data carries."""
+    # Most rows carry none, and are asked several times.
+    if data.find(_OPENS, max(0, len(data) - _REACH_BYTES)) < 0:
         return None
-    return kind if _is_kind(kind) else None
+    return split_kind(data)[0]
 
 
 def without_kind(data: bytes) -> bytes:
     """Return a row's data as its producer wrote it: without kind and trace."""
-    kind = carried_kind(data)
-    data = without_context(data)
-    if kind is None:
-        return data
-    return data[: -len(_OPENS) - len(kind) - len(_CLOSES)].removesuffix(b",") + b"}"
+    return split_kind(data)[1]

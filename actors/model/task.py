@@ -25,7 +25,7 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, without_kind
+from actors.model.kind import carried_kind, checked_kind, split_kind
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -197,12 +197,13 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         the record was read.
         """
         task = Task.__new__(Task)
+        kind, data = split_kind(self.data)
         fields = {
             "ordering_id": self.key.ordering_id,
             "scheduled_time": from_millis(self.key.scheduled_ms),
             "uniqueness_key": self.key.uniqueness_key,
-            "data": _decode_data(without_kind(self.data)),
-            "kind": self.kind,
+            "data": _decode_data(data),
+            "kind": kind,
         }
         _set_attribute(task, "__dict__", fields)
         _set_attribute(task, "__pydantic_fields_set__", set(fields))

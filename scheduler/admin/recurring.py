@@ -269,7 +269,7 @@ class RecurringSchedules:
         """Return when such a schedule would be due next; InvalidTask where there can be none."""
         now_ms = self._clock.now_ms()
         rule = rule_of(name, **given)
-        # Whoever asks for its times is told what would be refused.
+        # A preview of the times raises what setting the schedule would be refused with.
         set_task(name, rule, now_ms)
         return _times(rule, now_ms, now_ms, count)
 

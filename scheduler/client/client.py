@@ -249,14 +249,14 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         return self._task_queries
 
     def _stores_soon(self) -> "LightFuture[Stores]":
-        """Return the stores; whoever asks for them is not blocked while they are opened."""
+        """Return the stores; the caller is not blocked while they are opened."""
         future = LightFuture[Stores]()
         future.note_process()
 
         def open_now() -> None:
             try:
                 future.set_result(self._opened_stores())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            except BaseException as error:  # noqa: BLE001 - the future hands it on
                 future.set_exception(error)
 
         if self._closed or self._stores is not None:

@@ -1,7 +1,7 @@
 """What a client asks the store about tasks, for threads and for coroutines.
 
-Decides what may be asked for (CallerError) and when a wait is over.  How long somebody sleeps
-between two looks is decided here, and slept by whoever waits.
+Decides what may be asked for (CallerError) and when a wait is over.  It decides how long
+a caller sleeps between two looks; the caller sleeps.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -50,11 +50,6 @@ def found_at(path: str) -> object:
     return found
 
 
-def load_executor(path: str) -> ExecutorFactory:
-    """Return what a path names: a TaskExecutor class or a zero-argument factory."""
-    return checked_factory(repr(path), found_at(path))
-
-
 def _hidden_hint(module_name: str, folder: Path) -> str:
     """Return what to do where the user's module has the name of one of Hourhand's packages."""
     top = module_name.partition(".")[0]

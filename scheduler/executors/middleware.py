@@ -28,6 +28,7 @@ from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.process.user_code import runs_async
 
 logger = logging.getLogger("hourhand.middleware")
 
@@ -131,7 +132,7 @@ class MiddlewareStack:
         """Return an executor that runs within the middleware."""
         if not self._wraps or not isinstance(executor, TaskExecutor):
             return executor
-        if inspect.iscoroutinefunction(executor.execute):
+        if runs_async(executor):
             return _AsyncWithin(self, executor)
         return _Within(self, executor)
 
@@ -173,7 +174,7 @@ def _stop(middleware: Middleware) -> None:
 class ExhaustedNews:
     """Hands what a node says of tasks that used up their attempts to the middleware.
 
-    On a thread of its own: whoever tells of an event must not wait for user code.
+    On a thread of its own: the node must not wait for user code when it tells of an event.
     """
 
     def __init__(self, stack: MiddlewareStack) -> None:

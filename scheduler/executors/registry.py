@@ -14,13 +14,12 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from actors.model.backoff import RetryPolicy
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
-from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.payload import Signature
-from scheduler.executors.user_executors import TaskKind
+from scheduler.executors.user_executors import TaskKind, check_kind
 from scheduler.futures.light_future import LightFuture
 from scheduler.records.receipt import Receipt
 
@@ -141,12 +140,7 @@ class Hourhand(Mapping[str, TaskKind]):
         return self._clients[-1]
 
     def _refuse(self, kind: object) -> None:
-        if not isinstance(kind, str):
-            raise InvalidExecutor(f"a kind is text, got {shown(kind)}")
-        try:
-            checked_kind(kind)
-        except ValueError as error:
-            raise InvalidExecutor(str(error)) from None
+        check_kind(kind)
         if kind in self._kinds:
             raise InvalidExecutor(f"the kind {kind!r} is registered already: choose another")
 

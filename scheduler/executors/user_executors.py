@@ -140,13 +140,16 @@ class _Unmade(TaskExecutor):
         return executor.execute(task)
 
 
-def _checked(kind: object, found: object) -> TaskKind:
-    if not isinstance(kind, str):
-        raise InvalidExecutor(f"executors has the kind {shown(kind)}: kinds are text")
+def check_kind(kind: object) -> None:
+    """Raise InvalidExecutor where nothing can be registered under this name."""
     try:
         checked_kind(kind)
     except ValueError as error:
-        raise InvalidExecutor(f"executors: {error}") from None
+        raise InvalidExecutor(str(error)) from None
+
+
+def _checked(kind: object, found: object) -> TaskKind:
+    check_kind(kind)
     name = f"executors[{kind!r}]"
     if isinstance(found, TaskKind):
         return TaskKind(tried_factory(name, found.executor), found.concurrency)

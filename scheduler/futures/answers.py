@@ -31,7 +31,7 @@ def answered(
 
 async def awaited_answer(future: "Future[Answer]", limit_s: float = REQUEST_S) -> Answer:
     """Return the answer of store or log, awaited; StoreUnavailable as ``answered``."""
-    # Whoever awaits has loaded asyncio; whoever does not need not load it.
+    # A program that never awaits need not load asyncio.
     from scheduler.futures.awaiting import settled
 
     try:

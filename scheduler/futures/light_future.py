@@ -89,7 +89,7 @@ class LightFuture(Future[T]):
         return self._state == FINISHED
 
     def __await__(self) -> Generator[Any, None, T]:
-        # Whoever awaits has loaded asyncio; whoever does not need not load it.
+        # A program that never awaits need not load asyncio.
         from scheduler.futures.awaiting import settled
 
         return settled(self).__await__()

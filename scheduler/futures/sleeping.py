@@ -1,4 +1,4 @@
-"""How whoever waits lets time pass between two looks: a thread, or a coroutine.
+"""How a waiting thread or coroutine lets time pass between two looks.
 
 Decides nothing; a test's time passes in another way, so it is handed in.
 """
@@ -7,7 +7,7 @@ import threading
 
 
 class Sleeper:
-    """Lets the machine's time pass for who waits with one client."""
+    """Lets the machine's time pass for the waits of one client."""
 
     def __init__(self) -> None:
         self._woken = threading.Event()
@@ -19,7 +19,7 @@ class Sleeper:
 
     async def sleep_async(self, pause_s: float) -> None:
         """Let the event loop go on meanwhile."""
-        # Whoever awaits has loaded asyncio; whoever does not need not load it.
+        # A program that never awaits need not load asyncio.
         import asyncio
 
         await asyncio.sleep(pause_s)

@@ -28,7 +28,7 @@ def begun(steps: Steps[T]) -> LightFuture[T]:
             except StopIteration as end:
                 whole.set_result(end.value)
                 return
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            except BaseException as error:  # noqa: BLE001 - the future hands it on
                 whole.set_exception(error)
                 return
             if not asked.done():

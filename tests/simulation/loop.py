@@ -37,7 +37,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context.run(_name.set, name)
         task: asyncio.Task[Any] = asyncio.Task(work, loop=self, context=context)
         self._tasks[task] = None
-        # Forgotten only after whoever began it was told: the process may die in between.
+        # Forgotten after its other callbacks: the process may die in between.
         task.add_done_callback(lambda done: self.call_soon(self._tasks.pop, done, None))
         return task
 

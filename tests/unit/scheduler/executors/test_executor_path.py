@@ -12,7 +12,8 @@ import pytest
 from actors.model.errors import InvalidExecutor
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.executors.executor_path import checked_factory, load_executor, tried_factory
+from scheduler.executors.executor_path import checked_factory, tried_factory
+from scheduler.executors.loading import load_executors
 
 _MODULE = """
 from scheduler import TaskExecutor
@@ -48,9 +49,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_class_or_a_factory_is_loaded_from_the_working_folder(folder: Path) -> None:
     """Both make an executor when called without arguments."""
-    made = [load_executor(f"wired_executors:{name}")() for name in ("Good", "make")]
+    loaded = [load_executors([f"wired_executors:{name}"]).executor for name in ("Good", "make")]
 
-    assert [type(one).__name__ for one in made] == ["Good", "Good"]
+    assert [type(factory()).__name__ for factory in loaded if factory] == ["Good", "Good"]
 
 
 @pytest.mark.parametrize("path", ["scheduler:SendInvoice", "scheduler.mails:SendInvoice"])
@@ -59,7 +60,7 @@ def test_a_module_that_hourhand_hides_is_named(folder: Path, path: str) -> None:
     (folder / "scheduler.py").write_text(_MODULE)
 
     with pytest.raises(InvalidExecutor, match="package of Hourhand") as raised:
-        load_executor(path)
+        load_executors([path])
 
     assert f"{folder / 'scheduler.py'} is hidden by it: rename that" in str(raised.value)
 
@@ -81,7 +82,7 @@ def test_a_module_that_hourhand_hides_is_named(folder: Path, path: str) -> None:
 def test_a_bad_path_says_which_part_is_wrong(folder: Path, path: str, said: str) -> None:
     """One error class, and the text tells them apart."""
     with pytest.raises(InvalidExecutor) as caught:
-        load_executor(path)
+        load_executors([path])
 
     assert path in str(caught.value)
     assert said in str(caught.value)
