@@ -8,14 +8,11 @@ from typing import Annotated
 import typer
 
 from scheduler.cli import (
-    admin_commands,
     cluster_commands,
-    health_commands,
     listing_commands,
     node_commands,
     operator_commands,
     pipeline_commands,
-    reading_commands,
     recurring_commands,
     relay_commands,
     task_commands,
@@ -54,7 +51,7 @@ TROUBLE, CLUSTER, SERVICES = "When something is stuck", "The whole cluster", "Mo
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(reading_commands.version_line())
+        typer.echo(node_commands.version_line())
         raise typer.Exit
 
 
@@ -75,18 +72,18 @@ for panel, name, function in (
     (NODES, "demo", node_commands.demo),
     (NODES, "run", node_commands.run),
     (NODES, "migrate", node_commands.migrate),
-    (NODES, "health", health_commands.health),
-    (NODES, "settings", reading_commands.show_settings),
-    (NODES, "version", reading_commands.version),
+    (NODES, "health", node_commands.health),
+    (NODES, "settings", node_commands.show_settings),
+    (NODES, "version", node_commands.version),
     (TASKS, "schedule", task_commands.schedule),
     (TASKS, "list", listing_commands.list_tasks),
-    (TASKS, "show", reading_commands.show),
+    (TASKS, "show", listing_commands.show),
     (TASKS, "cancel", task_commands.cancel),
     (TASKS, "reschedule", task_commands.reschedule),
     (TASKS, "run-now", task_commands.run_now),
     (TASKS, "retry", task_commands.retry),
     (TASKS, "drop", task_commands.drop),
-    (TASKS, "outcome", reading_commands.outcome),
+    (TASKS, "outcome", listing_commands.outcome),
     (TROUBLE, "running", trouble_commands.running),
     (TROUBLE, "blocked", trouble_commands.blocked),
     (TROUBLE, "unblock", trouble_commands.unblock),
@@ -95,7 +92,7 @@ for panel, name, function in (
     (TROUBLE, "resume", operator_commands.resume),
     (TROUBLE, "dead-letters", operator_commands.dead_letters),
     (TROUBLE, "rewind", operator_commands.rewind),
-    (CLUSTER, "admin", admin_commands.admin),
+    (CLUSTER, "admin", cluster_commands.admin),
     (CLUSTER, "top", cluster_commands.top),
     (CLUSTER, "nodes", cluster_commands.nodes),
     (CLUSTER, "ahead", cluster_commands.ahead),

@@ -1,6 +1,7 @@
-"""Commands that look at the whole cluster: nodes, ahead, buckets, audit-log, top."""
+"""Commands about the whole cluster: admin serves it; top, nodes, ahead, buckets, audit-log show."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -21,14 +22,66 @@ from scheduler.admin.picture import ClusterStatus
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.failing import say
+from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.operating import operator_session
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.session import CommandOptions, OutputOption, command_session
 from scheduler.cli.text_output import cell_of, heading_of, print_rows
+from scheduler.configuration.optional_dependencies import required_by
 
 _BAR_CHARS = 50
 _LOOK_S = 0.5
 _LOOKS_MAX = 8
+
+
+def admin(
+    *,
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Address to listen on: admin.host.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
+    common: CommandOptions,
+) -> None:
+    """Serve the dashboard and the admin API until stopped.
+
+    Needs hourhand[http], and runs no tasks itself.  Only this machine can connect unless
+    admin.host and tokens are set; see docs/admin.md.
+
+    \b
+    Examples:
+      hourhand admin
+      hourhand admin --port 8080 --config production.toml
+    """
+    chosen = [
+        f"admin.{name}={value}"
+        for name, value in (("host", host), ("port", port))
+        if value is not None
+    ]
+    with command_session(common, chosen) as settings:
+        log_to_stderr(log_level)
+        with required_by("`hourhand admin`"):
+            from scheduler.cli.admin_running import AdminRunning
+        stopped = threading.Event()
+        before = {
+            number: signal.signal(number, lambda *_: stopped.set())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            with AdminRunning(settings) as running:
+                say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
+                stopped.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        say("the admin API has stopped")
+
+
 """A node reports once a second."""
 
 

@@ -6,6 +6,8 @@ its code, and a JSON object under ``-o json``; a trace is shown under ``--debug`
 """
 
 import json
+import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from typing import NoReturn
 import typer
 
 from actors.model.errors import CallerError, HourhandError, OperatorError
+from scheduler.process.interrupts import EXIT_INTERRUPTED
 
 EXIT_BUG = 1
 EXIT_CALLER = 2
@@ -82,3 +85,12 @@ def say_error(message: str, code: str, exit_code: int, hint: str = "") -> None:
 def say(line: str) -> None:
     """Tell the person something that is not a result: on standard error, after the name."""
     typer.echo(f"hourhand: {line}", err=True)
+
+
+def leave_at_once() -> None:
+    """End the process without waiting for user code, which may never end."""
+    say("stopped at once; attempts that were cut off will run again")
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)

@@ -1,10 +1,12 @@
-"""``hourhand list``: lists tasks, and acts on all of them after a confirmation.
+"""Commands that read tasks: list, which may act on all it lists, show one, show an outcome.
 
 Decides that Hourhand's own tasks are hidden, and that an act concerns exactly what the same options
 list.  What is done is written to the audit log, as the admin API's acts are.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import re
+import reprlib
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,28 +14,32 @@ import typer
 from msgspec.structs import replace
 
 from actors.model.definition import RESERVED
-from actors.model.errors import InvalidInput
+from actors.model.errors import InvalidInput, InvalidKey
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, Filter, TasksActedOn
-from scheduler.admin.answers import ShownTasks, executed_task
+from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from scheduler.admin.auditing import DAY_MS
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
-from scheduler.cli.failing import say
+from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
 from scheduler.cli.operating import (
     ReasonOption,
     YesOption,
     act_on_tasks,
     agreed,
     exit_for,
+    operator_service,
     operator_session,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, OutputOption
-from scheduler.cli.task_text import listing_lines
-from scheduler.cli.unread import unread_hint
-from scheduler.reading.inspector import TaskState
+from scheduler.cli.session import CommandOptions, OutputOption, command_session
+from scheduler.cli.task_commands import KeyArgument, print_outcome
+from scheduler.cli.task_text import listing_lines, view_lines
+from scheduler.cli.unread import no_outcome_reason, unread_hint
+from scheduler.futures.answers import answered
+from scheduler.reading.inspector import TaskState, as_executed
+from scheduler.records.admission import checked_place
 
 _WAIT_S = 10.0
 _LISTED = 100
@@ -229,3 +235,72 @@ def _act_on_all(
 def _say_rest(following: TaskKey | None) -> None:
     if following is not None:
         say(f"there are more: --after {following}")
+
+
+def show(
+    key: KeyArgument,
+    *,
+    common: CommandOptions,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Show a task: its state, data and every attempt.
+
+    Exit code 2 if nothing is stored under the key.
+
+    \b
+    Examples:
+      hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+      hourhand show 2026-02-09T01:41:12.959Z,customer-7,invoice-42 -o json | jq .attempts
+    """
+    with command_session(common) as settings:
+        parsed = TaskKey.parse(key)
+        with operator_service(settings) as service:
+            service.cluster.read()
+            executions, now_ms = service.cluster.executions(), service.clock.now_ms()
+            view = as_executed(service.inspector.show(parsed), set(map(TaskKey.parse, executions)))
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(executed_task(ShownTask.of(view), executions)))
+        else:
+            running = executions.get(str(view.key))
+            typer.echo("\n".join(view_lines(view, now_ms, running)))
+        if view.state is TaskState.UNKNOWN:
+            message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
+            say_error(message, UNKNOWN_KEY, EXIT_CALLER)
+            raise typer.Exit(EXIT_CALLER)
+
+
+def outcome(
+    receipt: Annotated[
+        str,
+        typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt, as it printed it."),
+    ],
+    *,
+    common: CommandOptions,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Show what became of a command that was sent before.
+
+    applied, running (an attempt ran; no further one starts), too_late, already_closed,
+    unknown_key, or undecided while no node has read it (exit code 4).
+
+    \b
+    Example:
+      hourhand outcome 3:1274
+    """
+    with command_session(common) as settings:
+        place = re.fullmatch(r"(\d{1,10}):(\d{1,19})", receipt, re.ASCII)
+        if place is None:
+            shown = reprlib.repr(receipt)
+            raise InvalidKey(f"{shown} is not a receipt: expected partition:offset, as 3:1274")
+        partition, offset = checked_place(int(place[1]), int(place[2]))
+        with operator_service(settings) as service:
+            service.cluster.read()
+            # Looked at first: what was read has its outcome by then.
+            reason = no_outcome_reason(service, partition, offset)
+            found = answered(service.stores.ownership.find_outcome(partition, offset))
+        if found is None and reason is not None:
+            raise InvalidKey(f"there is no outcome of {receipt}: {reason}")
+        print_outcome(None, found, output)
+        if found is None:
+            say("no node has read the command yet; is one running?")
+            raise typer.Exit(EXIT_UNDECIDED)

@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.model.display import message_of
+from actors.model.errors import SettingsInvalid
 from actors.model.kind import without_kind
 from scheduler.configuration.door_settings import ObserveSettings
+from scheduler.configuration.settings import Settings
 from scheduler.node.current_attempt import current_attempt
 
 _PEOPLE = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
@@ -61,13 +63,17 @@ class JsonLines(logging.Formatter):
         return {"key": str(key), "ordering_id": key.ordering_id, **found}
 
 
-def log_to_stderr(level: int, settings: ObserveSettings) -> None:
-    """Show the program's log on standard error, from a level on."""
+def log_to_stderr(level: str, settings: Settings | None = None) -> None:
+    """Show the node's log from a level on; SettingsInvalid where there is no such level."""
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
+    observe = ObserveSettings() if settings is None else settings.observe
     handler = logging.StreamHandler(sys.stderr)
-    if settings.log_format == "json":
-        handler.setFormatter(JsonLines(task_data=settings.log_task_data))
+    if observe.log_format == "json":
+        handler.setFormatter(JsonLines(task_data=observe.log_task_data))
     else:
         handler.setFormatter(logging.Formatter(_PEOPLE))
-    logging.basicConfig(handlers=[handler], level=max(level, logging.INFO))
+    logging.basicConfig(handlers=[handler], level=max(number, logging.INFO))
     # Drivers' own debug lines would bury the node's.
-    logging.getLogger("hourhand").setLevel(level)
+    logging.getLogger("hourhand").setLevel(number)

@@ -1,26 +1,32 @@
-"""Commands of ``hourhand`` that run or prepare a node."""
+"""Commands of ``hourhand`` about a node: run, prepare, ask one, its settings and version."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import gc
-import logging
-import os
-import sys
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
-from actors.model.errors import SettingsInvalid
+from actors.model.errors import NodeUnhealthy, SettingsInvalid
 from scheduler import wiring
-from scheduler.cli import log_lines
-from scheduler.cli.failing import reported_errors, say
+from scheduler.admin.masking import masked
+from scheduler.cli.failing import leave_at_once, reported_errors, say
+from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.rendering import OutputFormat, as_json
 from scheduler.cli.session import CommandOptions, DebugOption, OutputOption, command_session
-from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
-from scheduler.process.interrupts import EXIT_INTERRUPTED
 from scheduler.scheduler import Scheduler
+
+_TIMEOUT_S = 15.0
 
 
 def run(
@@ -73,14 +79,6 @@ def run(
         say("the node has stopped")
 
 
-def log_to_stderr(level: str, settings: Settings | None = None) -> None:
-    """Show the node's log from a level on; SettingsInvalid where there is no such level."""
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
-    log_lines.log_to_stderr(number, ObserveSettings() if settings is None else settings.observe)
-
-
 def observed(metrics_port: int | None) -> list[str]:
     """Return the settings that the option for a port of metrics stands for."""
     return [] if metrics_port is None else [f"observe.port={metrics_port}"]
@@ -91,15 +89,6 @@ def say_where(scheduler: Scheduler) -> None:
     observation = scheduler.observation
     if observation.port is not None:
         say(f"metrics and health on port {observation.port}")
-
-
-def leave_at_once() -> None:
-    """End the process without waiting for user code, which may never end."""
-    say("stopped at once; attempts that were cut off will run again")
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(EXIT_INTERRUPTED)
 
 
 def migrate(
@@ -146,3 +135,129 @@ def demo(
         from scheduler.demo.demo import TASKS_DEFAULT, run_demo
 
         raise typer.Exit(run_demo(TASKS_DEFAULT if tasks is None else tasks, folder))
+
+
+def health(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Address of the node, if observe.port is not set."),
+    ] = None,
+    common: CommandOptions,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Ask a running node whether it is healthy.
+
+    Exit code 0 if it is, 3 if it is not or does not answer.
+
+    \b
+    Examples:
+      hourhand health --set observe.port=9464
+      hourhand health --url http://10.0.0.7:9464 --output json
+    """
+    with command_session(common) as settings:
+        address = url.rstrip("/") if url is not None else _address(settings)
+        answer = _asked(address)
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(answer))
+        else:
+            _show_health(answer)
+        failing = [name for name, check in answer["checks"].items() if not check["ok"]]
+        if failing:
+            raise NodeUnhealthy(f"{address} is not ready: {', '.join(failing)}")
+
+
+def _address(settings: Settings) -> str:
+    observe = settings.observe
+    if not observe.port:
+        raise SettingsInvalid(
+            "observe.port names no port, so no node can be asked: set it as the node's is, such"
+            " as --set observe.port=9464, or name one with --url"
+        )
+    return f"http://{_reached(observe.host)}:{observe.port}"
+
+
+def _reached(host: str) -> str:
+    """Return where a node is asked that listens on ``host``: on every address, on loopback."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 6:
+        return "[::1]" if address.is_unspecified else f"[{address}]"
+    return "127.0.0.1" if address.is_unspecified else host
+
+
+def _asked(address: str) -> dict[str, Any]:
+    parts = urlsplit(address)
+    if parts.scheme != "http" or not parts.hostname:
+        raise SettingsInvalid(f"{address!r} is not an address: expected http://host:port")
+    try:
+        connection = HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S)
+        with closing(connection):
+            connection.request("GET", f"{parts.path}/healthz?full=1")
+            body = connection.getresponse().read()
+    except (OSError, ValueError, HTTPException) as error:
+        raise NodeUnhealthy(f"{address} does not answer: {error}") from None
+    try:
+        found = json.loads(body)
+        answer: dict[str, Any] = {**found, "checks": dict(found["checks"])}
+    except (ValueError, KeyError, TypeError):
+        raise NodeUnhealthy(f"{address} answers, but is not a node: {body[:100]!r}") from None
+    return answer
+
+
+def _show_health(answer: dict[str, Any]) -> None:
+    for name, check in answer["checks"].items():
+        typer.echo(f"{'ok     ' if check['ok'] else 'FAILING'} {name}: {check['detail']}")
+
+
+def show_settings(
+    *,
+    common: CommandOptions,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Show the settings in effect, with secrets masked.
+
+    Each can be given as --set group.id=blue, as HOURHAND_GROUP__ID in the environment, or in
+    hourhand.toml; the first of these wins.
+
+    \b
+    Examples:
+      hourhand settings
+      HOURHAND_GROUP__ID=blue hourhand settings --set log=kafka
+    """
+    with command_session(common) as settings:
+        if output is OutputFormat.JSON:
+            typer.echo(as_json(masked(settings)))
+            return
+        for name, value in _flattened("", masked(settings)):
+            typer.echo(f"{name} = {as_json(value)}")
+
+
+def _flattened(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every setting's dotted name, as ``--set`` takes it, and its value."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flattened(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", value
+
+
+def version(*, debug: DebugOption = False) -> None:
+    """Show the version that is installed.
+
+    \b
+    Example:
+      hourhand version
+    """
+    with reported_errors(debug=debug):
+        typer.echo(version_line())
+
+
+def version_line() -> str:
+    """Return name and version."""
+    try:
+        return f"hourhand {installed_version('hourhand')}"
+    except PackageNotFoundError:
+        return "hourhand, run from its sources"

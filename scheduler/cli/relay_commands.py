@@ -24,8 +24,9 @@ from scheduler.admin.relayed import ShownMessage
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.failing import say
-from scheduler.cli.node_commands import leave_at_once, log_to_stderr, observed, say_where
+from scheduler.cli.failing import leave_at_once, say
+from scheduler.cli.log_lines import log_to_stderr
+from scheduler.cli.node_commands import observed, say_where
 from scheduler.cli.operating import (
     NamedAct,
     ReasonOption,

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from actors.model.errors import InvalidInput
-from scheduler.cli.failing import say
-from scheduler.cli.node_commands import leave_at_once, log_to_stderr
+from scheduler.cli.failing import leave_at_once, say
+from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.operating import NamedAct, ReasonOption, YesOption, operator_session
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
 from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session

@@ -26,7 +26,7 @@ WAIT_S = 60.0
 _NODE = """
 import json, sys
 from scheduler.cli.bucket_running import BucketRelay
-from scheduler.cli.node_commands import log_to_stderr
+from scheduler.cli.log_lines import log_to_stderr
 from scheduler.configuration.settings import Settings
 log_to_stderr("info")
 node = BucketRelay(Settings(**json.load(open(sys.argv[1]))))

@@ -157,7 +157,7 @@ def relay_process(settings: Settings, folder: Path) -> "subprocess.Popen[bytes]"
     program = (
         "import json,sys\n"
         "from scheduler.cli.relay_running import RelayRunning\n"
-        "from scheduler.cli.node_commands import log_to_stderr\n"
+        "from scheduler.cli.log_lines import log_to_stderr\n"
         "from scheduler.configuration.settings import Settings\n"
         "log_to_stderr('info')\n"
         "running = RelayRunning(Settings(**json.load(open(sys.argv[1]))))\n"
