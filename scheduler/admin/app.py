@@ -20,7 +20,6 @@ from scheduler.admin.listing_routes import listing_routes
 from scheduler.admin.pages import add_pages
 from scheduler.admin.problems import MEDIA_TYPE, Problem
 from scheduler.admin.reading_routes import reading_routes
-from scheduler.admin.scheduling_routes import scheduling_routes
 from scheduler.admin.service import AdminService
 from scheduler.admin.stream import stream_routes
 from scheduler.configuration.settings import Settings
@@ -55,7 +54,6 @@ def build_app(service: AdminService, *, open_to: str = "") -> FastAPI:
         reading_routes,
         listing_routes,
         acting_routes,
-        scheduling_routes,
         door_routes,
         stream_routes,
     )

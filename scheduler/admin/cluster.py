@@ -18,7 +18,6 @@ from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.admin.answers import ShownExecution, instant_text
-from scheduler.admin.last_hour import LastHour
 from scheduler.admin.picture import (
     BlockedTasks,
     ClusterStatus,
@@ -35,7 +34,7 @@ from scheduler.admin.picture import (
     ShownPartition,
     ShownTrouble,
 )
-from scheduler.admin.reports import RATE_MS, ReportedNode, sum_known, summed, with_reports
+from scheduler.admin.reports import RATE_MS, LastHour, ReportedNode, sum_known, summed, with_reports
 from scheduler.futures.answers import LOOK_S, answered
 from scheduler.observe.reporting import hourhand_version
 from scheduler.ports.dead_letters import LogEnd, LogView

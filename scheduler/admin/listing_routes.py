@@ -32,8 +32,15 @@ from scheduler.admin.asking import (
 )
 from scheduler.admin.problems import Problem
 from scheduler.admin.service import AdminService
-from scheduler.reading.inspector import LOOKED_MAX, TaskListing, TaskState, TaskView
-from scheduler.reading.newest import ListPart, list_newest
+from scheduler.reading.inspector import (
+    LOOKED_MAX,
+    ListPart,
+    TaskListing,
+    TaskState,
+    TaskView,
+    cut_listing,
+    list_newest,
+)
 from scheduler.reading.task_filter import TaskFilter
 from scheduler.services.typed_routes import TypedRouter
 
@@ -185,7 +192,7 @@ def _open(
         after = listing.next_after
         if after is None or len(found) >= limit:
             break
-    return _cut(found, after, limit)
+    return cut_listing(found, limit, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +240,6 @@ def _lived(executed: Mapping[str, ShownExecution], view: TaskView) -> TaskView:
 def _as_running(view: TaskView) -> TaskView:
     """Return a task as its owner knows it, unless it ended since."""
     return replaced(view, state=TaskState.RUNNING) if view.state in _MAY_RUN else view
-
-
-def _cut(found: list[TaskView], behind: TaskKey | None, limit: int) -> TaskListing:
-    if len(found) > limit:
-        return TaskListing(found[:limit], found[limit - 1].key)
-    return TaskListing(found, behind)
 
 
 def _page(service: AdminService, listing: TaskListing, *, attempts: bool = False) -> ShownTasks:

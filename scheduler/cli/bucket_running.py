@@ -9,7 +9,9 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from actors.model.errors import SettingsInvalid
 from actors.model.events import BucketSplit
@@ -20,7 +22,6 @@ from scheduler.cli.running import StartedOnEntry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
-from scheduler.kafka_only.asking import Asking
 from scheduler.kafka_only.layouts import LayoutBook, Splitter
 from scheduler.kafka_only.member import Member
 from scheduler.kafka_only.owner import Owner
@@ -226,3 +227,34 @@ class BucketRelay(StartedOnEntry):
     def _split(self) -> None:
         if 0 in self._pending.owners and (split := self._splitter.look()) is not None:
             self._telemetry.emit(BucketSplit(split.version))
+
+
+class Asking:
+    """Asks whether the broker answers, on a thread of its own; used from any thread.
+
+    No probe waits behind another: while one question is open nobody asks a second one, so a broker
+    that is away for hours has one to answer when it is back.
+    """
+
+    def __init__(self, question: Callable[[], Any]) -> None:
+        self._question = question
+        self._lock = threading.Lock()
+        self._asked: Future[Any] | None = None
+
+    def ask(self) -> "Future[Any]":
+        """Ask, or join the one who asks already."""
+        with self._lock:
+            if self._asked is None or self._asked.done():
+                asked: Future[Any] = Future()
+                self._asked = asked
+                # A daemon: a process that ends does not wait for a broker that is away.
+                threading.Thread(
+                    target=self._answer, args=(asked,), name="hourhand-asking", daemon=True
+                ).start()
+            return self._asked
+
+    def _answer(self, asked: "Future[Any]") -> None:
+        try:
+            asked.set_result(self._question())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+            asked.set_exception(error)

@@ -49,7 +49,7 @@ from scheduler.records.receipt import Receipt, ReceiptFuture, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.sending import TaskSender
 from scheduler.services.system_tasks import unique_in_order
-from scheduler.services.unique.request import request_task, window_ms
+from scheduler.services.unique_tasks import request_task, window_ms
 from scheduler.wiring import ClientPorts, build_client
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]

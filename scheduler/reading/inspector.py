@@ -1,13 +1,14 @@
-"""What the store says about tasks: one of them in full, or many in key order.
+"""What the store says about tasks: one of them in full, or many in key order or the newest first.
 
-Decides which of them a listing holds, and how much it may look at.  Only reads,
-and asks no node: a first attempt that runs right now shows as pending unless the caller says what
+Decides which of them a listing holds, and how much it may look at; for the newest, although stores
+read forward only, which parts of a stretch are read, from its end backwards.  Only reads, and asks
+no node: a first attempt that runs right now shows as pending unless the caller says what
 nodes execute, because its start is not in the store.
 """
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -40,6 +41,11 @@ _OPEN_PAGE_TASKS = 200
 """Rows of a read, where most of them may be others' or closed."""
 _BEGUN_AT_ONCE = 16
 """Partitions whose first tasks are read at the same time."""
+PART_TASKS_MAX = 1_000
+_FIRST_PART_MS = 60_000
+_WIDENED = 4
+PARTS_MAX = 40
+"""Parts of one page of the newest: where few are chosen out of very many, it ends with those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +235,52 @@ def _begun(streams: "Sequence[Iterator[TaskView]]") -> "list[Iterator[TaskView]]
 
 def _key_of(view: TaskView | StoredTask) -> TaskKey:
     return view.key
+
+
+ListPart = Callable[[int, int, int, TaskKey | None], TaskListing]
+"""Lists the tasks from a time to before another, so many at most, behind a key; in key order."""
+
+
+def list_newest(
+    list_part: ListPart, from_ms: int, to_ms: int, limit: int, after: TaskKey | None
+) -> TaskListing:
+    """Return up to ``limit`` tasks, the latest first; those of one millisecond in key order.
+
+    ``after`` continues behind the ``next_after`` of the page before.  Fewer, even none, come
+    while there are more.
+    """
+    found: list[TaskView] = []
+    if after is not None and after.scheduled_ms < to_ms:
+        at_ms = after.scheduled_ms
+        rest = list_part(at_ms, at_ms + 1, limit, after)
+        if rest.next_after is not None:
+            return rest
+        found += rest.tasks
+        to_ms = at_ms
+    width_ms = _FIRST_PART_MS
+    for _ in range(PARTS_MAX):
+        if to_ms <= from_ms or len(found) > limit:
+            break
+        start_ms = max(from_ms, to_ms - width_ms)
+        part = list_part(start_ms, to_ms, PART_TASKS_MAX, None)
+        if part.next_after is not None and to_ms - start_ms > 1:
+            width_ms = max(1, (to_ms - start_ms) // _WIDENED)
+            continue
+        found += _newest_first(part.tasks)
+        if part.next_after is not None:
+            # One millisecond holds more than a page: it is gone through in key order.
+            return cut_listing(found, limit, part.next_after)
+        to_ms = start_ms
+        width_ms *= _WIDENED
+    return cut_listing(found, limit, None if to_ms <= from_ms else first_key_at(to_ms - 1))
+
+
+def _newest_first(tasks: Sequence[TaskView]) -> list[TaskView]:
+    return sorted(tasks, key=lambda view: -view.key.scheduled_ms)
+
+
+def cut_listing(found: list[TaskView], limit: int, next_after: TaskKey | None) -> TaskListing:
+    """Return a page of what was found, which may be more than a page holds."""
+    if len(found) > limit:
+        return TaskListing(found[:limit], found[limit - 1].key)
+    return TaskListing(found, next_after)

@@ -35,7 +35,7 @@ from scheduler.services.system_tasks import (
 )
 from scheduler.services.timers.calls import CALL, CallBack
 from scheduler.services.timers.executor import Caller, RunTimer
-from scheduler.services.unique.executor import DecideUnique
+from scheduler.services.unique_tasks import DecideUnique
 
 
 def open_caller(

@@ -24,7 +24,7 @@ from scheduler.services.recurring.state import Change, ChangeRequest, change_tas
 from scheduler.services.relay.delivery import Delivery, Message, delivery_task
 from scheduler.services.relay.headers import ID_CHARS_MAX
 from scheduler.services.timers.timer import TimerRule
-from scheduler.services.unique.request import request_task
+from scheduler.services.unique_tasks import request_task
 from tests.simulation.door_history import (
     DoorEntry,
     Put,

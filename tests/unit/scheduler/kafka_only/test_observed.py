@@ -7,7 +7,7 @@ from actors.model.errors import LogUnavailable
 from actors.model.events import LogCalled, MessageRelayed, TransactionCommitted
 from actors.model.memory import NodeMemory
 from scheduler.adapters.clock import SystemClock
-from scheduler.kafka_only.asking import Asking
+from scheduler.cli.bucket_running import Asking
 from scheduler.kafka_only.bucket_layout import encode_layout, first_layout
 from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook

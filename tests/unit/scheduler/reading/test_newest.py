@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from actors.model.key import TaskKey
-from scheduler.reading import newest
-from scheduler.reading.inspector import LOOKED_MAX, TaskListing
-from scheduler.reading.newest import list_newest
+from scheduler.reading import inspector
+from scheduler.reading.inspector import LOOKED_MAX, TaskListing, list_newest
 from scheduler.reading.task_state import TaskState, TaskView
 from tests.builders import NOW_MS
 
@@ -65,7 +64,7 @@ def test_a_herd_of_one_millisecond_is_gone_through_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is never held in memory as a whole."""
-    monkeypatch.setattr(newest, "PART_TASKS_MAX", 4)
+    monkeypatch.setattr(inspector, "PART_TASKS_MAX", 4)
     tasks = Tasks(*[NOW_MS] * 23, *[NOW_MS - 5] * 3, NOW_MS + 1)
 
     pages = list(tasks.pages(3))
@@ -93,7 +92,7 @@ def test_a_page_ends_where_the_chosen_are_few_among_very_many() -> None:
 
     page = list_newest(part, FROM_MS, TO_MS, 10, None)
 
-    assert (len(asked), page.tasks) == (newest.PARTS_MAX, [])
+    assert (len(asked), page.tasks) == (inspector.PARTS_MAX, [])
     assert page.next_after is not None
     assert FROM_MS < page.next_after.scheduled_ms < TO_MS
-    assert LOOKED_MAX * newest.PARTS_MAX < 1_000_000
+    assert LOOKED_MAX * inspector.PARTS_MAX < 1_000_000

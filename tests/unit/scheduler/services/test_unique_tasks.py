@@ -12,7 +12,7 @@ from actors.model.key import TaskKey
 from scheduler import Hourhand, Receipt, Task, TaskExecutor, TaskState
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.unique.request import request_task
+from scheduler.services.unique_tasks import request_task
 from scheduler.testing import VirtualScheduler
 
 HOUR = timedelta(hours=1)
