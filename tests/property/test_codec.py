@@ -1,6 +1,7 @@
 """Whatever a producer writes is read as it was meant, or is poison; nothing else happens."""
 
 import json
+import random
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -12,6 +13,7 @@ from actors.model.codec import (
     REASON_CHARS_MAX,
     Command,
     CommandKind,
+    LogRecord,
     decode_record,
     encode_command,
     encode_task,
@@ -21,6 +23,7 @@ from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.task import StoredTask, Task
 from tests.builders import a_record
+from tests.fuzz.records import hostile_record
 from tests.property.strategies import instants_ms, json_objects, keys, offsets
 
 whole_minutes = st.integers(-23 * 60 - 59, 23 * 60 + 59)
@@ -189,3 +192,65 @@ def test_a_damaged_record_is_read_or_is_poison(
         assert isinstance(read, StoredTask)
         assert TaskKey.parse(str(read.key)) == read.key
         assert isinstance(read.to_task().data, dict)
+
+
+_NO_TRACE = (("note", b"not ours"),)
+"""A header that says nothing to us: its record is read the general way."""
+
+
+def _read(record: LogRecord) -> object:
+    """Return what a record is read as, with all that its row holds, or why it is poison."""
+    try:
+        read = decode_record(record)
+    except PoisonRecord as error:
+        return str(error)
+    return (*read.key, read.data, read.offset) if isinstance(read, StoredTask) else read
+
+
+def _both_ways(value: bytes) -> tuple[object, object]:
+    """Return what a value is read as without a header, and with one that changes nothing."""
+    return _read(a_record(value=value)), _read(a_record(value=value, headers=_NO_TRACE))
+
+
+@given(
+    position=st.integers(0, len(_VALID)),
+    removed=st.integers(0, 20),
+    inserted=st.binary(max_size=20),
+)
+def test_p10_the_short_way_reads_a_damaged_record_as_the_general_way_does(
+    position: int, removed: int, inserted: bytes
+) -> None:
+    """The same row, or poison for the same reason."""
+    usual, general = _both_ways(_VALID[:position] + inserted + _VALID[position + removed :])
+
+    assert usual == general
+
+
+def test_p10_the_short_way_reads_hostile_records_as_the_general_way_does() -> None:
+    """The fuzzer's records: some are tasks, some are commands, most are poison."""
+    rng = random.Random(32)
+    kinds = set()
+    for number in range(4_000):
+        value = hostile_record(rng, number, 4).value
+        if value is not None:
+            usual, general = _both_ways(value)
+            assert usual == general
+            kinds.add(type(usual))
+
+    assert kinds == {tuple, str, Command}
+
+
+@pytest.mark.parametrize("characters", [0, 1, 8_189, 8_190, 8_191, 32_760, 32_761])
+@pytest.mark.parametrize("character", ["a", "\U0001f600"])
+@pytest.mark.parametrize("name", ["orderingId", "uniquenessKey"])
+def test_p10_the_short_way_knows_how_long_an_id_may_be(
+    name: str, character: str, characters: int
+) -> None:
+    """To the byte."""
+    fields = json.loads(_VALID) | {name: character * characters}
+
+    usual, general = _both_ways(json.dumps(fields).encode())
+
+    assert usual == general
+    too_long = len((character * characters).encode()) > 32_760
+    assert isinstance(usual, str) == (too_long or (name == "orderingId" and not characters))
