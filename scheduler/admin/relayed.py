@@ -27,9 +27,8 @@ from scheduler.futures.answers import answered
 from scheduler.reading.inspector import Inspector, TaskListing, TaskState, TaskView
 from scheduler.reading.task_state import OPEN_STATES
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.claims import claim_name
-from scheduler.services.relay.delivery import SEND, Delivery, Message, parked_name
-from scheduler.services.relay.standing import MessageClaim
+from scheduler.services.relay.claim_state import MessageClaim, claim_name
+from scheduler.services.relay.message import SEND, Delivery, Message, parked_name
 
 DELIVERIES = f"{RESERVED}{SEND}:"
 """How the ordering ids of all deliveries begin."""

@@ -19,9 +19,8 @@ from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import Settings
 from scheduler.executors.user_executors import Executors
 from scheduler.process.guarded_loop import run_guarded
-from scheduler.services.relay.intake import SETTLE_S, RelayIntake
-from scheduler.services.relay.ports import IntakePorts
-from scheduler.services.relay.sizes import refuse_small_records
+from scheduler.services.relay.intake import SETTLE_S, IntakePorts, RelayIntake
+from scheduler.services.relay.message import refuse_small_records
 
 logger = logging.getLogger("hourhand.relay")
 

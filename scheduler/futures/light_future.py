@@ -207,23 +207,26 @@ def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Ligh
     following = LightFuture[T]()
     following.note_process()
 
-    def settle(done: Future[T]) -> None:
-        error = done.exception()
-        if error is None:
-            following.set_result(done.result())
-        else:
-            following.set_exception(error)
-
     def go_on(done: Future[Given]) -> None:
         try:
             begun = begin(done.result())
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
             following.set_exception(error)
         else:
-            begun.add_done_callback(settle)
+            begun.add_done_callback(lambda done: resolve(following, done.result))
 
     future.add_done_callback(go_on)
     return following
+
+
+def resolve(future: Future[T], call: Callable[[], T]) -> None:
+    """Resolve a future with what ``call`` returns, or with what it raises."""
+    try:
+        returned = call()
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        future.set_exception(error)
+    else:
+        future.set_result(returned)
 
 
 def failed(error: BaseException) -> LightFuture[Any]:

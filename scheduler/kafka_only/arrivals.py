@@ -24,8 +24,8 @@ from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Outgoing
 from scheduler.kafka_only.step_timing import INTAKE_GATHER_MS
 from scheduler.kafka_only.waiting import BucketRules, StepPlan
+from scheduler.services.relay.claim_state import place_of
 from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
-from scheduler.services.relay.standing import place_of
 
 logger = logging.getLogger("hourhand.relay")
 

@@ -9,7 +9,7 @@ import msgspec
 from actors.model.codec import LogRecord
 from scheduler.kafka_only.bucket_layout import Layout
 from scheduler.kafka_only.ports import Outgoing
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 
 ENVELOPE_HEADER = "hourhandSlip"
 

@@ -12,7 +12,7 @@ from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.records.receipt import Receipt
-from scheduler.services.relay.delivery import Message, ordering_id_of
+from scheduler.services.relay.message import Message, ordering_id_of
 from scheduler.services.system_tasks import unique_in_order
 
 

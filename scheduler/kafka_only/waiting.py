@@ -20,7 +20,7 @@ from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_en
 from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.ports import Outgoing
 from scheduler.kafka_only.step_timing import MOVE_GATHER_MS
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 
 
 class BucketRules(msgspec.Struct, frozen=True):

@@ -22,10 +22,12 @@ from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.executor import RunRecurring
-from scheduler.services.relay.claims import CLAIMS, DecideClaims
-from scheduler.services.relay.delivery import SEND, DeliverMessage
+from scheduler.services.relay.claim_state import DecidedHere
+from scheduler.services.relay.claims import DecideClaims
+from scheduler.services.relay.delivery import DeliverMessage
+from scheduler.services.relay.gathering import CLAIMS
+from scheduler.services.relay.message import SEND
 from scheduler.services.relay.shares import SharedMessages
-from scheduler.services.relay.standing import DecidedHere
 from scheduler.services.system_tasks import (
     ExecutorFactory,
     RoutedFactory,

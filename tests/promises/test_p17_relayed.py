@@ -3,8 +3,8 @@
 import pytest
 
 from actors.model.partition import partition_of
-from scheduler.services.relay.delivery import ordering_id_of
 from scheduler.services.relay.intake import COMMIT_INTERVAL_MS
+from scheduler.services.relay.message import ordering_id_of
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 
 

@@ -17,7 +17,7 @@ from scheduler.kafka_only.bucket_layout import (
 )
 from scheduler.kafka_only.envelope import Envelope, NoEnvelope, pending, read_envelope
 from scheduler.kafka_only.marker import Marker, decode_marker, encode_marker
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 
 DELAYS_MS = st.integers(-(10**6), 10**14)
 MOMENTS_MS = st.integers(0, 10**13)

@@ -21,8 +21,8 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
-from scheduler.services.relay.delivery import Delivery, Message, delivery_task
 from scheduler.services.relay.headers import ID_CHARS_MAX
+from scheduler.services.relay.message import Delivery, Message, delivery_task
 from scheduler.services.timers.timer import TimerRule
 from scheduler.services.unique_tasks import request_task
 from tests.simulation.door_history import (

@@ -22,8 +22,7 @@ from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.relay.intake import RelayIntake
-from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.relay.intake import IntakePorts, RelayIntake
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.system_tasks import RoutedFactory, SystemDependencies, UserFactory
 from scheduler.services.timers.service import TimerService

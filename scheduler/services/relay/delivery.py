@@ -1,105 +1,44 @@
-"""A message on its way: how it is written into a task, and the task that passes it on.
+"""The task that passes a message on.
 
-The task's ordering id is made from the message's key, so messages of one key keep their order.
 Where the message has an id, it is passed on only when that id is known to be this message's:
 until its claim is decided, the delivery waits, and with it what stands behind it.
 """
 
-import hashlib
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
-from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from actors.model.codec import LogRecord, headers_bytes
-from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
+from actors.model.codec import LogRecord
+from actors.model.definition import Definition
 from actors.model.errors import CallerError, TopicMissing
 from actors.model.events import MessageRelayed
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import StoredTask, Task
-from actors.ports.log import LogWriter, Position
+from actors.ports.log import LogWriter
 from scheduler.futures.awaiting import settled
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.steps import Steps, begun
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.ports.messages import MessageWriter
-from scheduler.services.relay.standing import (
+from scheduler.services.relay.claim_state import (
     CLAIM_KEPT_MS,
+    ClaimState,
     DecidedHere,
     MessageClaim,
-    Standing,
+    claim_name,
     place_parts,
 )
+from scheduler.services.relay.message import Delivery, Message, parked_name
 from scheduler.services.system_tasks import SystemDependencies
 
-SEND = "send"
-"""The kind of ordering ids that deliveries have."""
-
-_KEY_CHARS_MAX = 400
 _LOOK_AGAIN_MS = 10
 _PAUSE_MAX_MS = 10_000
 _WAITS_S = (0.0, 0.2, 1.0, 5.0)
 """How long a delivery waits before each look at a claim that is not decided."""
 MOVED_ON = "moved to another time"
 """Why the delivery of a message that still waits was dropped."""
-
-
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Kafka message, byte for byte."""
-
-    topic: str
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
-    @property
-    def size_bytes(self) -> int:
-        """What it takes in a task, before it is written as text."""
-        return len(self.key or b"") + len(self.value or b"") + headers_bytes(self.headers)
-
-
-class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The data of a task that passes a message on: itself, or where it is parked."""
-
-    message: Message | None = None
-    parked: str | None = None
-    id: str | None = None
-    """Its id, where it has one: the claim must be this message's."""
-    place: str | None = None
-    """What tells this message from others of the same id."""
-
-
-def ordering_id_of(key: bytes | None, place: str) -> str:
-    """Return the ordering id of a delivery: one for each key; a null key has no order."""
-    if key is None:
-        return f"{RESERVED}{SEND}:-{place}"
-    text = quote_from_bytes(key, safe="")
-    if len(text) > _KEY_CHARS_MAX:
-        return f"{RESERVED}{SEND}:#{hashlib.sha256(key).hexdigest()}"
-    return f"{RESERVED}{SEND}:={text}"
-
-
-def delivery_task(due_ms: int, unique: str, key: bytes | None, delivery: Delivery) -> Task:
-    """Return the task that passes a message on at a time."""
-    return Task.model_construct(
-        ordering_id=ordering_id_of(key, unique),
-        scheduled_time=from_millis(due_ms),
-        uniqueness_key=unique,
-        data=msgspec.to_builtins(delivery),
-    )
-
-
-def parked_name(place: str) -> DefinitionName:
-    """Return the name of the row that holds a message too long for a task."""
-    return DefinitionName(DefinitionKind.PARKED, place)
-
-
-def parked(place: str, message: Message) -> Definition:
-    """Return the row that holds a message too long for a task."""
-    return Definition(parked_name(place), 0, msgspec.msgpack.encode(message))
 
 
 _decode_delivery = msgspec.json.Decoder(Delivery).decode
@@ -146,7 +85,7 @@ class DeliverMessage(SystemExecutor):
         if message is None or not self._is_known_to_have(delivery, task.key.scheduled_ms):
             return None
         relayed = delivery.id is not None
-        return lambda: self._produce(task.key, message, relayed=relayed, offset=task.offset)
+        return lambda: begun(self._produce(task.key, message, relayed=relayed, offset=task.offset))
 
     async def execute(self, task: Task) -> Outcome | None:
         """Wait until the id is known to be this message's, then produce it."""
@@ -162,12 +101,12 @@ class DeliverMessage(SystemExecutor):
             # Decided within milliseconds, as a rule: another attempt, or asking the store again
             # and again, would keep it from being decided.
             await self._wait_for_decision(delivery, look)
-            standing, claim = await self._standing(task, delivery)
-            if standing is not Standing.UNDECIDED or self.is_draining:
+            state, claim = await self._claim_state(task, delivery)
+            if state is not ClaimState.UNDECIDED or self.is_draining:
                 break
-        if standing is Standing.UNDECIDED:
+        if state is ClaimState.UNDECIDED:
             return Retry(after=self._pause())
-        if standing is Standing.LOST:
+        if state is ClaimState.LOST:
             return Drop("another message of this id waited, or this one was cancelled")
         # At a time that the claim does not know it was put by a later command.
         if claim is not None and task.key.scheduled_ms in claim.times_ms[:-1]:
@@ -181,7 +120,8 @@ class DeliverMessage(SystemExecutor):
         if not isinstance(message, Message):
             return Drop("it was passed on before")
         relayed, offset = delivery.id is not None, self.record_offset
-        outcome = await settled(self._produce(task.key, message, relayed=relayed, offset=offset))
+        produced = self._produce(task.key, message, relayed=relayed, offset=offset)
+        outcome = await settled(begun(produced))
         if delivery.parked is not None:
             await self._unpark(delivery.parked)
         return outcome
@@ -192,33 +132,29 @@ class DeliverMessage(SystemExecutor):
             return True
         return self._decided.take(delivery.id, delivery.place, due_ms)
 
-    async def _standing(
+    async def _claim_state(
         self, task: Task, delivery: Delivery
-    ) -> "tuple[Standing, MessageClaim | None]":
+    ) -> "tuple[ClaimState, MessageClaim | None]":
         """Return whether the id is this message's, as far as is known now."""
         if self._is_known_to_have(delivery, task.key.scheduled_ms):
-            return Standing.CLAIMED, None
+            return ClaimState.CLAIMED, None
         assert delivery.id is not None, "one without an id has none to claim"
         assert delivery.place is not None, "nor has one without a place"
-        name = DefinitionName(DefinitionKind.RELAY, delivery.id)
-        row = await settled(self._dependencies.definitions.find(name))
+        row = await settled(self._dependencies.definitions.find(claim_name(delivery.id)))
         if row is None or row.ended:
             # Later than this the claim may have expired, which only a decided one can.
             late_ms = self._dependencies.clock.now_ms() - task.key.scheduled_ms
             expired = late_ms >= CLAIM_KEPT_MS
-            return (Standing.CLAIMED if expired else Standing.UNDECIDED), None
+            return (ClaimState.CLAIMED if expired else ClaimState.UNDECIDED), None
         claim = msgspec.json.decode(row.rule, type=MessageClaim)
-        if claim.place == delivery.place:
-            return Standing.CLAIMED, claim
-        lost = claim.has_decided(delivery.place)
-        return (Standing.LOST if lost else Standing.UNDECIDED), claim
+        return claim.state_of(delivery.place), claim
 
     async def _wait_for_decision(self, delivery: Delivery, look: int) -> None:
         """Wait before a look at the claim; before the first one only where it will be made here."""
         if delivery.id is None or delivery.place is None or self._dependencies.looks_max == 1:
             return
-        name = DefinitionName(DefinitionKind.RELAY, delivery.id)
-        partition = self._dependencies.appender.partition_of(name.ordering_id)
+        ordering_id = claim_name(delivery.id).ordering_id
+        partition = self._dependencies.appender.partition_of(ordering_id)
         now_ms = self._dependencies.clock.monotonic_ms()
         here = self._decided.will_decide(partition, delivery.place, now_ms)
         if wait_s := _WAITS_S[-1 if here else min(look, len(_WAITS_S) - 1)]:
@@ -253,52 +189,26 @@ class DeliverMessage(SystemExecutor):
         row = Definition(parked_name(place), 1, b"", None, expires_ms)
         await settled(self._dependencies.definitions.save(row))
 
-    # Passing on, without waiting: the outcome comes through a future.
-
     def _produce(
         self, key: TaskKey, message: Message, *, relayed: bool, offset: int
-    ) -> "Future[Outcome | None]":
-        outcome: LightFuture[Outcome | None] = LightFuture()
-
-        def take(produced: "Future[None]") -> None:
-            error = produced.exception()
-            if error is None:
-                late_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
-                self._dependencies.telemetry.emit(MessageRelayed(late_ms))
-                outcome.set_result(None)
-            elif isinstance(error, CallerError | TopicMissing):
-                # Trying again cannot help, and what stands behind it is to go on.
-                self._put_aside(key, message, str(error), offset, outcome)
-            else:
-                outcome.set_exception(error)
-
+    ) -> Steps[Outcome | None]:
+        """Pass it on, or write what can never be passed on to the dead-letter topic."""
         if self._allows(message.topic, relayed):
             content = (message.topic, message.key, message.value, message.headers)
-            self._messages().produce(*content).add_done_callback(take)
+            try:
+                yield self._messages().produce(*content)
+            except (CallerError, TopicMissing) as error:
+                # Trying again cannot help, and what stands behind it is to go on.
+                why = str(error)
+            else:
+                late_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
+                self._dependencies.telemetry.emit(MessageRelayed(late_ms))
+                return None
         else:
             why = "relay.target_topics does not name it"
-            self._put_aside(key, message, why, offset, outcome)
-        return outcome
-
-    def _put_aside(
-        self,
-        key: TaskKey,
-        message: Message,
-        why: str,
-        offset: int,
-        outcome: "Future[Outcome | None]",
-    ) -> None:
-        """Write a message that can never be passed on to the dead-letter topic."""
         reason = f"message for topic {message.topic!r} not passed on: {why}"
         now_ms = self._dependencies.clock.now_ms()
         partition = self._dependencies.appender.partition_of(key.ordering_id)
         letter = LogRecord(partition, offset, now_ms, message.key, message.value, message.headers)
-
-        def take(written: "Future[Position]") -> None:
-            error = written.exception()
-            if error is None:
-                outcome.set_result(Drop(reason))
-            else:
-                outcome.set_exception(error)
-
-        self._letters.dead_letter(letter, reason).add_done_callback(take)
+        yield self._letters.dead_letter(letter, reason)
+        return Drop(reason)

@@ -1,20 +1,26 @@
-"""Gathers claims on their way to the log, so that many of them travel as one task.
+"""Claims on their way to the log: what they say, and how many of them travel as one task.
 
 Decides how long a claim may wait for others, which is hardly at all where its message is due
 soon.  Batches of different partitions go at different times: all at once they would keep this
 process and the store from everything else meanwhile.  Decides nothing about claims.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import count
 from typing import Any
 
 import msgspec
 
-from scheduler.futures.light_future import LightFuture
-from scheduler.services.relay.claims import ClaimBatch, ClaimRequest
-from scheduler.services.relay.sizes import CLAIMS_BYTES_MAX
+from actors.model.definition import RESERVED
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from scheduler.futures.light_future import LightFuture, resolve
+from scheduler.services.relay.headers import RelayAction
+from scheduler.services.relay.message import CLAIMS_BYTES_MAX
 
+CLAIMS = "claims"
+"""The kind of ordering ids that batches of claims have."""
 GATHER_MS = 500
 """How long a claim waits for others at most; a partition's batches go so often."""
 SOON_MS = 1_500
@@ -26,6 +32,41 @@ _CLAIM_REST_BYTES = 100
 _encode = msgspec.json.Encoder().encode
 
 
+class ClaimRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A record of the in-topic that claims an id, or changes what it stands for."""
+
+    action: RelayAction
+    id: str
+    place: str
+    delivery_ordering_id: str
+    due_ms: int
+    """0 for a cancel."""
+    asked_ms: int
+    """When the record came."""
+
+    @property
+    def delivery_key(self) -> TaskKey:
+        """The key of the delivery that is claimed for."""
+        return TaskKey(self.due_ms, self.delivery_ordering_id, self.place)
+
+
+class ClaimBatch(msgspec.Struct, frozen=True):
+    """The data of a task that decides claims, in the order in which they came."""
+
+    claims: Sequence[ClaimRequest]
+
+
+def claim_ordering_ids(partition_count: int) -> Mapping[int, str]:
+    """Return for each partition the ordering id of its batches, the same on every node."""
+    found: dict[int, str] = {}
+    for number in count():
+        ordering_id = f"{RESERVED}{CLAIMS}:{number}"
+        found.setdefault(partition_of(ordering_id, partition_count), ordering_id)
+        if len(found) == partition_count:
+            break
+    return found
+
+
 class _Batch:
     """Claims that wait for others."""
 
@@ -34,7 +75,7 @@ class _Batch:
         self.claims: list[ClaimRequest] = []
         self.size_bytes = 0
         self.first_due_ms = opened_ms + 2 * SOON_MS
-        self.durable: LightFuture[None] = LightFuture()
+        self.durable: LightFuture[Any] = LightFuture()
 
 
 class ClaimGatherer:
@@ -48,7 +89,7 @@ class ClaimGatherer:
         self._partition_count = partition_count
         self._open: dict[int, _Batch] = {}
 
-    def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[None]":
+    def add(self, partition: int, request: ClaimRequest, now_ms: int) -> "Future[Any]":
         """Add a claim; the future resolves when its batch is durable in the log."""
         # Encoded, as a character may take six bytes; an ordering id of ours takes one for each.
         size_bytes = len(_encode(request.id)) + len(request.delivery_ordering_id)
@@ -90,11 +131,5 @@ class ClaimGatherer:
     def _close(self, partition: int) -> None:
         batch = self._open.pop(partition)
 
-        def settle(appended: "Future[Any]") -> None:
-            error = appended.exception()
-            if error is None:
-                batch.durable.set_result(None)
-            else:
-                batch.durable.set_exception(error)
-
-        self._append(partition, ClaimBatch(batch.claims)).add_done_callback(settle)
+        appended = self._append(partition, ClaimBatch(batch.claims))
+        appended.add_done_callback(lambda done: resolve(batch.durable, done.result))

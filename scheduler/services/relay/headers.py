@@ -13,7 +13,7 @@ from actors.model.codec import LogRecord
 from actors.model.display import shown
 from actors.model.instant import parse_instant
 from scheduler.configuration.door_settings import RelaySettings
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 
 ID_CHARS_MAX = 4_000
 

@@ -8,25 +8,36 @@ reading one again changes nothing.  Decides nothing about ids: claims do.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.model.codec import LogRecord
+from actors.model.backoff import RetryPolicy
+from actors.model.codec import Headers, LogRecord
 from actors.model.errors import CallerError, HourhandError, PoisonRecord, TaskTooLarge
 from actors.model.events import RelayRecordRefused
 from actors.model.key import TaskKey
+from actors.ports.clock import Clock
+from actors.ports.log import TaskLog
+from actors.ports.telemetry import Telemetry
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.consumer.reading import PeriodicCommits, Reading, durable_offsets
-from scheduler.services.relay.claims import ClaimBatch, ClaimRequest, claim_name, claim_ordering_ids
-from scheduler.services.relay.delivery import Delivery, ordering_id_of
-from scheduler.services.relay.gathering import ClaimGatherer
+from scheduler.node.system_executor import PATIENCE
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.relay.claim_state import claim_name, place_of
+from scheduler.services.relay.gathering import (
+    ClaimBatch,
+    ClaimGatherer,
+    ClaimRequest,
+    claim_ordering_ids,
+)
 from scheduler.services.relay.headers import Malformed, RelayAction, RelayRequest, request_of
-from scheduler.services.relay.ports import IntakePorts
-from scheduler.services.relay.sizes import inline_data, parked_row
-from scheduler.services.relay.standing import place_of
+from scheduler.services.relay.message import Delivery, inline_data, ordering_id_of, parked_row
+from scheduler.services.system_tasks import unique_in_order
 
 logger = logging.getLogger("hourhand.relay")
 
@@ -37,6 +48,30 @@ _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder().encode
 SETTLE_S = 5.0
 """Longest wait for what was read, when it is given up: what is not durable then is read again."""
+
+
+class IntakePorts(NamedTuple):
+    """What the intake works with; it closes none of it."""
+
+    log: TaskLog
+    put_aside: Callable[[LogRecord, str], "Future[Any]"]
+    """Appends a record to the dead-letter topic, with a reason."""
+    appender: TaskAppender
+    definitions: DefinitionBook
+    clock: Clock
+    telemetry: Telemetry
+    wait: "Callable[[Iterable[Future[Any]], float], object]" = wait
+    """Waits for all of these, so many seconds at most."""
+    unique: Callable[[int], str] = unique_in_order
+    """Names batches of claims: none twice, and in the order of the calls."""
+    topic_id: Callable[[], str] = str
+    """Says which topic of its name the in-topic is now; empty where nobody can.  Blocks."""
+    within: Callable[[Headers], AbstractContextManager[object]] = nullcontext
+    """Has what is appended inside belong to the trace of a message with these headers."""
+    row_bytes_max: int = 8_388_608
+    """Longest message that the store can hold."""
+    patience: RetryPolicy = PATIENCE
+    """How long a partition rests before it is read again."""
 
 
 class _TakenRecord(NamedTuple):

@@ -20,8 +20,13 @@ from scheduler.futures.light_future import LightFuture, and_then, failed
 from scheduler.records.admission import target_ms
 from scheduler.records.receipt import Receipt
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.delivery import Delivery, Message, delivery_task
-from scheduler.services.relay.sizes import fits_inline, parked_row
+from scheduler.services.relay.message import (
+    Delivery,
+    Message,
+    delivery_task,
+    fits_inline,
+    parked_row,
+)
 from scheduler.services.system_tasks import unique_in_order
 
 When = datetime | timedelta

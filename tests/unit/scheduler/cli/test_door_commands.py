@@ -16,8 +16,7 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.services.relay.intake import RelayIntake
-from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.relay.intake import IntakePorts, RelayIntake
 from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import TimerRule
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of

@@ -17,7 +17,7 @@ from scheduler.kafka_only.envelope import Envelope, pending
 from scheduler.kafka_only.ports import Fenced
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.transactional_log import (
     PENDING,

@@ -17,7 +17,7 @@ from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.ports import HeldLog, PartitionTransactions
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin

@@ -15,7 +15,7 @@ from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.bucket_layout import first_layout
 from scheduler.kafka_only.envelope import read_envelope
 from scheduler.kafka_only.sending import BucketSender
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_key
 from tests.unit.scheduler.kafka_only.storage import MemoryBuckets

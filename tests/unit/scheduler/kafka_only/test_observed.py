@@ -14,7 +14,7 @@ from scheduler.kafka_only.layouts import LayoutBook
 from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET, BucketWorld
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin

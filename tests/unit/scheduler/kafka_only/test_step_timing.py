@@ -17,7 +17,7 @@ from scheduler.kafka_only.owner import Owner
 from scheduler.kafka_only.scanner import Scanner
 from scheduler.kafka_only.step_timing import HURRY_MS, MOVE_GATHER_MS, SETTLE_MS, wait_ms
 from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 from scheduler.testing import RecordingTelemetry
 from tests.unit.scheduler.kafka_only.bucket_world import BUCKETS, LETTERS, TARGET
 from tests.unit.scheduler.kafka_only.storage import MemoryAdmin

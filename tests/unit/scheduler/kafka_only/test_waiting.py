@@ -6,7 +6,7 @@ from scheduler.kafka_only.bucket_layout import first_layout
 from scheduler.kafka_only.envelope import ENVELOPE_HEADER, Envelope, pending, read_envelope
 from scheduler.kafka_only.marker import Marker
 from scheduler.kafka_only.waiting import BucketRules, Waiting
-from scheduler.services.relay.delivery import Message
+from scheduler.services.relay.message import Message
 
 LAYOUT = first_layout(1_000, 2.0, 5)
 START_MS = 1_000_000

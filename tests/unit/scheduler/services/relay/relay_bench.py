@@ -17,8 +17,7 @@ from scheduler.adapters.memory.writer import MemoryMessage, MemoryWriter
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.intake import RelayIntake
-from scheduler.services.relay.ports import IntakePorts
+from scheduler.services.relay.intake import IntakePorts, RelayIntake
 from scheduler.testing import Execution, VirtualScheduler
 
 OUT = "hourhand-relay-out"

@@ -9,8 +9,9 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.relay.delivery import DeliverMessage, Delivery, Message, delivery_task
-from scheduler.services.relay.standing import DecidedHere, place_of
+from scheduler.services.relay.claim_state import DecidedHere, place_of
+from scheduler.services.relay.delivery import DeliverMessage
+from scheduler.services.relay.message import Delivery, Message, delivery_task
 from scheduler.services.system_tasks import SystemDependencies
 from scheduler.testing import VirtualScheduler
 

@@ -7,21 +7,23 @@ from typing import Any
 import pytest
 
 from actors.model.errors import LogUnavailable
-from scheduler.services.relay.claims import ClaimBatch, ClaimRequest, claim_ordering_ids
-from scheduler.services.relay.gathering import (
-    BATCH_CLAIMS_MAX,
-    GATHER_MS,
-    GATHER_SOON_MS,
-    ClaimGatherer,
-)
-from scheduler.services.relay.headers import RelayAction
-from scheduler.services.relay.standing import (
+from scheduler.services.relay.claim_state import (
     ACTIVE_MS,
     DECIDED_MAX,
     DecidedHere,
     MessageClaim,
     place_of,
 )
+from scheduler.services.relay.gathering import (
+    BATCH_CLAIMS_MAX,
+    GATHER_MS,
+    GATHER_SOON_MS,
+    ClaimBatch,
+    ClaimGatherer,
+    ClaimRequest,
+    claim_ordering_ids,
+)
+from scheduler.services.relay.headers import RelayAction
 
 FAR_MS = 1_000_000
 

@@ -12,9 +12,9 @@ from actors.model.task import Task
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.records.appending import TaskAppender
-from scheduler.services.relay.delivery import Delivery, Message, delivery_task, parked
+from scheduler.services.relay.claim_state import place_of
 from scheduler.services.relay.intake import SETTLE_S
-from scheduler.services.relay.standing import place_of
+from scheduler.services.relay.message import Delivery, Message, delivery_task, parked_row
 from tests.unit.scheduler.services.relay.relay_bench import OUT, RelayBench
 
 MALFORMED: dict[str, Headers] = {
@@ -173,7 +173,7 @@ def test_a_long_message_that_is_not_there_yet_is_waited_for() -> None:
     bench.advance(5)
     assert bench.values == []
 
-    row = parked(place, Message(OUT, b"k", b"long"))
+    row = parked_row(place, Message(OUT, b"k", b"long"), 1_000)
     partition = appender.partition_of(row.name.ordering_id)
     bench.scheduler.stores.definitions.save(partition, [row], now_ms)
     bench.advance(60)

@@ -1,16 +1,25 @@
-"""How large the relay's records are, and what is too large for which place.
+"""A message as tasks and rows hold it: the form it is written in, and how large it may be.
 
+A task's ordering id is made from the message's key, so messages of one key keep their order.
 Decides whether a message goes into its task, beside it, or nowhere, by what it takes once it is
 encoded; never whether anybody may send it.
 """
 
+import hashlib
+from urllib.parse import quote_from_bytes
+
 import msgspec
 
-from actors.model.definition import Definition
+from actors.model.codec import headers_bytes
+from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
 from actors.model.errors import SettingsInvalid, TaskTooLarge
+from actors.model.instant import from_millis
+from actors.model.task import Task
 from scheduler.configuration.settings import Settings
-from scheduler.services.relay.delivery import Delivery, Message, parked
 
+SEND = "send"
+"""The kind of ordering ids that deliveries have."""
+_KEY_CHARS_MAX = 400
 CLAIMS_BYTES_MAX = 100_000
 """Of the claims of one batch, encoded; a single one takes a quarter of it at most: an id of 4,000
 characters, of up to six bytes of JSON each."""
@@ -18,6 +27,56 @@ ENVELOPE_BYTES_MAX = 1_024
 """What a record of the relay takes beside its data: its ordering id of up to 415 characters twice,
 as the record's key and in its value, uniqueness key, time and names."""
 _encode = msgspec.json.Encoder().encode
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Kafka message, byte for byte."""
+
+    topic: str
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in a task, before it is written as text."""
+        return len(self.key or b"") + len(self.value or b"") + headers_bytes(self.headers)
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The data of a task that passes a message on: itself, or where it is parked."""
+
+    message: Message | None = None
+    parked: str | None = None
+    id: str | None = None
+    """Its id, where it has one: the claim must be this message's."""
+    place: str | None = None
+    """What tells this message from others of the same id."""
+
+
+def ordering_id_of(key: bytes | None, place: str) -> str:
+    """Return the ordering id of a delivery: one for each key; a null key has no order."""
+    if key is None:
+        return f"{RESERVED}{SEND}:-{place}"
+    text = quote_from_bytes(key, safe="")
+    if len(text) > _KEY_CHARS_MAX:
+        return f"{RESERVED}{SEND}:#{hashlib.sha256(key).hexdigest()}"
+    return f"{RESERVED}{SEND}:={text}"
+
+
+def delivery_task(due_ms: int, unique: str, key: bytes | None, delivery: Delivery) -> Task:
+    """Return the task that passes a message on at a time."""
+    return Task.model_construct(
+        ordering_id=ordering_id_of(key, unique),
+        scheduled_time=from_millis(due_ms),
+        uniqueness_key=unique,
+        data=msgspec.to_builtins(delivery),
+    )
+
+
+def parked_name(place: str) -> DefinitionName:
+    """Return the name of the row that holds a message too long for a task."""
+    return DefinitionName(DefinitionKind.PARKED, place)
 
 
 def inline_data(delivery: Delivery, inline_bytes_max: int) -> bytes | None:
@@ -43,7 +102,7 @@ def fits_inline(message: Message, inline_bytes_max: int) -> bool:
 
 def parked_row(place: str, message: Message, row_bytes_max: int) -> Definition:
     """Return the row that holds a message beside its task; TaskTooLarge above a row's size."""
-    row = parked(place, message)
+    row = Definition(parked_name(place), 0, msgspec.msgpack.encode(message))
     if len(row.rule) > row_bytes_max:
         raise TaskTooLarge(
             f"the message takes {len(row.rule)} bytes, tree.execution.row_bytes_max allows"

@@ -17,16 +17,18 @@ from actors.model.key import TaskKey
 from scheduler.cli.relay_running import RelayRunning
 from scheduler.configuration.door_settings import RelaySettings
 from scheduler.configuration.settings import Settings
-from scheduler.services.relay.delivery import Delivery, Message, ordering_id_of
+from scheduler.services.relay.claim_state import place_of
 from scheduler.services.relay.headers import ID_CHARS_MAX
-from scheduler.services.relay.sizes import (
+from scheduler.services.relay.message import (
     CLAIMS_BYTES_MAX,
     ENVELOPE_BYTES_MAX,
+    Delivery,
+    Message,
     fits_inline,
     inline_data,
+    ordering_id_of,
     refuse_small_records,
 )
-from scheduler.services.relay.standing import place_of
 from tests.unit.scheduler.services.relay.relay_bench import RelayBench
 from tests.unit.scheduler.services.relay.test_sending import a_scheduler
 

@@ -1,14 +1,19 @@
-"""What an id stands for: its claim, the place of a record, and what this process knows of both.
+"""The claim to an id: the row that says which message has it, and what this process knows of it.
 
 Decides nothing: claims do, and deliveries ask.
 """
 
-import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 
 import msgspec
+
+from actors.model.definition import DefinitionKind, DefinitionName
+from actors.model.key import TaskKey
+from scheduler.futures.awaiting import settled
+from scheduler.futures.light_future import LightFuture
 
 CLAIM_KEPT_MS = 3_600_000
 """How long the claim of an id outlives its message, before the row may vanish."""
@@ -16,6 +21,14 @@ ACTIVE_MS = 10_000
 """So long after a batch of claims its partition counts as decided here."""
 DECIDED_MAX = 200_000
 """Claims remembered; what was decided before is read again."""
+
+
+class ClaimState(Enum):
+    """What is known of a message's claim to its id."""
+
+    CLAIMED = auto()
+    UNDECIDED = auto()
+    LOST = auto()
 
 
 class MessageClaim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -33,44 +46,49 @@ class MessageClaim(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     """The last record that was to cancel or move a message and found none: read again, it must
     leave a later one alone."""
 
+    @property
+    def keys(self) -> list[TaskKey]:
+        """The keys that its delivery has or had, the present one last."""
+        return [TaskKey(due_ms, self.ordering_id, self.place) for due_ms in self.times_ms]
+
+    def state_of(self, place: str) -> ClaimState:
+        """Return whether the message at a place has the id."""
+        if self.place == place:
+            return ClaimState.CLAIMED
+        return ClaimState.LOST if self.has_decided(place) else ClaimState.UNDECIDED
+
     def has_decided(self, place: str) -> bool:
         """Whether the record at a place was decided, this one's or another's way."""
-        partition, offset = place_parts(place)
-        return self.decided.get(partition, -1) >= offset
-
-    def was_idle(self, place: str) -> bool:
-        """Whether the record at a place, or a later one, found no message to cancel or move."""
-        partition, offset = place_parts(place)
-        return self.idle.get(partition, -1) >= offset
-
-    def idling(self, place: str) -> "MessageClaim":
-        """Return the claim with the record at a place among those that found no message."""
-        partition, offset = place_parts(place)
-        idle = {**self.idle, partition: max(offset, self.idle.get(partition, -1))}
-        return msgspec.structs.replace(self, idle=idle)
-
-    def idle_before(self, place: str) -> dict[str, int]:
-        """Return what was idle, but for records behind a place: they find the message there."""
-        partition, offset = place_parts(place)
-        last = self.idle.get(partition, -1)
-        return self.idle if last < offset else {**self.idle, partition: offset - 1}
+        return _reaches(self.decided, place)
 
     def deciding(self, place: str) -> "MessageClaim":
         """Return the claim with the record at a place among those decided."""
-        partition, offset = place_parts(place)
-        decided = {**self.decided, partition: max(offset, self.decided.get(partition, -1))}
-        return msgspec.structs.replace(self, decided=decided)
+        return msgspec.structs.replace(self, decided=_extended(self.decided, place))
+
+    def was_idle(self, place: str) -> bool:
+        """Whether the record at a place, or a later one, found no message to cancel or move."""
+        return _reaches(self.idle, place)
+
+    def idling(self, place: str) -> "MessageClaim":
+        """Return the claim with the record at a place among those that found no message."""
+        return msgspec.structs.replace(self, idle=_extended(self.idle, place))
+
+    def idle_before(self, place: str) -> dict[str, int]:
+        """Return what was idle, but for records behind a place: they find the message there."""
+        source, offset = place_parts(place)
+        return {**self.idle, source: offset - 1} if self.was_idle(place) else self.idle
 
 
-class Standing(Enum):
-    """What is known of a message's claim to its id."""
-
-    CLAIMED = auto()
-    UNDECIDED = auto()
-    LOST = auto()
+def _reaches(last_offsets: Mapping[str, int], place: str) -> bool:
+    """Whether the record at a place is one of those up to the last offset of its source."""
+    source, offset = place_parts(place)
+    return last_offsets.get(source, -1) >= offset
 
 
-_Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+def _extended(last_offsets: Mapping[str, int], place: str) -> dict[str, int]:
+    """Return the last offsets with the record at a place."""
+    source, offset = place_parts(place)
+    return {**last_offsets, source: max(offset, last_offsets.get(source, -1))}
 
 
 class DecidedHere:
@@ -82,7 +100,7 @@ class DecidedHere:
 
     def __init__(self) -> None:
         self._claimed: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self._awaited: defaultdict[str, list[_Waiter]] = defaultdict(list)
+        self._awaited: defaultdict[str, list[LightFuture[None]]] = defaultdict(list)
         self._active_ms: dict[int, float] = {}
         self._reached: dict[tuple[int, str], int] = {}
         """By partition of the claims and of the in-topic: the last offset decided here."""
@@ -94,8 +112,7 @@ class DecidedHere:
             self._claimed[message_id] = (claim.place, claim.times_ms[-1])
         if len(self._claimed) > DECIDED_MAX:
             self._claimed.popitem(last=False)
-        for _, noted in self._awaited.pop(message_id, ()):
-            noted.set()
+        self.release(message_id)
 
     def note_decided(self, partition: int, places: Iterable[str], now_ms: float) -> None:
         """Remember which claims of a partition were decided here, and when (monotonic time)."""
@@ -125,26 +142,22 @@ class DecidedHere:
         """
         if message_id in self._claimed:
             return
-        waiter = asyncio.get_running_loop(), asyncio.Event()
-        self._awaited[message_id].append(waiter)
+        waiter, waiting = LightFuture[None](), self._awaited[message_id]
+        waiting.append(waiter)
         try:
             # Asked only now, so that whoever ends it from here on finds this waiter.
             if not is_over():
-                async with asyncio.timeout(timeout_s):
-                    await waiter[1].wait()
-        except TimeoutError:
-            pass
+                with suppress(TimeoutError):
+                    await settled(waiter, timeout_s)
         finally:
-            waiting = self._awaited.get(message_id, [])
-            if waiter in waiting:
-                waiting.remove(waiter)
-            if not waiting:
+            waiting.remove(waiter)
+            if not waiting and self._awaited.get(message_id) is waiting:
                 self._awaited.pop(message_id, None)
 
     def release(self, message_id: str) -> None:
         """Let those who wait for an id look whether it is over; from any thread."""
-        for loop, noted in tuple(self._awaited.get(message_id, ())):
-            loop.call_soon_threadsafe(noted.set)
+        for waiter in tuple(self._awaited.pop(message_id, ())):
+            waiter.set_result(None)
 
     def take(self, message_id: str, place: str, due_ms: int) -> bool:
         """Return whether the id is known to be this message's, due then; and forget it."""
@@ -152,6 +165,11 @@ class DecidedHere:
             return False
         self._claimed.pop(message_id, None)
         return True
+
+
+def claim_name(message_id: str) -> DefinitionName:
+    """Return the name of the row that says what a relay id stands for."""
+    return DefinitionName(DefinitionKind.RELAY, message_id)
 
 
 def place_of(partition: int, offset: int, topic_id: str = "") -> str:
