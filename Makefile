@@ -15,11 +15,13 @@ MUTATION_STAMP := $(VENV)/.installed-mutation
 # The build backend warns about every editable installation; nothing can be done about it here.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# The first interpreter that is new enough and can make a virtual environment. The versions the
-# drivers ship compiled wheels for come first.
-PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
-	"$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-	&& { echo "$$name"; break; }; done)
+# An interpreter that is new enough and can make a virtual environment: the first that was built
+# with optimizations, or else the first. The versions the drivers ship compiled wheels for come first.
+PYTHON_NAMES := python3.11 python3.12 python3.13 python3.14 python3
+PYTHON ?= $(shell first=; for path in $$(type -ap $(PYTHON_NAMES)) ~/.local/share/uv/python/*/bin/python3; do \
+	"$$path" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	! "$$path" -I benchmarks/interpreter.py || { first="$$path"; break; }; \
+	first="$${first:-$$path}"; done; echo "$$first")
 
 # For tests that start clusters, install packages or kill for minutes on end.
 UNHURRIED := -o timeout=3600 -o faulthandler_timeout=3700

@@ -14,6 +14,7 @@ from types import ModuleType
 from benchmarks import catalogue, report, sizes
 from benchmarks.bench import Bench
 from benchmarks.figures import Line
+from benchmarks.interpreter import runs_optimized
 from benchmarks.machine import (
     NotComparable,
     commit,
@@ -30,6 +31,10 @@ BUILD = ROOT / "build" / "bench"
 RESULTS = BUILD / "results.jsonl"
 PAGE = ROOT / "docs" / "performance.md"
 IMAGES = ROOT / "docs" / "images"
+_PLAIN_PYTHON = f"""\
+*** {sys.base_prefix} was built without optimizations: what runs in Python will be too slow.
+*** Install another Python (Debian: python3 python3-venv), then: rm -r .venv; make venv
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -61,9 +66,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals: bool) -> int:
     began_s = time.monotonic()
-    sys.stderr.write(f"{machine()}, load {load_average():.2f}, version {version.name}\n")
-    if load_average() > 1.0:
-        sys.stderr.write("*** Something else runs here: these figures will be too low.\n")
+    _tell_where(version)
     where = {"machine": machine(), "commit": commit(), "version": version.name}
     rows: list[report.Row] = []
     failed: list[str] = []
@@ -98,6 +101,15 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
     if failed:
         sys.stderr.write(f"*** Not measured, as told above: {', '.join(failed)}\n")
     return 1 if failed else 0
+
+
+def _tell_where(version: sizes.Sizes) -> None:
+    """Name the machine, and what of it makes figures too low."""
+    sys.stderr.write(f"{machine()}, load {load_average():.2f}, version {version.name}\n")
+    if load_average() > 1.0:
+        sys.stderr.write("*** Something else runs here: these figures will be too low.\n")
+    if not runs_optimized():
+        sys.stderr.write(_PLAIN_PYTHON)
 
 
 def _name(family: ModuleType) -> str:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from benchmarks.interpreter import runs_optimized
 from benchmarks.program import ROOT
 
 _KIB = 1024
@@ -35,7 +36,7 @@ def machine() -> str:
         names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
         model = names[0].partition(":")[2].strip() if names else model
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    python = platform.python_version()
+    python = platform.python_version() + ("" if runs_optimized() else " without optimizations")
     return f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, Python {python}"
 
 
