@@ -24,8 +24,8 @@ from scheduler.cli import task_input
 from scheduler.cli.failing import say
 from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.operating import operator_session
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, OutputOption, command_session
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.session import CommandOptions, ResultOptions, command_session
 from scheduler.cli.text_output import cell_of, heading_of, print_rows
 from scheduler.configuration.optional_dependencies import required_by
 
@@ -87,8 +87,7 @@ def admin(
 
 def nodes(
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List nodes and partitions: owner, lag, watermark.
 
@@ -100,7 +99,7 @@ def nodes(
     with operator_session(common) as service:
         service.cluster.read()
         found, partitions = service.cluster.nodes().nodes, service.cluster.partitions().partitions
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json({"nodes": found, "partitions": partitions}))
             return
         print_rows(found, ("node", "state", "asOf", "executionsPerS", "blocked", "partitions"))
@@ -115,8 +114,7 @@ def ahead(
         Unit, typer.Option(metavar="UNIT", help="One line for each minute, hour or day.")
     ] = Unit.MINUTE,
     bars: Annotated[int, typer.Option(min=1, max=1_440, metavar="N", help="How many lines.")] = 60,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Count the tasks that are due in the time ahead.
 
@@ -129,7 +127,7 @@ def ahead(
         if bars > BARS_MAX[unit]:
             raise InvalidInput(f"--bars {bars}: at most {BARS_MAX[unit]} by {unit}")
         found = service.counts.ahead(unit, service.clock.now_ms(), bars)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(found))
             return
         most = max([each.due for each in found.bars] + [1])
@@ -146,8 +144,7 @@ def buckets(
     end: Annotated[
         str, typer.Option("--to", metavar="TIME", help="Last hour, not included.")
     ] = "+6h",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Count tasks by hour, partition and state.
 
@@ -164,7 +161,7 @@ def buckets(
             raise InvalidInput(f"--from {start} --to {end}: 1 to {BUCKET_HOURS_MAX} hours")
         service.cluster.read()
         found = service.counts.buckets(from_ms, to_ms, service.cluster.blocked_hours())
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(found))
             return
         print_rows(found.buckets, ("hour", "partition", "pending", "blocked", "failed", "done"))
@@ -178,8 +175,7 @@ def audit_log(
     before: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Where the page before ended.")
     ] = None,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List who changed what, and why, newest first.
 
@@ -196,7 +192,7 @@ def audit_log(
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         page = AuditEntries.of(service.audit.page(place, limit))
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(page))
             return
         rows = [{**facts_of(each), "reason": _reason(each.detail)} for each in page.entries]
@@ -218,8 +214,7 @@ def top(
             "--interval", min=0.2, max=60, metavar="SECONDS", help="Time between two readings."
         ),
     ] = 1.0,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Watch rates, lateness, nodes and partitions live.
 
@@ -234,9 +229,9 @@ def top(
     with operator_session(common) as service:
         service.cluster.read()
         console, pause = Console(), threading.Event()
-        if output is OutputFormat.JSON or not sys.stdout.isatty():
+        if common.wants_json or not sys.stdout.isatty():
             _read_for_rates(service, pause)
-            if output is OutputFormat.JSON:
+            if common.wants_json:
                 status, found = service.cluster.status(), service.cluster.nodes().nodes
                 typer.echo(as_json({"status": status, "nodes": found}))
             else:

@@ -1,7 +1,8 @@
 """Commands that read tasks: list, which may act on all it lists, show one, show an outcome.
 
 Decides that Hourhand's own tasks are hidden, and that an act concerns exactly what the same options
-list.  What is done is written to the audit log, as the admin API's acts are.
+list.  What is done is written to the audit log, as the admin API's acts are.  Where nothing is
+found it says what nodes have not read yet, by what owners report and the store remembers.
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
@@ -20,12 +21,12 @@ from actors.model.key import TaskKey
 from scheduler.admin.acting import Action, Filter, TasksActedOn
 from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from scheduler.admin.auditing import DAY_MS
+from scheduler.admin.picture import ShownPartition
 from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
 from scheduler.cli.operating import (
-    ReasonOption,
-    YesOption,
+    ActOptions,
     act_on_tasks,
     agreed,
     exit_for,
@@ -33,21 +34,21 @@ from scheduler.cli.operating import (
     operator_session,
 )
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, OutputOption, command_session
+from scheduler.cli.session import ResultOptions, command_session
 from scheduler.cli.task_commands import KeyArgument, print_outcome
 from scheduler.cli.task_text import listing_lines, view_lines
-from scheduler.cli.unread import no_outcome_reason, unread_hint
 from scheduler.futures.answers import answered
 from scheduler.reading.inspector import TaskState, as_executed
 from scheduler.records.admission import checked_place
 
 _WAIT_S = 10.0
+_START = "start one with `hourhand run`"
 _LISTED = 100
 """Tasks listed where no limit is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListingOptions(CommandOptions):
+class ListingOptions(ActOptions):
     """Which tasks are listed, and what is done to them."""
 
     start: Annotated[
@@ -108,9 +109,6 @@ class ListingOptions(CommandOptions):
 def list_tasks(
     *,
     chosen: ListingOptions,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """List tasks by the time they are due, or act on all of them.
 
@@ -131,19 +129,18 @@ def list_tasks(
         now_ms = service.clock.now_ms()
         found = _filter(service, chosen, now_ms)
         if chosen.act is None:
-            _list(service, found, output)
+            _list(service, found, chosen.output)
             return
         moved_to = chosen.reschedule_to
         to_ms = None if moved_to is None else task_input.parse_moment_ms(moved_to, now_ms)
-        _act_on_all(service, chosen.act, found, to_ms, reason, yes=yes, output=output)
+        _act_on_all(
+            service, chosen.act, found, to_ms, chosen.reason, yes=chosen.yes, output=chosen.output
+        )
 
 
 def tasks(
     *,
     chosen: ListingOptions,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Do what `hourhand list` does, which was called so.
 
@@ -152,7 +149,7 @@ def tasks(
       hourhand list
     """
     say("`hourhand tasks` is now `hourhand list`, with the same options")
-    list_tasks(chosen=chosen, yes=yes, reason=reason, output=output)
+    list_tasks(chosen=chosen)
 
 
 def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filter:
@@ -240,8 +237,7 @@ def _say_rest(following: TaskKey | None) -> None:
 def show(
     key: KeyArgument,
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show a task: its state, data and every attempt.
 
@@ -258,7 +254,7 @@ def show(
             service.cluster.read()
             executions, now_ms = service.cluster.executions(), service.clock.now_ms()
             view = as_executed(service.inspector.show(parsed), set(map(TaskKey.parse, executions)))
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(executed_task(ShownTask.of(view), executions)))
         else:
             running = executions.get(str(view.key))
@@ -275,8 +271,7 @@ def outcome(
         typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt, as it printed it."),
     ],
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show what became of a command that was sent before.
 
@@ -300,7 +295,57 @@ def outcome(
             found = answered(service.stores.ownership.find_outcome(partition, offset))
         if found is None and reason is not None:
             raise InvalidKey(f"there is no outcome of {receipt}: {reason}")
-        print_outcome(None, found, output)
+        print_outcome(None, found, common.output)
         if found is None:
             say("no node has read the command yet; is one running?")
             raise typer.Exit(EXIT_UNDECIDED)
+
+
+def unread_hint(service: AdminService) -> str | None:
+    """Return what to say of records that wait in the log; None where none does, or a node reads.
+
+    The cluster was read before.
+    """
+    alone = [
+        each
+        for each in service.cluster.partitions().partitions
+        if each.owner is None and each.end_offset
+    ]
+    looks = [(each, service.stores.ownership.find_watermark(each.partition)) for each in alone]
+    claims = [(each, answered(look)) for each, look in looks]
+    count = sum(
+        _unread(each, None if claim is None else claim.watermark.next_offset)
+        for each, claim in claims
+    )
+    if not count:
+        return None
+    waiting = "1 record waits" if count == 1 else f"{count} records wait"
+    if all(claim is None for _, claim in claims) and len(service.cluster.nodes().nodes) == 0:
+        return f"{waiting} in the log, which no node has read yet: {_START}"
+    return f"{waiting} in partitions of the log that no node owns now: {_START}"
+
+
+def _unread(partition: ShownPartition, next_offset: int | None) -> int:
+    return max(0, (partition.end_offset or 0) - (next_offset or 0))
+
+
+def no_outcome_reason(service: AdminService, partition: int, offset: int) -> str | None:
+    """Return why a place of the log will never have an outcome; None where it still may.
+
+    The cluster was read before.
+    """
+    partitions = service.cluster.partitions().partitions
+    if partition >= len(partitions):
+        return f"the log has partitions 0 to {len(partitions) - 1}"
+    told = partitions[partition]
+    if told.end_offset is None and service.settings.log == "kafka":
+        # The broker did not answer; the embedded log knows no end of what never had a record.
+        return None
+    end_offset = told.end_offset or 0
+    if offset >= end_offset:
+        return f"partition {partition} holds {end_offset} records so far"
+    claim = answered(service.stores.ownership.find_watermark(partition))
+    read = 0 if claim is None else claim.watermark.next_offset or 0
+    if offset < max(read, told.next_offset or 0):
+        return "it is not a command, or its outcome is no longer kept"
+    return None

@@ -20,8 +20,8 @@ from scheduler import wiring
 from scheduler.admin.masking import masked
 from scheduler.cli.failing import leave_at_once, reported_errors, say
 from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, DebugOption, OutputOption, command_session
+from scheduler.cli.rendering import as_json
+from scheduler.cli.session import CommandOptions, DebugOption, ResultOptions, command_session
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
 from scheduler.scheduler import Scheduler
@@ -93,8 +93,7 @@ def say_where(scheduler: Scheduler) -> None:
 
 def migrate(
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Create missing tables and topics; safe to run again.
 
@@ -105,7 +104,7 @@ def migrate(
     """
     with command_session(common) as settings:
         done = wiring.migrate(settings)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json({"done": done}))
             return
         for line in done or ["everything is there already: nothing to do"]:
@@ -143,8 +142,7 @@ def health(
         str | None,
         typer.Option(metavar="URL", help="Address of the node, if observe.port is not set."),
     ] = None,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Ask a running node whether it is healthy.
 
@@ -158,7 +156,7 @@ def health(
     with command_session(common) as settings:
         address = url.rstrip("/") if url is not None else _address(settings)
         answer = _asked(address)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(answer))
         else:
             _show_health(answer)
@@ -214,8 +212,7 @@ def _show_health(answer: dict[str, Any]) -> None:
 
 def show_settings(
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show the settings in effect, with secrets masked.
 
@@ -228,7 +225,7 @@ def show_settings(
       HOURHAND_GROUP__ID=blue hourhand settings --set log=kafka
     """
     with command_session(common) as settings:
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(masked(settings)))
             return
         for name, value in _flattened("", masked(settings)):

@@ -23,18 +23,30 @@ from scheduler.admin.recurring import SchedulesChanged
 from scheduler.admin.service import AdminService
 from scheduler.admin.timers import TimersEnded
 from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, UNKNOWN_KEY, say, say_error
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, command_session, require_installation
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.session import (
+    CommandOptions,
+    ResultOptions,
+    command_session,
+    require_installation,
+)
 from scheduler.configuration.settings import Settings
 
 _SHOWN_MAX = 20
 _UNDECIDED = "undecided"
 _ACHIEVED = frozenset({"applied", "running", "deleted", "replayed"})
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why: noted in the audit log.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActOptions(ResultOptions):
+    """The options of a command that does something to what there is."""
+
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False
+    reason: ReasonOption = ""
 
 
 @contextmanager
@@ -130,17 +142,17 @@ class NamedAct:
     waited: bool = True
     """Whether outcomes are waited for: if not, none is expected."""
 
-    def run(self, service: AdminService, reason: str, *, yes: bool, output: OutputFormat) -> None:
+    def run(self, service: AdminService, given: ActOptions) -> None:
         """Do it once that was agreed to, print what came of it; exit 2 where a name is unknown."""
         report: TasksActedOn | SchedulesChanged | TimersEnded = TasksActedOn.of([])
         if len(self.known) > 1:
-            agreed(len(self.known), f"{self.action} these {self.many}", yes=yes)
+            agreed(len(self.known), f"{self.action} these {self.many}", yes=given.yes)
         if self.known:
             report = service.audit.audited_report(
-                whoever_runs_this(), (self.action, self.many), self.known, reason, self.act
+                whoever_runs_this(), (self.action, self.many), self.known, given.reason, self.act
             )
         report = replace(report, unknown=list(self.unknown))
-        if output is OutputFormat.JSON:
+        if given.wants_json:
             typer.echo(as_json(report))
         elif self.known:
             typer.echo(report.words)

@@ -25,15 +25,13 @@ from scheduler.admin.service import AdminService
 from scheduler.cli import task_input
 from scheduler.cli.failing import say
 from scheduler.cli.operating import (
-    ReasonOption,
-    YesOption,
+    ActOptions,
     agreed,
     exit_for,
     operator_session,
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, OutputOption
 from scheduler.cli.task_text import last_error
 from scheduler.cli.text_output import print_rows
 
@@ -52,10 +50,7 @@ def pause(
     everything: AllOption = False,
     partition: PartitionOption = None,
     ordering_id: OrderingOption = None,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Pause everything, a partition or ordering ids; or list pauses.
 
@@ -71,9 +66,9 @@ def pause(
     with operator_session(common) as service:
         targets = _targets(service, partition, ordering_id, everything=everything)
         if targets:
-            before = _change_pauses(service, "pause", targets, reason, yes=yes)
+            before = _change_pauses(service, "pause", targets, common.reason, yes=common.yes)
             _say_changes(targets, before, "paused", "was paused already")
-        _print_pauses(service, output)
+        _print_pauses(service, common.output)
 
 
 def resume(
@@ -81,10 +76,7 @@ def resume(
     everything: AllOption = False,
     partition: PartitionOption = None,
     ordering_id: OrderingOption = None,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Resume what was paused.
 
@@ -100,9 +92,9 @@ def resume(
         targets = _targets(service, partition, ordering_id, everything=everything)
         if not targets:
             raise InvalidTask("name what to resume: --all, --partition or --ordering-id")
-        before = _change_pauses(service, "resume", targets, reason, yes=yes)
+        before = _change_pauses(service, "resume", targets, common.reason, yes=common.yes)
         _say_changes(targets, before, "was not paused", "resumed")
-        _print_pauses(service, output)
+        _print_pauses(service, common.output)
 
 
 def dead_letters(
@@ -117,10 +109,7 @@ def dead_letters(
         list[str] | None,
         typer.Option(metavar="PLACE", help="Append this one to the log again; repeatable."),
     ] = None,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """List records that could not be processed, or replay them.
 
@@ -133,11 +122,11 @@ def dead_letters(
     """
     with operator_session(common) as service:
         if replay:
-            _replay(service, replay, reason, yes=yes, output=output)
+            _replay(service, replay, common.reason, yes=common.yes, output=common.output)
             return
         data = service.settings.admin.show_data
         page = LetterListing.of(service.letters.page(before, limit), data=data)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(page))
             return
         if not page.letters:
@@ -248,10 +237,7 @@ def rewind(
         bool, typer.Option("--forward", help="Allow to skip records that were never read.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do.")] = False,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Read the log again from an earlier offset, after a data loss.
 
@@ -276,12 +262,12 @@ def rewind(
         if moves and not dry_run:
             again = sum(max(0, each.before - each.after) for each in moves)
             say(f"{again} records are read again; what was done stays done where that is kept")
-            agreed(len(moves), "set the place of every partition named", yes=yes)
+            agreed(len(moves), "set the place of every partition named", yes=common.yes)
             places = ",".join(f"{each.partition}:{each.after}" for each in moves)
-            detail = {"to": to, "places": places, "reason": reason}
+            detail = {"to": to, "places": places, "reason": common.reason}
             who, target = whoever_runs_this(), f"{len(moves)} partitions"
             service.audit.audited(who, "rewind", target, detail, lambda: moving.move(moves))
-        _print(moves, output)
+        _print(moves, common.output)
 
 
 def _wanted(to: str, offsets: GroupOffsets, now_ms: int) -> Mapping[int, int]:

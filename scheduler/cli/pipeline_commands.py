@@ -19,7 +19,7 @@ from scheduler import wiring
 from scheduler.cli import task_input
 from scheduler.cli.failing import EXIT_CALLER, reported_errors, say
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, Commands, OutputOption
+from scheduler.cli.session import Commands, ResultOptions
 from scheduler.configuration.optional_dependencies import required_by
 
 app = Commands(
@@ -34,7 +34,7 @@ DryRunOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOptionsGiven(CommandOptions):
+class JobOptionsGiven(ResultOptions):
     """The options of every job: where it runs, besides the settings."""
 
     master: Annotated[
@@ -144,7 +144,6 @@ def load(
     *,
     dry_run: DryRunOption = False,
     given: LoadOptions,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Schedule the tasks of a file of any size.
 
@@ -174,7 +173,7 @@ def load(
             writers=given.writers,
         )
         summary = run_load(job, plan)
-    show_summary(summary, output)
+    show_summary(summary, given.output)
     if summary["invalid"] + summary["duplicates"]:
         raise typer.Exit(EXIT_CALLER)
 
@@ -186,7 +185,6 @@ def report(
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339, -24h.")] = "-24h",
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339, now.")] = "now",
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Report on a period and on the load ahead.
 
@@ -202,7 +200,7 @@ def report(
         now_ms = wiring.open_clock().now_ms()
         first_ms, end_ms = (task_input.parse_moment_ms(each, now_ms) for each in (start, end))
         summary = run_report(job, ReportPlan(first_ms, end_ms, folder))
-    show_summary(summary, output)
+    show_summary(summary, common.output)
 
 
 @app.command()
@@ -228,7 +226,6 @@ def audit(
         str | None, typer.Option(metavar="FOLDER", help="Where all findings go, as Parquet.")
     ] = None,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Check everything that is stored for contradictions.
 
@@ -250,7 +247,7 @@ def audit(
             findings=findings,
         )
         summary = run_audit(job, plan)
-    show_summary(summary, output)
+    show_summary(summary, common.output)
     if summary["found"]:
         raise typer.Exit(EXIT_FOUND)
 
@@ -264,7 +261,6 @@ def archive(
     ] = "7d",
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Move finished hours into Parquet, by date.
 
@@ -280,7 +276,7 @@ def archive(
 
         older_than_ms = task_input.parse_duration_ms(older_than)
         summary = run_archive(job, ArchivePlan(folder, older_than_ms))
-    show_summary(summary, output)
+    show_summary(summary, common.output)
 
 
 @app.command()
@@ -298,7 +294,6 @@ def follow(
         int, typer.Option(min=1, metavar="ROWS", help="Events of one batch at most.")
     ] = 1_000_000,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Write what happens to tasks into a Parquet table, until stopped.
 
@@ -321,7 +316,7 @@ def follow(
             batch_rows=batch_rows,
         )
         summary = run_follow(job, plan)
-    show_summary(summary, output)
+    show_summary(summary, common.output)
 
 
 @app.command()
@@ -344,7 +339,6 @@ def repartition(
     ] = None,
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Move everything to another number of partitions.
 
@@ -364,7 +358,7 @@ def repartition(
         named = dict(pair_of("--into", each) for each in into or ())
         file = None if into_config is None else str(into_config.resolve())
         summary = run_repartition(job, RepartitionPlan(to, named, file))
-    show_summary(summary, output)
+    show_summary(summary, common.output)
 
 
 @app.command("export")
@@ -373,7 +367,6 @@ def export_state(
     *,
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Export the whole state as Parquet.
 
@@ -389,7 +382,7 @@ def export_state(
         from scheduler.pipeline.export import ExportPlan, run_export
 
         summary = run_export(job, ExportPlan(folder))
-    show_summary(summary, output)
+    show_summary(summary, common.output)
 
 
 @app.command("import")
@@ -398,7 +391,6 @@ def import_state(
     *,
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Import an export into an empty installation.
 
@@ -413,4 +405,4 @@ def import_state(
         from scheduler.pipeline.restore import ImportPlan, run_import
 
         summary = run_import(job, ImportPlan(folder))
-    show_summary(summary, output)
+    show_summary(summary, common.output)

@@ -21,15 +21,15 @@ from scheduler.admin.recurring import RecurringChange, ScheduleListing
 from scheduler.cli import task_input
 from scheduler.cli.failing import say
 from scheduler.cli.operating import (
+    ActOptions,
     NamedAct,
     ReasonOption,
-    YesOption,
     operator_service,
     operator_session,
     whoever_runs_this,
 )
 from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
+from scheduler.cli.session import Commands, ResultOptions, command_session
 from scheduler.cli.task_commands import WaitOption
 from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.settings import Settings
@@ -46,7 +46,7 @@ _ACKNOWLEDGED_S = 40.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleOptions(CommandOptions):
+class RuleOptions(ResultOptions):
     """What is due when, and how to go about it."""
 
     cron: Annotated[
@@ -108,7 +108,6 @@ def set_schedule(
     *,
     reason: ReasonOption = "",
     rule: RuleOptions,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Create a recurring schedule, or replace the one of this name.
 
@@ -139,7 +138,7 @@ def set_schedule(
             "ends": bounds[1],
             "count_max": rule.times,
         }
-        _set(settings, name, given, reason, output)
+        _set(settings, name, given, reason, rule.output)
 
 
 def _add_change(change: RecurringChange, text: str) -> None:
@@ -150,10 +149,7 @@ def _add_change(change: RecurringChange, text: str) -> None:
         names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the schedules.")],
         *,
         wait: WaitOption = 5,
-        yes: YesOption = False,
-        reason: ReasonOption = "",
-        common: CommandOptions,
-        output: OutputOption = OutputFormat.TEXT,
+        common: ActOptions,
     ) -> None:
         with operator_session(common) as service:
             known = list(service.recurring.known(names))
@@ -166,7 +162,7 @@ def _add_change(change: RecurringChange, text: str) -> None:
                 lambda: service.recurring.change(change, known, wait),
                 waited=wait > 0,
             )
-            doing.run(service, reason, yes=yes, output=output)
+            doing.run(service, common)
 
 
 _add_change(RecurringChange.PAUSE, "Pause schedules until they are resumed.")
@@ -185,8 +181,7 @@ def show(
             "--next", min=0, max=1_000, metavar="N", help="How many of its next times to show."
         ),
     ] = 5,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show a schedule, its next times and its last runs.
 
@@ -201,7 +196,7 @@ def show(
         if found is None:
             raise NoSuchSchedule(f"there is no recurring schedule {name!r}, or no node has it yet")
         value = service.recurring.shown(found, next_count, data=service.settings.admin.show_data)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(value))
             return
         alone = replace(value, next_times=UNSET, last_runs=UNSET)
@@ -223,14 +218,13 @@ def list_schedules(
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
     ] = None,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List recurring schedules."""
     with operator_session(common) as service:
         data = service.settings.admin.show_data
         listing = ScheduleListing.of(service.recurring.page(after, limit), data=data)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(listing))
             return
         rows = [

@@ -28,15 +28,14 @@ from scheduler.cli.failing import leave_at_once, say
 from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.node_commands import observed, say_where
 from scheduler.cli.operating import (
+    ActOptions,
     NamedAct,
-    ReasonOption,
-    YesOption,
     operator_service,
     operator_session,
 )
 from scheduler.cli.relay_running import RelayRunning
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.session import CommandOptions, Commands, ResultOptions, command_session
 from scheduler.cli.task_commands import WaitOption
 from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.settings import Settings
@@ -149,8 +148,7 @@ def pending(
         str | None, typer.Option(metavar="KEY", help="Where the page before ended.")
     ] = None,
     storage: StorageOption = Storage.ENGINE,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List messages that wait, earliest first.
 
@@ -168,7 +166,7 @@ def pending(
             found = waiting_in_buckets(settings, limit)
         else:
             found, following = _waiting(settings, limit, end, after)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json({"messages": found, "nextAfter": following}))
             return
         print_rows(found, ("due", "state", "topic", "id", "key"))
@@ -182,8 +180,7 @@ def pending(
 def show(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show a message that waits.
 
@@ -196,7 +193,7 @@ def show(
         if found is None:
             raise InvalidInput(f"no message waits under {message_id!r} in this installation")
         value = service.relayed.shown(found, data=service.settings.admin.show_data)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(value))
             return
         typer.echo("\n".join(fact_lines(facts_of(value))))
@@ -212,14 +209,11 @@ def _add_act(action: Action, text: str) -> None:
         ],
         *,
         wait: WaitOption = 5,
-        yes: YesOption = False,
-        reason: ReasonOption = "",
-        common: CommandOptions,
-        output: OutputOption = OutputFormat.TEXT,
+        common: ActOptions,
     ) -> None:
         with operator_session(common) as service:
             doing = _named(service, action, message_ids, None, wait)
-            doing.run(service, reason, yes=yes, output=output)
+            doing.run(service, common)
 
 
 _add_act(Action.CANCEL, "Cancel messages that wait.")
@@ -237,10 +231,7 @@ def reschedule(
         str | None, typer.Option("--in", metavar="DURATION", help="The new time, from now.")
     ] = None,
     wait: WaitOption = 5,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Move messages that wait to another time.
 
@@ -252,7 +243,7 @@ def reschedule(
         now_ms = service.clock.now_ms()
         target = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
         doing = _named(service, Action.RESCHEDULE, message_ids, target, wait)
-        doing.run(service, reason, yes=yes, output=output)
+        doing.run(service, common)
 
 
 def _waiting(

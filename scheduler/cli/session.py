@@ -137,6 +137,18 @@ class CommandOptions:
     debug: DebugOption = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions(CommandOptions):
+    """The options of a command whose result a program may read."""
+
+    output: OutputOption = OutputFormat.TEXT
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the result is for a program."""
+        return self.output is OutputFormat.JSON
+
+
 class Commands(typer.Typer):
     """Commands whose parameters may be ``CommandOptions`` or a subclass."""
 
@@ -190,7 +202,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def _own_first(group: type[CommandOptions]) -> "list[Field[Any]]":
     """Return a group's fields, those of every command last, as help lists them."""
-    shared = {each.name for each in fields(CommandOptions)}
+    shared = {each.name for each in fields(ResultOptions)}
     return sorted(fields(group), key=lambda each: each.name in shared)
 
 

@@ -8,7 +8,7 @@ written to the audit log first, as the admin API's acts are; scheduling is not a
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ from scheduler.cli import task_input
 from scheduler.cli.failing import EXIT_CALLER, EXIT_UNDECIDED, say
 from scheduler.cli.operating import ReasonOption, act_on_tasks, operator_service
 from scheduler.cli.rendering import OutputFormat, as_json
-from scheduler.cli.session import CommandOptions, OutputOption, command_session
+from scheduler.cli.session import ResultOptions, command_session
 from scheduler.client.client import Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 
@@ -52,7 +52,7 @@ _LINES_SHOWN_MAX = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskOptions(CommandOptions):
+class TaskOptions(ResultOptions):
     """One task, or a file of them."""
 
     ordering_id: Annotated[
@@ -87,7 +87,6 @@ class TaskOptions(CommandOptions):
 def schedule(
     *,
     given: TaskOptions,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Schedule a task, or a whole file of them.
 
@@ -112,7 +111,7 @@ def schedule(
                 or given.data != "{}"
             ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")
-            schedule_file(settings, given.from_file, output)
+            schedule_file(settings, given.from_file, given.output)
             return
         if given.ordering_id is None:
             raise InvalidTask("--ordering-id is missing (or --from-file for many tasks)")
@@ -130,20 +129,62 @@ def schedule(
         )
         with SchedulerClient(settings) as client:
             receipt = _acknowledged(client.schedule_task(task), settings)
-        if output is OutputFormat.JSON:
+        if given.wants_json:
             typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
             typer.echo(str(receipt.key))
 
 
-def cancel(
-    key: KeyArgument,
-    *,
-    wait: WaitOption = 5,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+@dataclass(frozen=True, kw_only=True)
+class TaskActOptions(ResultOptions):
+    """The options of a command that does something to one task."""
+
+    wait: WaitOption = 5
+    reason: ReasonOption = ""
+
+
+def _act_on(
+    settings: Settings,
+    key: str,
+    action: Action,
+    given: TaskActOptions,
+    to: datetime | None = None,
 ) -> None:
+    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing,
+    and 4 where nobody decided while it waited.
+    """
+    parsed = TaskKey.parse(key)
+    with operator_service(settings) as service:
+        (tried,) = act_on_tasks(service, action, [parsed], to, given.reason, wait_s=given.wait)
+    if tried.error is not None:
+        raise tried.error
+    receipt, outcome = tried.receipt, tried.outcome
+    assert receipt is not None, "what was not refused was sent"
+    print_outcome(receipt, outcome, given.output)
+    if outcome is None:
+        say(
+            f"no node decided within {given.wait:g} s (is one running?); the command stays in the"
+            f" log: ask again with `hourhand outcome {receipt.partition}:{receipt.offset}`"
+        )
+        if given.wait:
+            raise typer.Exit(EXIT_UNDECIDED)
+    elif outcome.outcome not in _EFFECTIVE:
+        raise typer.Exit(EXIT_CALLER)
+
+
+def _acting(action: Action, text: str) -> Callable[..., None]:
+    """Return a command that needs nothing but the task's key; ``text`` is its help."""
+
+    def act(key: KeyArgument, *, given: TaskActOptions) -> None:
+        with command_session(given) as settings:
+            _act_on(settings, key, action, given)
+
+    act.__doc__ = text
+    return act
+
+
+cancel = _acting(
+    Action.CANCEL,
     """Cancel a task that waits.
 
     An attempt that already runs may end; no further one starts.  Scheduling the same key
@@ -152,9 +193,41 @@ def cancel(
     \b
     Example:
       hourhand cancel 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-    """
-    with command_session(common) as settings:
-        _command(settings, _ActRequest(Action.CANCEL, key, reason=reason), wait, output)
+    """,
+)
+run_now = _acting(
+    Action.RUN_NOW,
+    """Run a task now that waits for its time.
+
+    Prints its new key, because the time is part of the key.
+
+    \b
+    Example:
+      hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """,
+)
+drop = _acting(
+    Action.DROP,
+    """Close a task for good without running it.
+
+    A blocked ordering id goes on with its next task.
+
+    \b
+    Example:
+      hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """,
+)
+retry = _acting(
+    Action.RETRY,
+    """Run a failed, dropped or blocked task again.
+
+    Its attempts are counted from one again.
+
+    \b
+    Example:
+      hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
+    """,
+)
 
 
 def reschedule(
@@ -168,10 +241,7 @@ def reschedule(
         str | None,
         typer.Option("--in", metavar="DURATION", help="The new time, from now: 10s, 1h30m."),
     ] = None,
-    wait: WaitOption = 5,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    given: TaskActOptions,
 ) -> None:
     """Move a task to another time.
 
@@ -182,105 +252,10 @@ def reschedule(
       hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --in 2h
       hourhand reschedule 2026-02-09T01:41:12.959Z,customer-7,invoice-42 --to 2026-03-01T00:00:00Z
     """
-    with command_session(common) as settings:
+    with command_session(given) as settings:
         now_ms = wiring.open_clock().now_ms()
-        target: datetime = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
-        _command(settings, _ActRequest(Action.RESCHEDULE, key, target, reason), wait, output)
-
-
-def run_now(
-    key: KeyArgument,
-    *,
-    wait: WaitOption = 5,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """Run a task now that waits for its time.
-
-    Prints its new key, because the time is part of the key.
-
-    \b
-    Example:
-      hourhand run-now 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-    """
-    with command_session(common) as settings:
-        _command(settings, _ActRequest(Action.RUN_NOW, key, reason=reason), wait, output)
-
-
-def drop(
-    key: KeyArgument,
-    *,
-    wait: WaitOption = 5,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """Close a task for good without running it.
-
-    A blocked ordering id goes on with its next task.
-
-    \b
-    Example:
-      hourhand drop 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-    """
-    with command_session(common) as settings:
-        _command(settings, _ActRequest(Action.DROP, key, reason=reason), wait, output)
-
-
-def retry(
-    key: KeyArgument,
-    *,
-    wait: WaitOption = 5,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """Run a failed, dropped or blocked task again.
-
-    Its attempts are counted from one again.
-
-    \b
-    Example:
-      hourhand retry 2026-02-09T01:41:12.959Z,customer-7,invoice-42
-    """
-    with command_session(common) as settings:
-        _command(settings, _ActRequest(Action.RETRY, key, reason=reason), wait, output)
-
-
-@dataclass(frozen=True, slots=True)
-class _ActRequest:
-    """What is asked for a task."""
-
-    action: Action
-    key: str
-    to: datetime | None = None
-    reason: str = ""
-
-
-def _command(settings: Settings, asked: _ActRequest, wait_s: float, output: OutputFormat) -> None:
-    """Send a command, wait for its outcome, print both; exit 2 where it changed nothing,
-    and 4 where nobody decided while it waited.
-    """
-    parsed = TaskKey.parse(asked.key)
-    with operator_service(settings) as service:
-        (tried,) = act_on_tasks(
-            service, asked.action, [parsed], asked.to, asked.reason, wait_s=wait_s
-        )
-    if tried.error is not None:
-        raise tried.error
-    receipt, outcome = tried.receipt, tried.outcome
-    assert receipt is not None, "what was not refused was sent"
-    print_outcome(receipt, outcome, output)
-    if outcome is None:
-        say(
-            f"no node decided within {wait_s:g} s (is one running?); the command stays in the"
-            f" log: ask again with `hourhand outcome {receipt.partition}:{receipt.offset}`"
-        )
-        if wait_s:
-            raise typer.Exit(EXIT_UNDECIDED)
-    elif outcome.outcome not in _EFFECTIVE:
-        raise typer.Exit(EXIT_CALLER)
+        target = from_millis(task_input.due_ms(to, delay, now_ms, "--to and --in"))
+        _act_on(settings, key, Action.RESCHEDULE, given, target)
 
 
 def print_outcome(

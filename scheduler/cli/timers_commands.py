@@ -8,9 +8,9 @@ import typer
 from actors.model.errors import InvalidInput
 from scheduler.cli.failing import leave_at_once, say
 from scheduler.cli.log_lines import log_to_stderr
-from scheduler.cli.operating import NamedAct, ReasonOption, YesOption, operator_session
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, Commands, OutputOption, command_session
+from scheduler.cli.operating import ActOptions, NamedAct, operator_session
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.session import CommandOptions, Commands, ResultOptions, command_session
 from scheduler.cli.task_text import view_lines
 from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.optional_dependencies import required_by
@@ -92,8 +92,7 @@ def list_timers(
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
     ] = None,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List timers, in no particular order.
 
@@ -104,7 +103,7 @@ def list_timers(
     with operator_session(common) as service:
         data = service.settings.admin.show_data
         listing = service.timers.page(tag, after, limit, data=data)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(listing))
             return
         rows = [{**facts_of(each), **facts_of(each.next_pop)} for each in listing.timers]
@@ -117,8 +116,7 @@ def list_timers(
 def show(
     timer_id: IdArgument,
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Show a timer, and its next or failing pop.
 
@@ -130,7 +128,7 @@ def show(
         found = service.timers.find(timer_id)
         if found is None:
             raise InvalidInput(f"there is no timer {timer_id!r} in this installation")
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             value = service.timers.shown(found, data=service.settings.admin.show_data)
             typer.echo(as_json(value))
             return
@@ -147,10 +145,7 @@ def delete(
         list[str], typer.Argument(metavar="ID", help="The timers, as in their Location headers.")
     ],
     *,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Delete timers.
 
@@ -170,4 +165,4 @@ def delete(
             unknown,
             lambda: service.timers.delete(known.values()),
         )
-        doing.run(service, reason, yes=yes, output=output)
+        doing.run(service, common)

@@ -13,15 +13,14 @@ from scheduler.admin.picture import ShownTrouble
 from scheduler.admin.service import AdminService
 from scheduler.cli.failing import EXIT_CALLER, say
 from scheduler.cli.operating import (
-    ReasonOption,
-    YesOption,
+    ActOptions,
     act_on_tasks,
     agreed,
     exit_for,
     operator_session,
 )
-from scheduler.cli.rendering import OutputFormat, as_json, facts_of
-from scheduler.cli.session import CommandOptions, OutputOption
+from scheduler.cli.rendering import as_json, facts_of
+from scheduler.cli.session import ResultOptions
 from scheduler.cli.task_commands import KeyArgument
 from scheduler.cli.task_text import last_error
 from scheduler.cli.text_output import print_rows
@@ -38,8 +37,7 @@ def blocked(
         bool,
         typer.Option("--failing", help="Also list tasks that failed and will be tried again."),
     ] = False,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List ordering ids that wait for an operator, and why.
 
@@ -53,7 +51,7 @@ def blocked(
         service.cluster.read()
         stuck = service.cluster.blocked()
         tried = service.cluster.failing() if failing else None
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             found = {"blocked": stuck} if tried is None else {"blocked": stuck, "failing": tried}
             typer.echo(as_json(found))
             return
@@ -94,10 +92,7 @@ def unblock(
             "--drop/--retry", help="Close the task that blocks for good, or run it again."
         ),
     ] = False,
-    yes: YesOption = False,
-    reason: ReasonOption = "",
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ActOptions,
 ) -> None:
     """Retry or drop the tasks that block ordering ids.
 
@@ -115,12 +110,14 @@ def unblock(
         keys = [key for key in found.values() if key is not None]
         free = [each for each, key in found.items() if key is None]
         if len(keys) > 1:
-            agreed(len(keys), f"{action.value} the tasks that block these ordering ids", yes=yes)
+            agreed(
+                len(keys), f"{action.value} the tasks that block these ordering ids", yes=common.yes
+            )
         tried = []
         if keys:
-            tried = act_on_tasks(service, action, keys, None, reason, wait_s=_WAIT_S)
+            tried = act_on_tasks(service, action, keys, None, common.reason, wait_s=_WAIT_S)
         report = TasksActedOn.of(tried)
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(replace(report, not_blocked=free)))
         elif keys:
             typer.echo(report.words)
@@ -133,8 +130,7 @@ def unblock(
 def waiting(
     key: KeyArgument,
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """Count and list the due tasks that wait behind a task.
 
@@ -144,7 +140,7 @@ def waiting(
     """
     with operator_session(common) as service:
         found = waiting_behind(service.inspector, service.clock, TaskKey.parse(key))
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(found))
             return
         more = "or more " if found.more else ""
@@ -156,8 +152,7 @@ def waiting(
 
 def running(
     *,
-    common: CommandOptions,
-    output: OutputOption = OutputFormat.TEXT,
+    common: ResultOptions,
 ) -> None:
     """List tasks whose code runs right now.
 
@@ -170,7 +165,7 @@ def running(
     with operator_session(common) as service:
         service.cluster.read()
         found = service.cluster.running()
-        if output is OutputFormat.JSON:
+        if common.wants_json:
             typer.echo(as_json(found))
         elif found.running:
             print_rows(found.running, ("node", "attempt", "key"))
