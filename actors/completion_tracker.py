@@ -21,11 +21,13 @@ from actors.messages import (
     AttemptRecorded,
     CheckTask,
     CompletionRecorded,
+    CompletionsRecorded,
     FindStatuses,
     LoadStatuses,
     MeetSiblings,
     RecordAttempt,
     RecordCompletion,
+    RecordCompletions,
     RecordStart,
     Siblings,
     StatusesFound,
@@ -78,6 +80,7 @@ class _ChecksRead(msgspec.Struct, frozen=True):
 Message = (
     CheckTask
     | RecordCompletion
+    | RecordCompletions
     | RecordAttempt
     | RecordStart
     | _AttemptsWritten
@@ -110,6 +113,8 @@ class CompletionTracker(Actor):
                 self._check(message)
             case RecordCompletion():
                 self._record_completion(message)
+            case RecordCompletions():
+                self._record_completions(message)
             case RecordAttempt(record=record, reply_to=reply_to):
                 assert record.finished_ms is not None, "it would be taken for a suspect"
                 self._group.attempts.append(record)
@@ -189,6 +194,16 @@ class CompletionTracker(Actor):
             self._group.attempts.append(message.record)
         recorded = CompletionRecorded(completion.key, completion.result)
         self._group.replies.append((message.reply_to, recorded))
+        self._write_group()
+
+    def _record_completions(self, message: RecordCompletions) -> None:
+        assert message.completions, "nothing has ended"
+        group = self._group.completions
+        for completion in message.completions:
+            assert completion.result is CompletionResult.SUCCESS, "lanes close what ended well"
+            self._remember(completion)
+            group[completion.key] = completion
+        self._group.replies.append((message.reply_to, CompletionsRecorded(message.completions)))
         self._write_group()
 
     def _unless_done(self, completion: Completion) -> Completion:

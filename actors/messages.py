@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 import msgspec
 
+from actors.held_executors import HeldExecutors
 from actors.kernel.ref import Recipient
 from actors.model.attempts import Attempt, KeyStatus
 from actors.model.codec import Command, LogRecord
@@ -21,6 +22,7 @@ from actors.model.ownership import Assignment, Straggler
 from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
+from actors.model.task_queue import TaskQueue
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):
@@ -203,6 +205,18 @@ class ExecuteTask(msgspec.Struct, frozen=True):
     task: StoredTask
 
 
+class AdoptLane(msgspec.Struct, frozen=True):
+    """PartitionExecutor down to TaskExecutor: go on where the lane of this id stopped."""
+
+    tasks: TaskQueue
+    """What waits behind the task at hand."""
+    attempt: Attempt | None
+    """Of the task at hand."""
+    executors: HeldExecutors
+    is_recording: bool
+    """The attempt ended well, and its completion is on its way to the store."""
+
+
 class HoldOrdering(msgspec.Struct, frozen=True):
     """PartitionExecutor to OrderingExecutor: read this range before anything else runs."""
 
@@ -295,6 +309,19 @@ class CompletionRecorded(msgspec.Struct, frozen=True):
 
     key: TaskKey
     result: CompletionResult
+
+
+class RecordCompletions(msgspec.Struct, frozen=True):
+    """PartitionExecutor to CompletionTracker: tasks of its lanes ended well."""
+
+    completions: tuple[Completion, ...]
+    reply_to: Recipient
+
+
+class CompletionsRecorded(msgspec.Struct, frozen=True):
+    """CompletionTracker to PartitionExecutor: these are durable."""
+
+    completions: tuple[Completion, ...]
 
 
 class TaskPostponed(msgspec.Struct, frozen=True):

@@ -15,7 +15,9 @@ from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient, Ref
 from actors.messages import (
     AdoptAttempt,
+    AdoptLane,
     AttemptTask,
+    CompletionRecorded,
     DrainTasks,
     ExecuteTask,
     HoldOrdering,
@@ -62,6 +64,8 @@ Message = (
     | OrderingLoaded
     | SpillQueue
     | AdoptAttempt
+    | AdoptLane
+    | CompletionRecorded
     | StartTasks
     | HoldOrdering
     | UpdateTask
@@ -124,6 +128,11 @@ class OrderingExecutor(Actor):
                     self._hold()
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
+            case AdoptLane():
+                self._adopt_lane(message)
+            case CompletionRecorded():
+                # Asked for by the lane, before there was anybody else to answer.
+                self._tell_executor(message)
             case StartTasks():
                 self._start()
             case HoldOrdering(after=after, up_to=up_to):
@@ -313,6 +322,20 @@ class OrderingExecutor(Actor):
             self._current = key
         self._tell_executor(AdoptAttempt(attempt))
         self._report(released=-1)
+
+    def _adopt_lane(self, message: AdoptLane) -> None:
+        """Go on where the lane of this id stopped."""
+        assert not self._received, "a lane is taken over before any task"
+        self._received = 1
+        self._tasks = message.tasks
+        if (attempt := message.attempt) is not None:
+            key = attempt.task.key
+            self._enter(OrderingPhase.BUSY)
+            self._current, self._busy_since_ms = key, key.scheduled_ms
+            self._current_bytes = attempt.task.held_bytes
+            self._tell_executor(message)
+        self._counted_bytes = self._tasks.size_bytes + self._current_bytes
+        self._go_on()
 
     def _withdraw(self, message: WithdrawTask) -> None:
         assert message.key.ordering_id == self._ordering_id, "another id's task"

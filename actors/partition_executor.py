@@ -5,10 +5,10 @@ tasks occupy.  Never looks inside a task, and never makes one ordering id wait f
 (P7).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 
@@ -16,6 +16,8 @@ from actors.kernel.actor import Actor
 from actors.kernel.ref import Ref
 from actors.messages import (
     AdoptAttempt,
+    CompletionRecorded,
+    CompletionsRecorded,
     DrainTasks,
     ExecuteTask,
     ExecuteTasks,
@@ -42,8 +44,10 @@ from actors.model.events import orderings_measured
 from actors.model.key import first_key_at
 from actors.model.ownership import Ownership, Straggler, stragglers_of
 from actors.model.pauses import NOT_PAUSED, PartitionPause
+from actors.model.status import Completion
 from actors.model.task import StoredTask
 from actors.ordering_executor import OrderingExecutor
+from actors.ordering_lane import EndedAttempts, OrderingLanes
 from actors.ports.effects import Effects
 
 
@@ -62,12 +66,25 @@ class _ReleaseSlots(msgspec.Struct, frozen=True):
     pass
 
 
+class _AttemptsEnded(msgspec.Struct, frozen=True):
+    """Attempts of lanes have ended."""
+
+
+class _Left(NamedTuple):
+    """What is known of an ordering id whose open tasks are left to the next owner."""
+
+    first_ms: int | None
+    held: bool
+
+
 class _SlowCheckDue(msgspec.Struct, frozen=True):
     pass
 
 
 Message = (
     ExecuteTasks
+    | _AttemptsEnded
+    | CompletionsRecorded
     | TasksReleased
     | _ReleaseSlots
     | _SlowCheckDue
@@ -95,7 +112,9 @@ class PartitionExecutor(Actor):
         self._released = 0
         self._release_pending = False
         self._draining = False
-        self._drained: dict[str, _Ordering] = {}
+        self._lanes: OrderingLanes
+        self._ended = EndedAttempts(self._tell_of_ended)
+        self._drained: dict[str, _Left] = {}
         """Their open tasks are left to the next owner, who must load them."""
         self._pause = NOT_PAUSED
         self._parked: dict[str, int] = {}
@@ -108,6 +127,10 @@ class PartitionExecutor(Actor):
         match message:
             case ExecuteTasks(tasks=tasks):
                 self._execute(tasks)
+            case _AttemptsEnded():
+                self._take_ended()
+            case CompletionsRecorded(completions=completions):
+                self._take_recorded(completions)
             case TasksReleased():
                 self._release(message)
             case _ReleaseSlots():
@@ -117,10 +140,7 @@ class PartitionExecutor(Actor):
             case _SlowCheckDue():
                 self._check_slow()
             case UpdateTask(task=task):
-                ordering = self._orderings.get(task.key.ordering_id)
-                if ordering is not None:
-                    # Not counted: it changes what an id holds, and makes none busy.
-                    ordering.ref.tell(message)
+                self._update(task)
             case WithdrawTask():
                 self._withdraw(message)
             case MeasureProgress():
@@ -145,6 +165,7 @@ class PartitionExecutor(Actor):
     def _meet(self, siblings: Siblings) -> None:
         """Begin by taking over what an earlier tree left running on this node (P16)."""
         self._siblings = siblings
+        self._lanes = OrderingLanes(self._effects, self._ownership, siblings, self._ended)
         for attempt in self._effects.runner.unsettled(self._ownership.partition):
             key = attempt.task.key
             assert attempt.partition == self._ownership.partition, "another partition's attempt"
@@ -165,12 +186,66 @@ class PartitionExecutor(Actor):
                 self._park(key.ordering_id, key.scheduled_ms)
                 self._siblings.memory.executing_bytes -= task.held_bytes
                 parked += 1
-            else:
+            elif key.ordering_id in self._orderings or not self._lanes.take(task):
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
+        self._lanes.start()
         self._give_back(parked)
+
+    # Plain tasks: no mailbox, and one message for many of them.
+
+    def _tell_of_ended(self) -> None:
+        self.actor_ref.tell(_AttemptsEnded())
+
+    def _take_ended(self) -> None:
+        for ordering_id in self._lanes.record(self._ended.take(), self.actor_ref):
+            self._open(ordering_id)
+
+    def _take_recorded(self, completions: Sequence[Completion]) -> None:
+        for completion in completions:
+            ordering = self._orderings.get(completion.key.ordering_id)
+            if ordering is not None:
+                # Not counted: it is about the task that the id took over.
+                ordering.ref.tell(CompletionRecorded(completion.key, completion.result))
+        closed = self._lanes.close(completions)
+        for ordering_id in closed.waiting:
+            if self._draining:
+                self._leave(ordering_id)
+            elif not self._lanes.go_on(ordering_id):
+                self._open(ordering_id)
+        self._lanes.start()
+        self._give_back(closed.tasks)
+        self._report_drained()
+
+    def _leave(self, ordering_id: str) -> None:
+        """Leave what waits in a lane to the next owner."""
+        lane = self._lanes.remove(ordering_id)
+        assert lane is not None, "what waits has a lane"
+        self._drained[ordering_id] = _Left(lane.first_ms, held=False)
+
+    def _open(self, ordering_id: str) -> None:
+        """Give an ordering id that has a lane a mailbox, as it is not plain any more."""
+        lane = self._lanes.remove(ordering_id)
+        assert lane is not None, "an ordering id has a lane or a mailbox"
+        assert ordering_id not in self._orderings, "an ordering id has a lane or a mailbox"
+        first_ms = lane.first_ms
+        ref = self._spawn(ordering_id, lane.handed_over())
+        self._orderings[ordering_id] = _Ordering(ref, first_ms)
+        if self._draining:
+            ref.tell(DrainTasks())
+
+    def _update(self, task: StoredTask) -> None:
+        ordering_id = task.key.ordering_id
+        if self._lanes.holds(task.key):
+            self._open(ordering_id)
+        ordering = self._orderings.get(ordering_id)
+        if ordering is not None:
+            # Not counted: it changes what an id holds, and makes none busy.
+            ordering.ref.tell(UpdateTask(task))
 
     def _send(self, ordering_id: str, first_ms: int, message: object) -> None:
         assert ordering_id not in self._parked, "a parked id is handed nothing"
+        if ordering_id in self._lanes:
+            self._open(ordering_id)
         ordering = self._orderings.get(ordering_id)
         if ordering is None:
             self._orderings[ordering_id] = _Ordering(self._spawn(ordering_id, message), first_ms)
@@ -227,12 +302,16 @@ class PartitionExecutor(Actor):
         slow_ms = self._effects.settings.window.slow_attempt_ms
         for attempt in self._effects.runner.long_running(self._ownership.partition, slow_ms):
             key = attempt.task.key
+            if self._lanes.holds(key):
+                self._open(key.ordering_id)
             ordering = self._orderings.get(key.ordering_id)
             if ordering is not None and not ordering.held:
                 ordering.ref.tell(SpillQueue(key))
         self._context.after(slow_ms, _SlowCheckDue())
 
     def _withdraw(self, message: WithdrawTask) -> None:
+        if self._lanes.holds(message.key):
+            self._open(message.key.ordering_id)
         ordering = self._orderings.get(message.key.ordering_id)
         if ordering is None:
             message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.ABSENT))
@@ -244,18 +323,25 @@ class PartitionExecutor(Actor):
     def _measure_progress(self, message: MeasureProgress) -> None:
         earliest_ms = message.earliest_ms
         found = [*message.held, *starmap(Straggler, self._parked.items())]
-        for ordering_id, ordering in (*self._orderings.items(), *self._drained.items()):
-            if ordering.first_ms is None or ordering_id in self._parked:
+        for ordering_id, left in (*self._busy(), *self._drained.items()):
+            if left.first_ms is None or ordering_id in self._parked:
                 continue
-            if ordering.held or ordering.first_ms < message.watermark_ms:
-                found.append(Straggler(ordering_id, ordering.first_ms))
-            elif earliest_ms is None or ordering.first_ms < earliest_ms:
-                earliest_ms = ordering.first_ms
+            if left.held or left.first_ms < message.watermark_ms:
+                found.append(Straggler(ordering_id, left.first_ms))
+            elif earliest_ms is None or left.first_ms < earliest_ms:
+                earliest_ms = left.first_ms
         held = stragglers_of(found)
         place, now_ms = self._ownership.partition, self._context.clock.now_ms()
-        measured = orderings_measured(place, len(self._orderings), held, earliest_ms, now_ms)
+        busy = len(self._orderings) + len(self._lanes)
+        measured = orderings_measured(place, busy, held, earliest_ms, now_ms)
         self._effects.telemetry.emit(measured)
         message.reply_to.tell(ProgressMeasured(earliest_ms, held))
+
+    def _busy(self) -> Iterator[tuple[str, _Left]]:
+        for ordering_id, ordering in self._orderings.items():
+            yield ordering_id, _Left(ordering.first_ms, ordering.held)
+        for ordering_id, first_ms in self._lanes.progress():
+            yield ordering_id, _Left(first_ms, held=False)
 
     # What an operator pauses is left to the store, and read there when it may run again.
 
@@ -268,6 +354,9 @@ class PartitionExecutor(Actor):
         if self._draining:
             # Whatever waits is the next owner's, paused or not: an id that begins now ends late.
             return
+        for ordering_id in self._lanes:
+            if pause.whole or ordering_id in pause.ordering_ids:
+                self._open(ordering_id)
         for ordering_id, ordering in self._orderings.items():
             held_back = pause.whole or ordering_id in pause.ordering_ids
             if held_back and ordering_id not in self._parked and ordering.first_ms is not None:
@@ -304,11 +393,11 @@ class PartitionExecutor(Actor):
             assert ordering_id not in self._drained, "an id that drained begins nothing again"
             self.stop_child(ordering.ref)
             if self._draining:
-                self._drained[ordering_id] = ordering
+                self._drained[ordering_id] = _Left(ordering.first_ms, ordering.held)
                 self._report_drained()
             elif ordering_id in self._parked:
                 self._resume(ordering_id)
 
     def _report_drained(self) -> None:
-        if self._draining and not self._orderings:
+        if self._draining and not self._orderings and not len(self._lanes):
             self._siblings.supervisor.tell(TasksDrained())

@@ -23,11 +23,13 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from actors.held_executors import HeldExecutors
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient
 from actors.messages import (
     AdoptAttempt,
+    AdoptLane,
     AttemptRecorded,
     AttemptTask,
     CheckTask,
@@ -54,21 +56,14 @@ from actors.model.attempts import (
     started_record,
     unknown_kind_record,
 )
-from actors.model.backoff import RetryPolicy
 from actors.model.codec import letter_of
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.errors import UnknownKind
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
-from actors.model.executor_attributes import (
-    Unreadable,
-    attribute_complaint,
-    policy_of,
-    timeout_ms_of,
-)
+from actors.model.executor_attributes import policy_of
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
-from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 
@@ -104,6 +99,7 @@ Message = (
     | UpdateTask
     | WithdrawTask
     | AdoptAttempt
+    | AdoptLane
     | _DeadLetterAcknowledged
     | DrainTasks
 )
@@ -121,8 +117,7 @@ class TaskExecutorRole(Actor):
         self._parent = parent
         self._tracker = siblings.completion_tracker
         self._known = siblings.known_completions
-        self._executors: dict[str | None, TaskExecutor] = {}
-        """By kind; made when the first task of a kind is to run."""
+        self._executors = HeldExecutors(effects)
         self._phase = _Phase.IDLE
         self._task: StoredTask | None = None
         self._attempt: Attempt | None = None
@@ -154,6 +149,8 @@ class TaskExecutorRole(Actor):
                 self._withdraw(message)
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
+            case AdoptLane():
+                self._adopt_lane(message)
             case _DeadLetterAcknowledged(record=record, reason=reason):
                 self._close(CompletionResult.FAILURE, reason, record)
             case DrainTasks():
@@ -166,32 +163,6 @@ class TaskExecutorRole(Actor):
         task = self._task
         assert task is not None, "this phase has a task at hand"
         return task
-
-    # The user's executor.
-
-    def _executor(self) -> Executable:
-        """Return what runs the task at hand; raises UnknownKind where nothing here does.
-
-        A constructor that raises is a failed attempt of each task, not a failure of the tree.
-        """
-        task = self._open_task
-        kind = task.kind
-        if (known := self._executors.get(kind)) is not None:
-            return known
-        try:
-            executor = _constructed(self._effects, task.key.ordering_id, kind)
-        except UnknownKind:
-            raise
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            return Unreadable(error)
-        self._executors[kind] = executor
-        return executor
-
-    def _policy(self) -> RetryPolicy:
-        try:
-            return policy_of(self._executor())
-        except UnknownKind:
-            return RetryPolicy()
 
     def _record_unknown_kind(self, error: UnknownKind) -> None:
         """Hold the task for a node that knows its kind; say why where operators look.
@@ -252,7 +223,7 @@ class TaskExecutorRole(Actor):
                 self._parent.tell(TaskPostponed(task.key))
                 return
         try:
-            executor = self._executor()
+            executor = self._executors.of(task)
         except UnknownKind as error:
             self._record_unknown_kind(error)
             return
@@ -267,24 +238,11 @@ class TaskExecutorRole(Actor):
         self._timer = self._context.after(delay_ms, _WaitOver())
 
     def _start(self, task: StoredTask, executable: Executable) -> None:
-        timeout_ms = self._effects.settings.execution.timeout_ms
-        try:
-            timeout_ms = timeout_ms_of(executable, timeout_ms)
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            executable = Unreadable(error)
         assert self._attempt is None, "the attempt before is settled"
-        suspect = task.attempts.suspect
-        self._attempt = attempt = Attempt(
-            task=task,
-            partition=self._ownership.partition,
-            epoch=self._ownership.epoch,
-            number=task.attempts.last + 1,
-            suspect=suspect,
-            timeout_ms=timeout_ms,
-            record_start=self._record_start if suspect or task.overdue_when_loaded else None,
-        )
+        start = self._executors.attempt(task, executable, self._ownership, self._record_start)
+        self._attempt = start[0]
         self._phase = _Phase.RUNNING
-        self._effects.runner.start(attempt, executable, self.actor_ref.tell)
+        self._effects.runner.start((start,), self.actor_ref.tell)
 
     def _record_start(self, attempt: Attempt) -> "Future[None]":
         """Make the start durable; called on the worker, which waits for the future."""
@@ -300,7 +258,7 @@ class TaskExecutorRole(Actor):
         partition, key = ended.attempt.partition, ended.attempt.task.key
         runner, telemetry = self._effects.runner, self._effects.telemetry
         if ended.ending is Ending.NOT_STARTED:
-            runner.settle(ended.attempt)
+            runner.settle((ended.attempt,))
             self._attempt = None
             telemetry.emit(AttemptRefused(partition, key))
             foreign = not self._ownership.continues(ended.attempt.epoch)
@@ -312,7 +270,7 @@ class TaskExecutorRole(Actor):
         telemetry.emit(finished_event(ended))
         if not self._ownership.continues(ended.attempt.epoch):
             # Another owner may have run the key meanwhile, so this outcome proves nothing.
-            runner.settle(ended.attempt)
+            runner.settle((ended.attempt,))
             self._finish()
             return
         self._follow_up(ended)
@@ -338,7 +296,8 @@ class TaskExecutorRole(Actor):
 
     def _fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
-        used, retry = ended.attempt.task.attempts.used + 1, self._policy()
+        used = ended.attempt.task.attempts.used + 1
+        retry = self._executors.policy_of(self._open_task)
         reason = _USED_UP
         if ended.uses_up_all and used < retry.attempts_max:
             # All are counted as used, so a later owner does not try it again either.
@@ -366,7 +325,7 @@ class TaskExecutorRole(Actor):
     def _give_up(self, record: AttemptRecord | None, reason: str = _USED_UP) -> None:
         """All attempts are used up."""
         task, partition = self._open_task, self._ownership.partition
-        on_exhausted = self._policy().on_exhausted
+        on_exhausted = self._executors.policy_of(task).on_exhausted
         self._effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":
@@ -425,7 +384,7 @@ class TaskExecutorRole(Actor):
 
     def _settle(self) -> None:
         if self._attempt is not None:
-            self._effects.runner.settle(self._attempt)
+            self._effects.runner.settle((self._attempt,))
             self._attempt = None
 
     def _finish(self) -> None:
@@ -452,6 +411,20 @@ class TaskExecutorRole(Actor):
         self._doubted = True
         self._phase = _Phase.RUNNING
         self._effects.runner.adopt(attempt, self.actor_ref.tell)
+
+    def _adopt_lane(self, message: AdoptLane) -> None:
+        """Go on where the lane of this id stopped: nothing that came for it was missed."""
+        assert self._phase is _Phase.IDLE, "a lane is taken over before any task"
+        attempt = message.attempt
+        assert attempt is not None, "a lane between two tasks has nothing for this role"
+        self._executors = message.executors
+        self._task = attempt.task
+        self._attempt = attempt
+        if message.is_recording:
+            self._phase = _Phase.RECORDING
+        else:
+            self._phase = _Phase.RUNNING
+            self._effects.runner.adopt(attempt, self.actor_ref.tell)
 
     def _update(self, task: StoredTask) -> None:
         """Use a later record's data for the next attempt, if there is one (P6)."""
@@ -505,14 +478,3 @@ class TaskExecutorRole(Actor):
         self._draining = True
         if self._phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
             self._finish()
-
-
-def _constructed(effects: Effects, ordering_id: str, kind: str | None) -> TaskExecutor:
-    """Call the user's factory; TypeError where what it returns cannot run a task."""
-    executor = effects.make_executor(ordering_id, kind)
-    if not isinstance(executor, TaskExecutor):
-        returned = type(executor).__name__
-        raise TypeError(f"the executor factory returned a {returned}, which is not a TaskExecutor")
-    if complaint := attribute_complaint(executor):
-        raise TypeError(f"{type(executor).__qualname__}.{complaint}")
-    return executor

@@ -4,7 +4,7 @@ One class, one log name, one metric.  Times are milliseconds; ``partition`` is -
 event concerns the node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -227,6 +227,19 @@ class TaskClosed(msgspec.Struct, frozen=True, gc=False):
     result: CompletionResult
 
 
+class TasksSucceeded(msgspec.Struct, frozen=True, gc=False):
+    """Attempts ended well and closed their tasks, durably: said of many tasks at once."""
+
+    partition: int
+    finished: tuple[AttemptFinished, ...]
+
+    def singles(self) -> "Iterator[AttemptFinished | TaskClosed]":
+        """Yield what is said of one task at a time."""
+        for finished in self.finished:
+            yield finished
+            yield TaskClosed(self.partition, finished.key, CompletionResult.SUCCESS)
+
+
 class CommandDecided(msgspec.Struct, frozen=True, gc=False):
     """A command had its effect, durably."""
 
@@ -426,6 +439,7 @@ Event = (
     | RetriesExhausted
     | TaskHeld
     | TaskClosed
+    | TasksSucceeded
     | CommandDecided
     | WatermarkAdvanced
     | WatermarkHeld
@@ -445,3 +459,8 @@ Event = (
     | TransactionCommitted
     | BucketSplit
 )
+
+
+def single_events(event: Event) -> Iterable[Event]:
+    """Return the event, or one for each task where it is about many."""
+    return event.singles() if isinstance(event, TasksSucceeded) else (event,)

@@ -13,6 +13,7 @@ import msgspec
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.status import CompletionResult
 
+SECOND_MS = 1_000
 MINUTE_MS = 60_000
 MINUTES = 60
 SECONDS = 60
@@ -56,12 +57,12 @@ class TallyChange:
             hour.stored += 1
             _count(hour, time_ms, 1)
 
-    def close(self, scheduled_ms: int, result: CompletionResult) -> None:
-        """Count a key that was closed, or opened again."""
+    def close(self, scheduled_ms: int, result: CompletionResult, keys: int = 1) -> None:
+        """Count keys of one second that were closed, or opened again."""
         hour = self.hours.get(scheduled_ms - scheduled_ms % HOUR_MS) or self._hour(scheduled_ms)
-        _count(hour, scheduled_ms, 1 if result is CompletionResult.REOPENED else -1)
+        _count(hour, scheduled_ms, keys if result is CompletionResult.REOPENED else -keys)
         name = result._value_
-        hour.closed[name] = hour.closed.get(name, 0) + 1
+        hour.closed[name] = hour.closed.get(name, 0) + keys
 
     def _hour(self, time_ms: int) -> HourTally:
         hour_ms = hour_of(time_ms)
@@ -72,7 +73,7 @@ class TallyChange:
 
 
 def _count(hour: HourTally, time_ms: int, step: int) -> None:
-    minute, second = time_ms // MINUTE_MS % MINUTES, time_ms // 1_000 % SECONDS
+    minute, second = time_ms // MINUTE_MS % MINUTES, time_ms // SECOND_MS % SECONDS
     hour.open[minute] = hour.open.get(minute, 0) + step
     hour.seconds[second] = hour.seconds.get(second, 0) + step
 

@@ -34,8 +34,10 @@ class Runner(Protocol):
     settled, so that an outcome reached while no tree was listening is not lost.
     """
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Run the attempt as soon as a worker is free."""
+    def start(
+        self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
+    ) -> None:
+        """Run each attempt as soon as a worker is free for it."""
 
     def withdraw(self, attempt: Attempt) -> bool:
         """Forget an attempt that waits for a worker; False where its user code was called.
@@ -59,8 +61,8 @@ class Runner(Protocol):
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
 
-    def settle(self, attempt: Attempt) -> None:
-        """Forget an ended attempt: its outcome is durable, or of no use any more."""
+    def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Forget ended attempts: their outcomes are durable, or of no use any more."""
 
     def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
         """Let the attempts of these partitions end, which go to another owner: what waits for

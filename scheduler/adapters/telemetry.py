@@ -49,6 +49,7 @@ from actors.model.events import (
     TaskEnqueued,
     TaskHeld,
     TasksStored,
+    TasksSucceeded,
     TimerPopped,
     TimerTagChanged,
     TransactionCommitted,
@@ -93,6 +94,7 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     RetriesExhausted: ("task_executor", ERROR),
     TaskHeld: ("task_executor", WARNING),
     TaskClosed: ("completion_tracker", DEBUG),
+    TasksSucceeded: ("task_executor", DEBUG),
     CommandDecided: ("partition_supervisor", INFO),
     WatermarkAdvanced: ("task_persistence", DEBUG),
     WatermarkHeld: ("task_persistence", WARNING),
@@ -156,6 +158,10 @@ class LoggingTelemetry:
             if depends:
                 level = max(level, _raised_level(event))
             if not log.isEnabledFor(level):
+                return
+            if isinstance(event, TasksSucceeded):
+                for each in event.singles():
+                    self.emit(each)
                 return
             values, trace = read(event), None
             if isinstance(event, AttemptFailed):

@@ -4,6 +4,7 @@ Shared by the real runner and the virtual one.  Decides nothing about threads or
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
@@ -63,16 +64,17 @@ class AttemptRegistry:
         """By partition, then by ordering id."""
 
     def add(
-        self, attempt: Attempt, executor: Executable, listener: AttemptListener
-    ) -> RunningAttempt:
-        """Register an attempt; its ordering id must have no other one here (P3)."""
-        running = RunningAttempt(attempt, executor, listener)
-        ordering_id = attempt.task.key.ordering_id
+        self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
+    ) -> Sequence[RunningAttempt]:
+        """Register attempts; their ordering ids must have no other ones here (P3)."""
+        added = [RunningAttempt(attempt, executor, listener) for attempt, executor in starts]
         with self._lock:
-            known = self._running[attempt.partition].setdefault(ordering_id, running)
-        if known is not running:
-            raise AssertionError(f"an attempt of {attempt.task.key} is still running here")
-        return running
+            for running in added:
+                attempt = running.attempt
+                attempts, key = self._running[attempt.partition], attempt.task.key
+                if attempts.setdefault(key.ordering_id, running) is not running:
+                    raise AssertionError(f"an attempt of {key} is still running here")
+        return added
 
     def find(self, attempt: Attempt) -> RunningAttempt | None:
         """Return what is known of an attempt that is not settled yet."""
@@ -147,10 +149,11 @@ class AttemptRegistry:
         if listener is not None:
             listener(ended)
 
-    def settle(self, attempt: Attempt) -> None:
-        """Forget an attempt whose outcome is durable."""
+    def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Forget attempts whose outcomes are durable."""
         with self._lock:
-            self._remove(attempt)
+            for attempt in attempts:
+                self._remove(attempt)
 
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
         """Let nobody hear of these attempts' ends; return those that had begun."""
@@ -170,12 +173,23 @@ class AttemptRegistry:
             del attempts[ordering_id]
 
 
-class RegisteredAttempts:
+class RegisteredAttempts(ABC):
     """The part of a ``Runner`` that is bookkeeping alone, whatever runs the attempts."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._registry = AttemptRegistry()
         self._telemetry = telemetry
+
+    def start(
+        self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
+    ) -> None:
+        """Run each attempt as soon as a worker is free for it."""
+        for running in self._registry.add(starts, listener):
+            self._submit(running)
+
+    @abstractmethod
+    def _submit(self, running: RunningAttempt) -> None:
+        """Have a registered attempt run."""
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""
@@ -241,9 +255,9 @@ class RegisteredAttempts:
             self._telemetry.emit(event)
         return ended
 
-    def settle(self, attempt: Attempt) -> None:
-        """Forget an ended attempt: its outcome is durable, or of no use any more."""
-        self._registry.settle(attempt)
+    def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Forget ended attempts: their outcomes are durable, or of no use any more."""
+        self._registry.settle(attempts)
 
 
 def ended_well(

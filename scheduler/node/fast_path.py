@@ -15,7 +15,6 @@ from actors.model.attempts import Attempt
 from actors.model.outcome import Outcome
 from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
-from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RunningAttempt, ended_well, not_started
 from scheduler.node.runner import WorkerRunner
@@ -45,19 +44,19 @@ class NodeRunner(WorkerRunner):
         self._immediate = queue.SimpleQueue()
         self._immediate_thread: threading.Thread | None = None
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Run the attempt: on the fast path where it only has to be handed over, or by a worker."""
+    def _submit(self, running: RunningAttempt) -> None:
+        """Take the fast path where an attempt only has to be handed over, or a worker."""
+        attempt, executor = running.attempt, running.executor
         if attempt.suspect or not isinstance(executor, SystemExecutor):
-            super().start(attempt, executor, listener)
+            super()._submit(running)
             return
         work = executor.immediate(attempt.task)
         if work is not None:
-            self._submit_immediate(self._registry.add(attempt, executor, listener), work)
+            self._submit_immediate(running, work)
         elif executor.unslotted:
-            running = self._registry.add(attempt, executor, listener)
             self._loop.begin(self._run_async(running), None)
         else:
-            super().start(attempt, executor, listener)
+            super()._submit(running)
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts that have been running for so long, or longer where they wait."""

@@ -20,7 +20,6 @@ from actors.model.errors import HourhandError
 from actors.model.events import AttemptStarted, AttemptStuck
 from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
-from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import (
@@ -61,13 +60,12 @@ class WorkerRunner(RegisteredAttempts):
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
-        self._kind_limits = KindLimits(limits or {}, self._submit)
-
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Run the attempt as soon as a worker is free."""
-        self._kind_limits.begin(self._registry.add(attempt, executor, listener))
+        self._kind_limits = KindLimits(limits or {}, self._submit_to_workers)
 
     def _submit(self, running: RunningAttempt) -> None:
+        self._kind_limits.begin(running)
+
+    def _submit_to_workers(self, running: RunningAttempt) -> None:
         if running.attempt.suspect:
             self._suspect_lane.submit(running)
         elif runs_async(running.executor):
@@ -123,7 +121,7 @@ class WorkerRunner(RegisteredAttempts):
         try:
             tell_attempt(attempt, running.executor)
             outcome: object = running.executor.execute(attempt.task.to_task())
-            if inspect.isawaitable(outcome):
+            if outcome is not None and inspect.isawaitable(outcome):
                 awaits = True
                 awaited = self._loop.begin(outcome, attempt.timeout_ms)
                 self._registry.let_cancel(running, awaited.cancel)

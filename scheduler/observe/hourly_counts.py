@@ -7,15 +7,16 @@ nothing is decided by them.
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.codec import CommandKind
 from actors.model.errors import HourhandError
-from actors.model.events import CommandDecided, TaskClosed, TasksStored
+from actors.model.events import CommandDecided, TaskClosed, TasksStored, TasksSucceeded
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import CommandOutcome, CompletionResult
-from actors.model.tally import HourTally, TallyChange
+from actors.model.tally import SECOND_MS, HourTally, TallyChange
 from actors.ports.oversight import TallyStore
 from scheduler.futures.answers import LOOK_S, answered
 
@@ -57,6 +58,14 @@ class HourlyCounts:
         """Count a key that is closed."""
         with self._lock:
             self._change(event.partition).close(event.key.scheduled_ms, event.result)
+
+    def count_succeeded(self, event: TasksSucceeded) -> None:
+        """Count keys that were closed together."""
+        seconds = Counter([each.key.scheduled_ms // SECOND_MS for each in event.finished])
+        with self._lock:
+            change = self._change(event.partition)
+            for second, closed in seconds.items():
+                change.close(second * SECOND_MS, CompletionResult.SUCCESS, closed)
 
     def count_command(self, event: CommandDecided) -> None:
         """Count what a command did to its key."""

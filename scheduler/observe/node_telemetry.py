@@ -31,6 +31,7 @@ from scheduler.observe.troubles import NodeTroubles
 from scheduler.process.user_code import is_interrupt
 
 _DEAD_LETTER = "dead_letter"
+_SUCCESS = AttemptResult.SUCCESS.value
 _WELL = (AttemptResult.SUCCESS, AttemptResult.DROPPED)
 
 
@@ -115,6 +116,7 @@ class NodeTelemetry:
             events.AttemptStarted: self._on_started,
             events.AttemptFinished: self._on_finished,
             events.TaskClosed: self._on_closed,
+            events.TasksSucceeded: self._on_succeeded,
             events.TaskEnqueued: self._on_enqueued,
             events.BulkEnqueued: self._on_bulk,
             events.TasksStored: self.hours.count_stored,
@@ -211,6 +213,26 @@ class NodeTelemetry:
         shares = self._watched_shares
         if shares and hash(event.key.ordering_id) & SHARE_MASK < shares:
             self._check(event)
+
+    def _on_succeeded(self, event: events.TasksSucceeded) -> None:
+        finished = event.finished
+        cell = self._durations[_SUCCESS]
+        counts, bounds, of_kinds = cell.counts, cell.bounds, self._attempts_of_kinds
+        for each in finished:
+            counts[bisect_left(bounds, each.duration_ms)] += 1
+            cell.total += each.duration_ms
+            if each.kind is not None:
+                of_kinds[self._kinds.of(each.kind), _SUCCESS].value += 1
+        self._good[_SUCCESS].value += len(finished)
+        self._closed[_SUCCESS].value += len(finished)
+        self.hours.count_succeeded(event)
+        if self._troubled:
+            for each in finished:
+                self.troubles.end(each.key)
+        if shares := self._watched_shares:
+            for single in event.singles():
+                if hash(single.key.ordering_id) & SHARE_MASK < shares:
+                    self._check(single)
 
     def _on_enqueued(self, event: events.TaskEnqueued) -> None:
         self._enqueued.value += 1

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from actors.model.display import class_name_of, message_of, shown, stack_of
 from actors.model.errors import HourhandError
-from actors.model.events import AttemptFailed, AttemptFinished, Event
+from actors.model.events import AttemptFailed, AttemptFinished, Event, single_events
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.status import AttemptResult
@@ -58,8 +58,8 @@ class RecordingTelemetry:
         self._told = told
 
     def emit(self, event: Event) -> None:
-        """Keep the event."""
-        self.events.append(event)
+        """Keep the event; of one about many tasks, what is said of each."""
+        self.events.extend(single_events(event))
         for telemetry in self._told:
             telemetry.emit(event)
 

@@ -28,7 +28,6 @@ from actors.model.settings import (
 )
 from actors.ports.clock import Clock
 from actors.ports.effects import Effects
-from actors.ports.runner import AttemptListener, Executable
 from actors.ports.store import Stores
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -149,9 +148,9 @@ class VirtualRunner(RegisteredAttempts):
         super().__init__(telemetry)
         self._ready: deque[RunningAttempt] = deque()
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+    def _submit(self, running: RunningAttempt) -> None:
         """Queue the attempt for ``run_one``."""
-        running = self._registry.add(attempt, executor, listener)
+        attempt = running.attempt
         if attempt.record_start is None:
             self._ready.append(running)
             return

@@ -50,7 +50,7 @@ class RunnerBench:
     def run(self, attempt: Attempt, executor: RecordingExecutable) -> AttemptEnded:
         """Run an attempt and return how it ended."""
         ended: Future[AttemptEnded] = Future()
-        self.runner.start(attempt, executor, ended.set_result)
+        self.runner.start([(attempt, executor)], ended.set_result)
         self.move()
         return ended.result(timeout=TIMEOUT_S)
 
@@ -80,7 +80,7 @@ class RunnerContract:
         for outcome, ending in outcomes:
             attempt = an_attempt()
             ended = bench.run(attempt, RecordingExecutable(outcome))
-            bench.runner.settle(attempt)
+            bench.runner.settle([attempt])
             assert ended.ending is ending, outcome
 
     def test_an_async_execute_is_awaited(self, bench: RunnerBench) -> None:
@@ -139,7 +139,7 @@ class RunnerContract:
             return starting
 
         attempt = Attempt(a_stored_task(due_in_ms=0), 0, 1, 1, record_start=record_start)
-        bench.runner.start(attempt, executor, lambda _ended: None)
+        bench.runner.start([(attempt, executor)], lambda _ended: None)
         asked.result(timeout=TIMEOUT_S)
 
         withdrawn = bench.runner.withdraw(attempt)
@@ -161,7 +161,7 @@ class RunnerContract:
         bench.runner.adopt(attempt, adopted.set_result)
         assert adopted.result(timeout=TIMEOUT_S).ending is Ending.DONE
 
-        bench.runner.settle(attempt)
+        bench.runner.settle([attempt])
         assert not bench.runner.unsettled(attempt.partition)
 
     def test_p16_an_abandoned_outcome_waits_for_who_adopts_it_and_for_nobody_else(

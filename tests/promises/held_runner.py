@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from actors.model.attempts import Attempt
 from actors.ports.clock import Clock
-from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import (
     RegisteredAttempts,
@@ -33,9 +32,9 @@ class HeldRunner(RegisteredAttempts):
         self._gate = gate
         super().__init__(telemetry)
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+    def _submit(self, running: RunningAttempt) -> None:
         """Queue an attempt, as for a worker that is busy."""
-        self.queued.append(self._registry.add(attempt, executor, listener))
+        self.queued.append(running)
 
     def begin(self) -> int:
         """Call user code of everything queued; return of how many."""

@@ -19,7 +19,6 @@ from actors.model.events import AttemptStuck
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
-from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import (
     RegisteredAttempts,
@@ -86,12 +85,12 @@ class SimulatedRunner(RegisteredAttempts):
         self._ends: list[tuple[float, int, str, _Slot]] = []
         self._sequence = count()
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
+    def _submit(self, running: RunningAttempt) -> None:
         """Queue the attempt for a worker."""
+        attempt, executor = running.attempt, running.executor
         immediate = None
         if not attempt.suspect and isinstance(executor, SystemExecutor):
             immediate = executor.immediate(attempt.task)
-        running = self._registry.add(attempt, executor, listener)
         if immediate is not None:
             slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
             self._queues["immediate"].append(slot)

@@ -15,9 +15,10 @@ from actors.kernel.simulated import SimulatedSystem
 from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import LogRecord
-from actors.model.events import BatchPersisted, Event, WindowLoaded
+from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
 from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
+from actors.ordering_lane import OrderingLane
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
 from actors.ports.effects import Effects
@@ -184,7 +185,8 @@ class Member:
     def emit(self, event: Event) -> None:
         """Take an event; this is the node's telemetry."""
         self._loaded = self._loaded or isinstance(event, WindowLoaded | BatchPersisted)
-        self._observer.reported(self, event)
+        for each in single_events(event):
+            self._observer.reported(self, each)
 
     # Work.
 
@@ -272,11 +274,22 @@ class Member:
                     held[2] += len(actor._tasks) + (actor._current is not None)
                     held[3] += _data_bytes(actor._tasks)
                 case PartitionExecutor():
-                    found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
+                    held = found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
+                    for lane in _lanes_of(actor):
+                        queue = lane.tasks or TaskQueue()
+                        held[1] = max(held[1], len(queue))
+                        held[2] += len(queue) + (lane.attempt is not None)
+                        held[3] += _data_bytes(queue)
                 case _:
                     pass
         now_ms = self.clock.monotonic_ms()
         return [Sampled(now_ms, self.name, p, *held) for p, held in sorted(found.items())]
+
+
+def _lanes_of(executor: PartitionExecutor) -> list[OrderingLane]:
+    """Return its lanes; it has none before it has met its siblings."""
+    lanes = vars(executor).get("_lanes")
+    return list(lanes._lanes.values()) if lanes is not None else []
 
 
 def _data_bytes(queue: TaskQueue) -> int:

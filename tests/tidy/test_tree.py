@@ -10,7 +10,7 @@ import pytest
 import actors
 from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 
-BESIDE_THE_ROLES = {"__init__", "messages"}
+BESIDE_THE_ROLES = {"__init__", "messages", "ordering_lane", "held_executors"}
 
 
 def _role(name: str) -> Source:
@@ -18,7 +18,9 @@ def _role(name: str) -> Source:
 
 
 def test_listing_the_folder_is_reading_the_design() -> None:
-    """The nine roles and nothing else but messages, kernel, model and ports."""
+    """The nine roles and nothing else but messages, the lane of a role without a mailbox, the
+    executors of both, kernel, model and ports.
+    """
     files = {path.stem for path in (ROOT / "actors").glob("*.py")}
     folders = {path.parent.name for path in (ROOT / "actors").glob("*/__init__.py")}
 

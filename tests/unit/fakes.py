@@ -77,12 +77,17 @@ class FakeRunner:
         """For how long they run."""
         self.waits_for_a_worker = False
         """Whether attempts can still be withdrawn."""
+        self._ended: dict[int, AttemptEnded] = {}
+        """How unsettled attempts ended, by their identity."""
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Keep the attempt until ``end``."""
-        busy = {s.attempt.task.key.ordering_id for s in self.started}
-        assert attempt.task.key.ordering_id not in busy, "one attempt of an ordering id at a time"
-        self.started.append(Started(attempt, executor, listener))
+    def start(
+        self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
+    ) -> None:
+        """Keep the attempts until ``end``."""
+        for attempt, executor in starts:
+            ids = {each.attempt.task.key.ordering_id for each in self.started}
+            assert attempt.task.key.ordering_id not in ids, "one attempt of an ordering id a time"
+            self.started.append(Started(attempt, executor, listener))
 
     def end(
         self,
@@ -95,18 +100,18 @@ class FakeRunner:
         """End the oldest attempt."""
         started = self.started.pop(0)
         failed = ending in {Ending.FAILED, Ending.TIMED_OUT}
-        started.listener(
-            AttemptEnded(
-                started.attempt,
-                ending,
-                at_ms,
-                at_ms,
-                retry_after_ms=retry_after_ms,
-                reason=reason,
-                error_class="ValueError" if failed else None,
-                error_message="no" if failed else None,
-            )
+        ended = AttemptEnded(
+            started.attempt,
+            ending,
+            at_ms,
+            at_ms,
+            retry_after_ms=retry_after_ms,
+            reason=reason,
+            error_class="ValueError" if failed else None,
+            error_message="no" if failed else None,
         )
+        self._ended[id(started.attempt)] = ended
+        started.listener(ended)
         return started.attempt
 
     @property
@@ -125,7 +130,11 @@ class FakeRunner:
         return [attempt for attempt in self.left if attempt.partition == partition]
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
-        """Tell the end to this listener."""
+        """Tell the end to this listener; at once where it ended."""
+        if ended := self._ended.get(id(attempt)):
+            listener(ended)
+            return
+        self.started = [each for each in self.started if each.attempt is not attempt]
         self.started.append(Started(attempt, None, listener))
 
     def withdraw(self, attempt: Attempt) -> bool:
@@ -134,9 +143,11 @@ class FakeRunner:
             self.started = [each for each in self.started if each.attempt is not attempt]
         return self.waits_for_a_worker
 
-    def settle(self, attempt: Attempt) -> None:
-        """Note that the outcome is of no use any more."""
-        self.settled.append(attempt)
+    def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Note that the outcomes are of no use any more."""
+        self.settled.extend(attempts)
+        for attempt in attempts:
+            self._ended.pop(id(attempt), None)
 
     def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
         """Note the partitions."""

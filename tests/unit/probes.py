@@ -107,7 +107,11 @@ class Harness:
         partition_count: int = 1,
         rng: random.Random | None = None,
         make_executor: Callable[[], TaskExecutor] | None = None,
+        known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
     ) -> None:
+        """``known_since_ms``: of keys since then a role knows without asking whether they are
+        closed.
+        """
         self.clock = VirtualClock(NOW_MS)
         self.failures: list[BaseException] = []
         self.system = SimulatedSystem(self.clock, self.failures.append, rng)
@@ -136,7 +140,7 @@ class Harness:
             partition_scheduler=self.scheduler,
             partition_executor=self.executor,
             completion_tracker=self.tracker,
-            known_completions=KnownCompletions(NOTHING_KNOWN_BEFORE_MS, 100),
+            known_completions=KnownCompletions(known_since_ms, 100),
             memory=self.effects.memory.begin(PARTITION),
         )
 

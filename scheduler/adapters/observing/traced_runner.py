@@ -5,7 +5,7 @@ when an attempt runs or what its outcome means.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
@@ -39,14 +39,18 @@ class TracedRunner:
         self.settle = runner.settle
         self.drain = runner.drain
 
-    def start(self, attempt: Attempt, executor: Executable, listener: AttemptListener) -> None:
-        """Run the attempt as soon as a worker is free."""
+    def start(
+        self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
+    ) -> None:
+        """Run each attempt as soon as a worker is free for it."""
+        self._runner.start([(each, self._traced(each, by)) for each, by in starts], listener)
+
+    def _traced(self, attempt: Attempt, executor: Executable) -> Executable:
         context = carried_context(attempt.task.data)
-        if context is not None:
-            wrapper = _Async if runs_async(executor) else _Blocking
-            call = _CallSpan(attempt, context, self._begin, self._note_end)
-            executor = wrapper(executor, call)
-        self._runner.start(attempt, executor, listener)
+        if context is None:
+            return executor
+        wrapper = _Async if runs_async(executor) else _Blocking
+        return wrapper(executor, _CallSpan(attempt, context, self._begin, self._note_end))
 
 
 class _CallSpan:

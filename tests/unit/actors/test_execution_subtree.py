@@ -13,6 +13,7 @@ from actors.messages import (
     AttemptRecorded,
     CheckTask,
     CompletionRecorded,
+    CompletionsRecorded,
     DrainTasks,
     ExecuteTasks,
     LoadOrdering,
@@ -20,6 +21,7 @@ from actors.messages import (
     OrderingLoaded,
     RecordAttempt,
     RecordCompletion,
+    RecordCompletions,
     SlotsReleased,
     TaskChecked,
     TasksDrained,
@@ -32,12 +34,12 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.status import CompletionResult
+from actors.model.status import Completion, CompletionResult
 from actors.model.task import StoredTask, Task
 from actors.model.task_executor import TaskExecutor
 from actors.partition_executor import PartitionExecutor
-from tests.builders import a_stored_task
-from tests.unit.probes import Harness, Probe
+from tests.builders import a_completion, a_stored_task
+from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, Harness, Probe
 
 STEPS = 400
 IDS = 3
@@ -57,14 +59,21 @@ class Job(TaskExecutor):
 class World:
     """A subtree, and a stand-in for store and tracker that answers when it is drawn to."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_lanes: bool) -> None:
         self.rng = random.Random(seed)
+        known_since_ms = 0 if has_lanes else NOTHING_KNOWN_BEFORE_MS
         window = WindowSettings(ordering_queue_tasks_max=2, slow_attempt_ms=1_000)
-        self.harness = Harness(TreeSettings(window=window), rng=self.rng, make_executor=Job)
+        self.harness = Harness(
+            TreeSettings(window=window),
+            rng=self.rng,
+            make_executor=Job,
+            known_since_ms=known_since_ms,
+        )
         self.ref = self.harness.system.spawn_root(
             PartitionExecutor(self.harness.effects, self.harness.ownership)
         )
         self.ref.tell(MeetSiblings(self.harness.siblings))
+        self.known = self.harness.siblings.known_completions
         self.stored: dict[TaskKey, StoredTask] = {}
         self.closed: Counter[TaskKey] = Counter()
         self.cancelled: dict[TaskKey, int] = {}
@@ -101,6 +110,9 @@ class World:
             else:
                 assert asker.take(TaskWithdrawn).result is not WithdrawalResult.RAN
                 self.cancelled[key] = self.offset
+                cancelled = CompletionResult.CANCELLED
+                if not self.closed[key]:
+                    self.known.remember(a_completion(key=key, result=cancelled, offset=self.offset))
         self.asked = waiting
 
     def _send(self) -> None:
@@ -141,10 +153,18 @@ class World:
             case RecordAttempt(record=record, reply_to=asker):
                 asker.tell(AttemptRecorded(record.key))
             case RecordCompletion(completion=completion, reply_to=asker):
-                self.closed[completion.key] += 1
+                self._close(completion)
                 asker.tell(CompletionRecorded(completion.key, CompletionResult.SUCCESS))
+            case RecordCompletions(completions=completions, reply_to=asker):
+                for completion in completions:
+                    self._close(completion)
+                asker.tell(CompletionsRecorded(completions))
             case message:
                 raise AssertionError(f"no executor tells a tracker {message!r}")
+
+    def _close(self, completion: Completion) -> None:
+        self.closed[completion.key] += 1
+        self.known.remember(completion)
 
     def _is_closed(self, task: StoredTask) -> bool:
         return self.closed[task.key] > 0 or self.cancelled.get(task.key, -1) >= task.offset
@@ -166,10 +186,11 @@ class World:
         self.harness.clock.advance(self.rng.choice((1, 100, 1_000)))
 
 
+@pytest.mark.parametrize("has_lanes", [True, False])
 @pytest.mark.parametrize("seed", range(60))
-def test_every_task_is_closed_once_and_every_slot_given_back(seed: int) -> None:
+def test_every_task_is_closed_once_and_every_slot_given_back(seed: int, *, has_lanes: bool) -> None:
     """Nothing is left behind, whatever the order of messages."""
-    world = World(seed)
+    world = World(seed, has_lanes=has_lanes)
     for _ in range(STEPS):
         world.act(sends=True)
 
@@ -179,12 +200,14 @@ def test_every_task_is_closed_once_and_every_slot_given_back(seed: int) -> None:
     assert not still_open
     assert not [key for key, times in world.closed.items() if times > 1]
     assert world.slots == 0 and not world.asked
+    assert world.harness.siblings.memory.executing_bytes == 0
 
 
+@pytest.mark.parametrize("has_lanes", [True, False])
 @pytest.mark.parametrize("seed", range(60))
-def test_p14_a_drain_ends_whatever_it_interrupts(seed: int) -> None:
+def test_p14_a_drain_ends_whatever_it_interrupts(seed: int, *, has_lanes: bool) -> None:
     """Once, and nothing is started after it."""
-    world = World(1_000 + seed)
+    world = World(1_000 + seed, has_lanes=has_lanes)
     for _ in range(world.rng.randrange(STEPS)):
         world.act(sends=True)
 

@@ -37,12 +37,27 @@ def an_event(kind: type) -> Event:
     values = {field.name: _VALUES.get(field.name, 3) for field in fields(kind)}
     if kind in (events.AttemptFinished, events.AttemptFailed):
         values["result"] = AttemptResult.FAILURE
+    if kind is events.TasksSucceeded:
+        values["finished"] = (an_event(events.AttemptFinished),)
     if kind is events.TaskClosed:
         values["result"] = CompletionResult.SUCCESS
     return typing.cast("Event", kind(**values))
 
 
-@pytest.mark.parametrize("kind", EVENT_CLASSES)
+def test_an_event_about_many_tasks_is_a_line_for_each_thing_it_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever looks for one task finds the lines that a task alone would have."""
+    caplog.set_level(logging.DEBUG, "hourhand")
+    finished = events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS)
+
+    LoggingTelemetry().emit(events.TasksSucceeded(0, (finished, finished)))
+
+    lines = [record.getMessage().split(" ")[0] for record in caplog.records]
+    assert lines == ["AttemptFinished", "TaskClosed"] * 2
+
+
+@pytest.mark.parametrize("kind", [e for e in EVENT_CLASSES if e is not events.TasksSucceeded])
 def test_every_event_is_one_line_of_its_role(kind: type, caplog: pytest.LogCaptureFixture) -> None:
     """The line begins with the event's name and names every field."""
     # Below DEBUG: some are for counting alone.

@@ -88,13 +88,13 @@ class Bench:
     def ended(self) -> AttemptEnded:
         """Return the next end, and settle it."""
         ended = self.ends.get(timeout=TIMEOUT_S)
-        self.runner.settle(ended.attempt)
+        self.runner.settle([ended.attempt])
         return ended
 
     def run(self, executor: Executable, attempt: Attempt | None = None) -> Attempt:
         """Start an attempt."""
         started = attempt or an_attempt()
-        self.runner.start(started, executor, self.ends.put)
+        self.runner.start([(started, executor)], self.ends.put)
         return started
 
 

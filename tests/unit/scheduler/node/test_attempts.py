@@ -5,14 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from actors.model.attempts import AttemptEnded, Ending
+from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
 from actors.model.outcome import Done, Drop, Retry
+from actors.ports.runner import AttemptListener
 from scheduler.node.attempts import (
     ERROR_MESSAGE_CHARS_MAX,
     ERROR_STACK_CHARS_MAX,
     AttemptRegistry,
     RegisteredAttempts,
+    RunningAttempt,
     ended_badly,
     ended_well,
     not_started,
@@ -31,26 +33,39 @@ class Ends(list[AttemptEnded]):
         self.append(ended)
 
 
+def added(registry: AttemptRegistry, attempt: Attempt, listener: AttemptListener) -> RunningAttempt:
+    """Register one attempt."""
+    (running,) = registry.add([(attempt, EXECUTOR)], listener)
+    return running
+
+
+class Unmoved(RegisteredAttempts):
+    """Runs nothing."""
+
+    def _submit(self, running: RunningAttempt) -> None:
+        raise AssertionError(f"{running.attempt} is not to run")
+
+
 def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:
     """Other ids and partitions do not count."""
     registry = AttemptRegistry()
-    registry.add(an_attempt(), EXECUTOR, Ends())
-    registry.add(an_attempt(partition=1), EXECUTOR, Ends())
-    registry.add(an_attempt(task=a_stored_task(ordering_id="other")), EXECUTOR, Ends())
+    added(registry, an_attempt(), Ends())
+    added(registry, an_attempt(partition=1), Ends())
+    added(registry, an_attempt(task=a_stored_task(ordering_id="other")), Ends())
 
     with pytest.raises(AssertionError, match="still running"):
-        registry.add(an_attempt(number=2), EXECUTOR, Ends())
+        added(registry, an_attempt(number=2), Ends())
 
 
 def test_an_ended_attempt_is_kept_until_it_is_settled() -> None:
     """Its outcome may not be durable yet."""
     registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
-    running = registry.add(attempt, EXECUTOR, ends)
+    running = added(registry, attempt, ends)
     ended = not_started(attempt, NOW_MS)
 
     registry.end(running, ended)
     kept = [each.attempt for each in registry.of_partition(0)]
-    registry.settle(attempt)
+    registry.settle([attempt])
 
     assert ends == [ended] and kept == [attempt] and not registry.of_partition(0)
 
@@ -58,11 +73,11 @@ def test_an_ended_attempt_is_kept_until_it_is_settled() -> None:
 def test_settling_an_attempt_leaves_its_successor_alone() -> None:
     """It may be settled twice."""
     registry, first, second = AttemptRegistry(), an_attempt(), an_attempt(number=2)
-    registry.add(first, EXECUTOR, Ends())
-    registry.settle(first)
-    registry.add(second, EXECUTOR, Ends())
+    added(registry, first, Ends())
+    registry.settle([first])
+    added(registry, second, Ends())
 
-    registry.settle(first)
+    registry.settle([first])
 
     assert registry.find(second) is not None
 
@@ -71,7 +86,7 @@ def test_settling_an_attempt_leaves_its_successor_alone() -> None:
 def test_p16_an_end_is_told_to_whoever_adopted_the_attempt(ended_before: bool) -> None:
     """At once where it ended already."""
     registry, old, new, attempt = AttemptRegistry(), Ends(), Ends(), an_attempt()
-    running = registry.add(attempt, EXECUTOR, old)
+    running = added(registry, attempt, old)
     ended = not_started(attempt, NOW_MS)
     if ended_before:
         registry.end(running, ended)
@@ -86,7 +101,7 @@ def test_p16_an_end_is_told_to_whoever_adopted_the_attempt(ended_before: bool) -
 def test_an_abandoned_attempt_that_never_began_is_forgotten_when_it_ends() -> None:
     """Nobody will ever settle it, and its end says nothing."""
     registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
-    running = registry.add(attempt, EXECUTOR, ends)
+    running = added(registry, attempt, ends)
     running.started_monotonic_ms = 1.0
 
     reported = registry.abandon((0,))
@@ -97,15 +112,15 @@ def test_an_abandoned_attempt_that_never_began_is_forgotten_when_it_ends() -> No
 
 def test_p16_the_end_of_an_abandoned_attempt_is_kept_for_whoever_adopts_it() -> None:
     """Its partition may come back; whoever stops the node meanwhile has nothing to wait for."""
-    attempts, ends, attempt = RegisteredAttempts(RecordingTelemetry()), Ends(), an_attempt()
-    running = attempts._registry.add(attempt, EXECUTOR, Ends())
+    attempts, ends, attempt = Unmoved(RecordingTelemetry()), Ends(), an_attempt()
+    running = added(attempts._registry, attempt, Ends())
     attempts._registry.abandon((0,))
     ended = ended_well(attempt, None, NOW_MS, NOW_MS)
     attempts._registry.end(running, ended)
 
     assert (attempts.unsettled(0), attempts.unsettled(0, given_up=False)) == ([attempt], [])
     attempts.adopt(attempt, ends)
-    attempts.settle(attempt)
+    attempts.settle([attempt])
     assert (ends, attempts.unsettled(0)) == ([ended], [])
 
 
@@ -115,7 +130,7 @@ def test_p16_an_attempt_that_was_cancelled_with_its_partition_counts_if_it_ended
 ) -> None:
     """That it failed says nothing of the task: it was cancelled."""
     registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
-    running = registry.add(attempt, EXECUTOR, Ends())
+    running = added(registry, attempt, Ends())
     registry.let_cancel(running, lambda: None)
     registry.abandon((0,))
     registry.adopt(attempt, ends)
@@ -130,9 +145,9 @@ def test_p16_an_attempt_that_was_cancelled_with_its_partition_counts_if_it_ended
 def test_only_what_runs_is_reported_as_abandoned() -> None:
     """What waits for a worker will be refused, what ended is forgotten."""
     registry = AttemptRegistry()
-    registry.add(an_attempt(), EXECUTOR, Ends())
+    added(registry, an_attempt(), Ends())
     ended_attempt = an_attempt(task=a_stored_task(ordering_id="other"))
-    running = registry.add(ended_attempt, EXECUTOR, Ends())
+    running = added(registry, ended_attempt, Ends())
     running.started_monotonic_ms = 1.0
     registry.end(running, not_started(ended_attempt, NOW_MS))
 
@@ -142,7 +157,7 @@ def test_only_what_runs_is_reported_as_abandoned() -> None:
 def test_an_attempt_that_ended_between_being_seen_and_being_adopted_is_told() -> None:
     """It was abandoned, so nobody remembers how it ended; its adopter must not wait for ever."""
     registry, ends, attempt = AttemptRegistry(), Ends(), an_attempt()
-    running = registry.add(attempt, EXECUTOR, Ends())
+    running = added(registry, attempt, Ends())
     registry.abandon((0,))
     registry.end(running, not_started(attempt, NOW_MS))
 

@@ -94,7 +94,7 @@ def test_a_task_that_is_handed_over_ends_with_its_answer(bench: NodeBench) -> No
     """It runs until then, and takes no slot."""
     executor = Handing()
     attempt = an_attempt()
-    bench.runner.start(attempt, executor, bench.ends.put)
+    bench.runner.start([(attempt, executor)], bench.ends.put)
     assert executor.handed_over.wait(TIMEOUT_S)
     assert list(bench.runner.unsettled(attempt.partition)) == [attempt]
     executor.answer.set_result(Drop("refused"))
@@ -107,7 +107,7 @@ def test_a_failing_answer_is_a_failed_attempt(bench: NodeBench) -> None:
     """As an exception of user code is."""
     executor = Handing()
     executor.answer.set_exception(LogUnavailable("nobody answers"))
-    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    bench.runner.start([(an_attempt(), executor)], bench.ends.put)
 
     ended = bench.ended()
     assert (ended.ending, ended.error_class) == (Ending.FAILED, "LogUnavailable")
@@ -123,12 +123,12 @@ def test_a_hand_over_that_raises_is_a_failed_attempt(bench: NodeBench) -> None:
         def _hand_over(self) -> "Future[Outcome | None]":
             raise LookupError("no driver")
 
-    bench.runner.start(an_attempt(), Raising(), bench.ends.put)
+    bench.runner.start([(an_attempt(), Raising())], bench.ends.put)
     assert bench.ended().error_class == "LookupError"
     assert [str(event.error) for event in bench.telemetry.of(AttemptFailed)] == ["no driver"]
     executor = Handing()
     executor.answer.set_result(None)
-    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    bench.runner.start([(an_attempt(), executor)], bench.ends.put)
     assert bench.ended().ending is Ending.DONE
 
 
@@ -136,7 +136,7 @@ def test_nothing_is_handed_over_through_a_closed_gate(bench: NodeBench) -> None:
     """The gate is asked last here, too."""
     bench.open = False
     executor = Handing()
-    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    bench.runner.start([(an_attempt(), executor)], bench.ends.put)
 
     assert bench.ended().ending is Ending.NOT_STARTED
     assert not executor.handed_over.is_set()
@@ -152,7 +152,7 @@ def test_an_overdue_task_runs_without_a_durable_start(
         raise AssertionError("its start proves nothing")
 
     made = executor()
-    bench.runner.start(replace(an_attempt(), record_start=record_start), made, bench.ends.put)
+    bench.runner.start([(replace(an_attempt(), record_start=record_start), made)], bench.ends.put)
     if isinstance(made, Handing):
         made.answer.set_result(None)
     assert bench.ended().ending in {Ending.DONE, Ending.DROPPED}
@@ -161,8 +161,8 @@ def test_an_overdue_task_runs_without_a_durable_start(
 def test_what_waits_for_others_keeps_its_queue_in_memory_for_longer(bench: NodeBench) -> None:
     """Read again, the queue would cost the store what the wait is for."""
     others, executor = Waiting(), Unslotted()
-    bench.runner.start(an_attempt(partition=1), others, lambda ended: None)
-    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    bench.runner.start([(an_attempt(partition=1), others)], lambda ended: None)
+    bench.runner.start([(an_attempt(), executor)], bench.ends.put)
     assert others.begun.wait(TIMEOUT_S)
     assert executor.begun.wait(TIMEOUT_S)
     bench.clock.advance(5_000)
@@ -200,7 +200,7 @@ def test_a_system_task_knows_its_record_and_that_its_partition_is_drained(
     """Of the attempt that runs, whatever tree it was started by."""
     executor = Draining()
     attempt = an_attempt(task=a_stored_task(offset=42))
-    bench.runner.start(attempt, executor, bench.ends.put)
+    bench.runner.start([(attempt, executor)], bench.ends.put)
     assert executor.begun.wait(TIMEOUT_S)
     bench.runner.drain([attempt.partition + 1])
     assert not executor.is_draining
@@ -212,9 +212,9 @@ def test_a_system_task_knows_its_record_and_that_its_partition_is_drained(
 def test_what_others_wait_for_needs_no_slot(bench: NodeBench) -> None:
     """It runs although every slot is taken for good."""
     taken, executor = Waiting(), Unslotted()
-    bench.runner.start(an_attempt(partition=1), taken, lambda ended: None)
+    bench.runner.start([(an_attempt(partition=1), taken)], lambda ended: None)
     assert taken.begun.wait(TIMEOUT_S)
-    bench.runner.start(an_attempt(), executor, bench.ends.put)
+    bench.runner.start([(an_attempt(), executor)], bench.ends.put)
     assert executor.begun.wait(TIMEOUT_S)
     executor.let_go()
 

@@ -141,7 +141,8 @@ def test_a_blocking_attempt_that_takes_too_long_is_reported_once_and_runs_on(ben
         clock=SystemClock(), gate=lambda _a: True, telemetry=telemetry, settings=ExecutionSettings()
     )
     runner.start(
-        an_attempt(timeout_ms=5), Blocking(lambda: stuck.wait(TIMEOUT_S) and None), bench.ends.put
+        [(an_attempt(timeout_ms=5), Blocking(lambda: stuck.wait(TIMEOUT_S) and None))],
+        bench.ends.put,
     )
     ended = bench.ends.get(timeout=TIMEOUT_S)
     runner.close()
@@ -228,7 +229,7 @@ def test_p16_an_outcome_that_nobody_settled_is_told_to_the_adopter(bench: Bench)
     adopted: list[AttemptEnded] = []
 
     bench.runner.adopt(attempt, adopted.append)
-    bench.runner.settle(attempt)
+    bench.runner.settle([attempt])
 
     assert [ended.ending for ended in adopted] == [Ending.DONE]
     assert not bench.runner.unsettled(0)

@@ -217,8 +217,8 @@ def test_a_listener_that_fails_is_logged_and_costs_no_worker(
     ends: SimpleQueue[AttemptEnded] = SimpleQueue()
 
     with caplog.at_level(logging.ERROR, "hourhand.runner"):
-        bench.runner.start(an_attempt(suspect=True), Blocking(), refuse)
-        bench.runner.start(an_attempt(task=task_of("b"), suspect=True), Blocking(), ends.put)
+        bench.runner.start([(an_attempt(suspect=True), Blocking())], refuse)
+        bench.runner.start([(an_attempt(task=task_of("b"), suspect=True), Blocking())], ends.put)
         ended = ends.get(timeout=TIMEOUT_S)
 
     assert ended.ending is Ending.DONE

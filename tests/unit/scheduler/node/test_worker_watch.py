@@ -131,9 +131,9 @@ def test_the_slots_for_coroutines_are_watched() -> None:
         clock=SystemClock(), gate=lambda _attempt: True, telemetry=telemetry, settings=settings
     )
     watch = WorkerWatch(runner.pools(), clock, telemetry)
-    runner.start(an_attempt(task=task_of("first")), first, lambda _ended: None)
+    runner.start([(an_attempt(task=task_of("first")), first)], lambda _ended: None)
     assert first.begun.wait(TIMEOUT_S)
-    runner.start(an_attempt(task=task_of("second")), second, lambda _ended: None)
+    runner.start([(an_attempt(task=task_of("second")), second)], lambda _ended: None)
     watch.look()
     clock.advance(1_000)
     watch.look()

@@ -151,7 +151,7 @@ def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     telemetry = NodeTelemetry(clock)
     telemetry.emit(events.PartitionLoadReported(PARTITION, 10, 4))
     runner = HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry)
-    runner.start(an_attempt(partition=PARTITION), Works(), lambda _ended: None)
+    runner.start([(an_attempt(partition=PARTITION), Works())], lambda _ended: None)
     runner.begin()
 
     (partition,) = report_of(telemetry, clock, runner).partitions

@@ -44,7 +44,7 @@ class Bench:
     def start(self, executor: Executable | None = None, attempt: Attempt | None = None) -> Attempt:
         """Queue an attempt."""
         started = attempt or an_attempt()
-        self.runner.start(started, executor or RecordingExecutable(), self.ends.append)
+        self.runner.start([(started, executor or RecordingExecutable())], self.ends.append)
         return started
 
     @property
@@ -169,7 +169,7 @@ def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:
 
     with pytest.raises(AssertionError, match="still running"):
         bench.start(attempt=an_attempt(number=2))
-    bench.runner.settle(attempt)
+    bench.runner.settle([attempt])
     bench.start(attempt=an_attempt(number=2))
 
     assert not bench.runner.long_running(attempt.partition, 0)

@@ -1,0 +1,97 @@
+"""The user's executors of one busy ordering id, one for each kind, and the attempts they make.
+
+Decides what runs a task and what an attempt of it carries, for whoever holds the id.  Never
+decides what becomes of an attempt.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from actors.model.attempts import Attempt
+from actors.model.backoff import RetryPolicy
+from actors.model.errors import UnknownKind
+from actors.model.executor_attributes import (
+    Unreadable,
+    attribute_complaint,
+    policy_of,
+    timeout_ms_of,
+)
+from actors.model.ownership import Ownership
+from actors.model.task import StoredTask
+from actors.model.task_executor import TaskExecutor
+from actors.ports.effects import Effects
+from actors.ports.runner import Executable
+
+
+class HeldExecutors:
+    """Made when the first task of a kind is to run, kept while the ordering id is busy."""
+
+    __slots__ = ("_by_kind", "_effects")
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+        self._by_kind: dict[str | None, TaskExecutor] = {}
+
+    def of(self, task: StoredTask) -> Executable:
+        """Return what runs a task; raises UnknownKind where nothing here does.
+
+        A constructor that raises is a failed attempt of each task, not a failure of the tree.
+        """
+        kind = task.kind
+        if (known := self._by_kind.get(kind)) is not None:
+            return known
+        try:
+            executor = _constructed(self._effects, task.key.ordering_id, kind)
+        except UnknownKind:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            return Unreadable(error)
+        self._by_kind[kind] = executor
+        return executor
+
+    def policy_of(self, task: StoredTask) -> RetryPolicy:
+        """Return the retry policy of a task; the default one where nothing here runs it."""
+        try:
+            return policy_of(self.of(task))
+        except UnknownKind:
+            return RetryPolicy()
+
+    def attempt(
+        self,
+        task: StoredTask,
+        executable: Executable,
+        ownership: Ownership,
+        record_start: "Callable[[Attempt], Future[None]] | None" = None,
+    ) -> tuple[Attempt, Executable]:
+        """Return the next attempt of a task, and what runs it.
+
+        ``record_start`` makes the start durable, for an attempt that needs it.
+        """
+        timeout_ms = self._effects.settings.execution.timeout_ms
+        try:
+            timeout_ms = timeout_ms_of(executable, timeout_ms)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            executable = Unreadable(error)
+        attempts = task.attempts
+        suspect = attempts.suspect
+        attempt = Attempt(
+            task,
+            ownership.partition,
+            ownership.epoch,
+            attempts.last + 1,
+            suspect,
+            timeout_ms,
+            record_start if suspect or task.overdue_when_loaded else None,
+        )
+        return attempt, executable
+
+
+def _constructed(effects: Effects, ordering_id: str, kind: str | None) -> TaskExecutor:
+    """Call the user's factory; TypeError where what it returns cannot run a task."""
+    executor = effects.make_executor(ordering_id, kind)
+    if not isinstance(executor, TaskExecutor):
+        returned = type(executor).__name__
+        raise TypeError(f"the executor factory returned a {returned}, which is not a TaskExecutor")
+    if complaint := attribute_complaint(executor):
+        raise TypeError(f"{type(executor).__qualname__}.{complaint}")
+    return executor
