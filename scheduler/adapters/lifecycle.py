@@ -22,6 +22,7 @@ from actors.model.status import AttemptRecord, Completion
 from actors.model.task import StoredTask
 from actors.ports.clock import Clock
 from actors.ports.store import ScheduleStore, StatusStore, Stores
+from scheduler.futures.light_future import and_then
 from scheduler.ports.lifecycle import (
     LifecycleEvent,
     accepted_event,
@@ -101,29 +102,8 @@ class LifecycleFeed:
         """Produce events, then write; the future is the write's."""
         if not events:
             return write()
-        outcome: Future[None] = Future()
-        outcome.set_running_or_notify_cancel()
         published = gather([self._produce(each) for each in events])
-        published.add_done_callback(partial(_go_on, write, outcome))
-        return outcome
-
-
-def _go_on(
-    write: "Callable[[], Future[None]]", outcome: "Future[None]", published: "Future[object]"
-) -> None:
-    """Write when the topic has the events; fail as it failed."""
-    try:
-        published.result()
-        write().add_done_callback(partial(_pass_on, outcome))
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the write
-        outcome.set_exception(error)
-
-
-def _pass_on(outcome: "Future[None]", written: "Future[None]") -> None:
-    try:
-        outcome.set_result(written.result())
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the write
-        outcome.set_exception(error)
+        return and_then(published, lambda _published: write())
 
 
 class PublishedSchedule:

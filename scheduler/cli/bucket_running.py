@@ -21,6 +21,7 @@ from scheduler import wiring
 from scheduler.cli.running import StartedOnEntry
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.settings import Settings
+from scheduler.futures.light_future import resolve
 from scheduler.kafka_only.arrivals import Arrivals, IntakeRules
 from scheduler.kafka_only.layouts import LayoutBook, Splitter
 from scheduler.kafka_only.member import Member
@@ -249,12 +250,9 @@ class Asking:
                 self._asked = asked
                 # A daemon: a process that ends does not wait for a broker that is away.
                 threading.Thread(
-                    target=self._answer, args=(asked,), name="hourhand-asking", daemon=True
+                    target=resolve,
+                    args=(asked, self._question),
+                    name="hourhand-asking",
+                    daemon=True,
                 ).start()
             return self._asked
-
-    def _answer(self, asked: "Future[Any]") -> None:
-        try:
-            asked.set_result(self._question())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-            asked.set_exception(error)

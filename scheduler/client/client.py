@@ -35,7 +35,7 @@ from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import Executors
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture, and_then
+from scheduler.futures.light_future import LightFuture, and_then, resolve
 from scheduler.process import forking
 from scheduler.records.admission import (
     Admission,
@@ -253,16 +253,11 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         future = LightFuture[Stores]()
         future.note_process()
 
-        def open_now() -> None:
-            try:
-                future.set_result(self._opened_stores())
-            except BaseException as error:  # noqa: BLE001 - the future hands it on
-                future.set_exception(error)
-
+        work = (future, self._opened_stores)
         if self._closed or self._stores is not None:
-            open_now()
+            resolve(*work)
         else:
-            Thread(target=open_now, name="hourhand-stores", daemon=True).start()
+            Thread(target=resolve, args=work, name="hourhand-stores", daemon=True).start()
         return future
 
     def _refuse_when_closed(self) -> None:

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
@@ -34,6 +35,7 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
@@ -95,14 +97,10 @@ def awaited(awaitable: Awaitable[Result]) -> Result:
         return asyncio.run(wait())
     outcome: Future[Result] = Future()
     context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            outcome.set_result(context.run(asyncio.run, wait()))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the thread is awaited
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name="hourhand-virtual-loop", daemon=True).start()
+    work = partial(context.run, asyncio.run, wait())
+    threading.Thread(
+        target=resolve, args=(outcome, work), name="hourhand-virtual-loop", daemon=True
+    ).start()
     return outcome.result()
 
 

@@ -23,7 +23,7 @@ from scheduler.adapters.cassandra.joining import Joiner, is_small
 from scheduler.adapters.cassandra.sender import REQUESTS_IN_FLIGHT_MAX, Failure, send
 from scheduler.adapters.cassandra.streaming import streamed
 from scheduler.configuration.settings import CassandraSettings
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture, resolve
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
@@ -251,17 +251,9 @@ class CassandraSession:
         self, future: "Future[Any]", statements: Sequence[Any], failure: Exception
     ) -> None:
         """Run statements again on the pool; what they find is the future's, or that they fail."""
-
-        def work() -> None:
-            try:
-                answers = self.execute_all(statements, failure=failure)
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
-                future.set_exception(error)
-            else:
-                future.set_result(answers)
-
+        work = partial(self.execute_all, statements, failure=failure)
         try:
-            self._pool.submit(work)
+            self._pool.submit(resolve, future, work)
         except RuntimeError:
             future.set_exception(unavailable(self.settings, failure))
 

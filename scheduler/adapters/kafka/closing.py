@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
+from scheduler.futures.light_future import resolve
+
 logger = logging.getLogger("hourhand.kafka")
 
 CLIENT_CLOSE_S = 5.0
@@ -23,17 +25,10 @@ def close_within(close: Callable[[], object], timeout_s: float) -> bool:
     Raises what it raises.  What does not end is left behind on a daemon thread, which the end
     of the process takes along; of a member the group learns when its session has expired.
     """
-    closed: Future[None] = Future()
-
-    def work() -> None:
-        try:
-            close()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            closed.set_exception(error)
-        else:
-            closed.set_result(None)
-
-    threading.Thread(target=work, name="hourhand-closing", daemon=True).start()
+    closed: Future[object] = Future()
+    threading.Thread(
+        target=resolve, args=(closed, close), name="hourhand-closing", daemon=True
+    ).start()
     try:
         closed.result(timeout_s)
     except FutureTimeoutError:

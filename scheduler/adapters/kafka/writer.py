@@ -26,7 +26,8 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.serving import ANY_PARTITION, ServedProducer
 from scheduler.configuration.settings import Settings
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture, failed, then
+from scheduler.futures.steps import Steps, begun
 from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 logger = logging.getLogger("hourhand.kafka")
@@ -128,9 +129,7 @@ class KafkaWriter:
         try:
             self._refuse_large(key, value)
         except TaskTooLarge as error:
-            refused = LightFuture[Position]()
-            refused.set_exception(error)
-            return refused
+            return failed(error)
         return self._produce(self._topic, value, key, partition, headers)
 
     def begin_group(self) -> KafkaGroup:
@@ -143,25 +142,20 @@ class KafkaWriter:
         Where the broker finds it too large there, a letter without key and value takes its
         place, as a record that cannot be put aside would block its partition.
         """
-        noted = letter_headers(self._settings.topic.name, record, reason)
+        return begun(
+            self._letter(record, letter_headers(self._settings.topic.name, record, reason))
+        )
+
+    def _letter(self, record: LogRecord, noted: Headers) -> Steps[Position]:
         topic = self._settings.topic.dead_letter
-        outcome = LightFuture[Position]()
-
-        def second_try(first: "Future[Position]") -> None:
-            if isinstance(first.exception(), TaskTooLarge):
-                short = [*noted, *LEFT_OUT]
-                self._produce(topic, None, None, headers=short).add_done_callback(
-                    lambda second: _pass_on(second, outcome)
-                )
-            else:
-                _pass_on(first, outcome)
-
+        whole, short = [*record.headers, *noted], [*noted, *LEFT_OUT]
         # The new letter takes the time of its writing: with the record's own, which may be
         # years off, the broker could refuse it or its retention could remove it at once.
-        self._produce(
-            topic, record.value, record.key, headers=[*record.headers, *noted]
-        ).add_done_callback(second_try)
-        return outcome
+        try:
+            at: Position = yield self._produce(topic, record.value, record.key, headers=whole)
+        except TaskTooLarge:
+            at = yield self._produce(topic, None, None, headers=short)
+        return at
 
     def flush(self, timeout_ms: int) -> int:
         """Wait for acknowledgements; return how many are still to come."""
@@ -243,14 +237,6 @@ class _ReportedAppend(LightFuture[Position]):
             self.set_exception(self._writer.failure(error, message.topic()))
 
 
-def _pass_on(done: "Future[Position]", outcome: "Future[Position]") -> None:
-    error = done.exception()
-    if error is None:
-        outcome.set_result(done.result())
-    else:
-        outcome.set_exception(error)
-
-
 class KafkaMessages(KafkaWriter):
     """The same producer for topics of others; nothing is asked of the broker before a message."""
 
@@ -260,14 +246,5 @@ class KafkaMessages(KafkaWriter):
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
     ) -> "Future[None]":
         """Produce a message; an empty list of headers is the same as none to Kafka."""
-        produced = LightFuture[None]()
-
-        def acknowledged(done: "Future[Position]") -> None:
-            error = done.exception()
-            if error is None:
-                produced.set_result(None)
-            else:
-                produced.set_exception(error)
-
-        self._produce(topic, value, key, headers=headers).add_done_callback(acknowledged)
-        return produced
+        produced = self._produce(topic, value, key, headers=headers)
+        return then(produced, lambda _position: None)

@@ -12,7 +12,7 @@ from threading import Lock
 from actors.model.codec import Headers, headers_bytes
 from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import failed
 from scheduler.ports.messages import MessageWriter
 
 HELD_BYTES_MAX = 16_000_000
@@ -75,12 +75,10 @@ class SharedMessages:
 
 
 def _refused(topic: str, silent_ms: float) -> "Future[None]":
-    refused = LightFuture[None]()
-    refused.set_exception(
+    return failed(
         LogUnavailable(
             f"topic {topic!r} has acknowledged nothing for {silent_ms:.0f} ms and has"
             f" {HELD_BYTES_MAX} bytes under way; further messages for it wait: see whether its"
             " partitions have a leader and enough replicas in sync"
         )
     )
-    return refused
