@@ -20,6 +20,9 @@ INSTANT_MIN_MS = -62_135_596_800_000
 INSTANT_MAX_MS = 253_402_300_799_999
 """The last millisecond of year 9999."""
 
+_FLOAT_END_MS = 1000 * 2**33
+"""Before it, in the year 2242, a float of seconds is off by less than half a microsecond, and a
+``datetime`` is made of it in half the time."""
 
 _SURPLUS_DIGITS = re.compile(r"(?<=\.\d{3})\d+", re.ASCII)
 _LEAP_SECOND = re.compile(r"(?<=:\d\d:)60", re.ASCII)
@@ -43,7 +46,9 @@ def to_millis(instant: datetime) -> int:
 
 def from_millis(time_ms: int) -> datetime:
     """Return UTC milliseconds as an aware ``datetime`` in UTC."""
-    # From whole days, seconds and microseconds it is made without floating point, twice as fast.
+    if 0 <= time_ms < _FLOAT_END_MS:
+        return datetime.fromtimestamp(time_ms / 1000, UTC)
+    # From whole days, seconds and microseconds it is made without floating point.
     return _EPOCH + timedelta(0, time_ms // 1000, time_ms % 1000 * 1000)
 
 

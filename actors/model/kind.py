@@ -8,7 +8,7 @@ archive.  User code never sees that member.  Decides how a kind is written, neve
 import re
 
 from actors.model.display import shown
-from actors.model.trace import CONTEXT_TAIL_BYTES, without_context
+from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, without_context
 
 KIND_CHARS_MAX = 64
 KIND_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.:/-]{{0,{KIND_CHARS_MAX - 1}}}"
@@ -34,6 +34,7 @@ def checked_kind(kind: object) -> str:
 
 def with_kind(data: bytes, kind: str) -> bytes:
     """Return a JSON object that carries no trace, with the kind as its last member."""
+    assert _is_kind(kind), "a kind is checked before a row carries it"
     body = without_kind(data).rstrip()[:-1].rstrip()
     comma = b"" if body.endswith(b"{") else b","
     return b"".join((body, comma, _OPENS, kind.encode(), _CLOSES))
@@ -43,6 +44,9 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
     """Return the kind that a row's data carries, and the data as its producer wrote it: without
     kind and trace.
     """
+    # Most rows carry neither.
+    if data.find(RESERVED, -_REACH_BYTES) < 0:
+        return None, data
     data = without_context(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
     if start < 0 or not data.endswith(_CLOSES):
@@ -58,10 +62,8 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
 
 def carried_kind(data: bytes) -> str | None:
     """Return the kind that a row's data carries."""
-    # Most rows carry none, and are asked several times.
-    if data.find(_OPENS, max(0, len(data) - _REACH_BYTES)) < 0:
-        return None
-    return split_kind(data)[0]
+    # Asked several times of each row.
+    return split_kind(data)[0] if data.find(_OPENS, -_REACH_BYTES) >= 0 else None
 
 
 def without_kind(data: bytes) -> bytes:

@@ -145,8 +145,50 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
 
 FRESH = AttemptState()
 
+_IDS = frozenset({"ordering_id", "uniqueness_key"})
 _decode_data = msgspec.json.Decoder(dict[str, Any]).decode
-_set_attribute = object.__setattr__
+_set_attribute, _get_attribute = object.__setattr__, object.__getattribute__
+
+
+class _UnreadTask(Task):
+    """A task whose row is read when more than its ids is asked for; from then on a ``Task``.
+
+    To build what an executor may never look at would be most of what it takes to run a task.  All
+    was validated when the record was read, so nothing is validated here.
+    """
+
+    def __getattribute__(self, name: str) -> object:
+        place = _get_attribute(self, "__pydantic_private__")
+        # None where another thread asked first.
+        if place is not None:
+            row: StoredTask = place["row"]
+            if name in _IDS:
+                return getattr(row.key, name)
+            kind, data = split_kind(row.data)
+            read = {
+                "ordering_id": row.key.ordering_id,
+                "scheduled_time": from_millis(row.key.scheduled_ms),
+                "uniqueness_key": row.key.uniqueness_key,
+                "data": _decode_data(data),
+                "kind": kind,
+            }
+            # Of two threads that read at once the first one's data is what both see.
+            fields = place.setdefault("fields", read)
+            _set_attribute(self, "__dict__", fields)
+            _set_attribute(self, "__pydantic_fields_set__", set(fields))
+            _set_attribute(self, "__pydantic_extra__", None)
+            _set_attribute(self, "__class__", Task)
+            _set_attribute(self, "__pydantic_private__", None)
+        return getattr(self, name)
+
+    if not TYPE_CHECKING:
+        # Pydantic's ask for the type first.  ``self.`` makes it a Task, whose method is called.
+
+        def __copy__(self) -> Task:
+            return self.__copy__()
+
+        def __deepcopy__(self, memo: dict[int, object] | None = None) -> Task:
+            return self.__deepcopy__(memo)
 
 
 class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -190,25 +232,9 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         return hash((self.key, self.offset))
 
     def to_task(self) -> Task:
-        """Build the value that user code sees.
-
-        The four attributes that ``model_construct`` sets, without its walk over the fields,
-        which would take as long as the tree's part in running a task: all was validated when
-        the record was read.
-        """
-        task = Task.__new__(Task)
-        kind, data = split_kind(self.data)
-        fields = {
-            "ordering_id": self.key.ordering_id,
-            "scheduled_time": from_millis(self.key.scheduled_ms),
-            "uniqueness_key": self.key.uniqueness_key,
-            "data": _decode_data(data),
-            "kind": kind,
-        }
-        _set_attribute(task, "__dict__", fields)
-        _set_attribute(task, "__pydantic_fields_set__", set(fields))
-        _set_attribute(task, "__pydantic_extra__", None)
-        _set_attribute(task, "__pydantic_private__", None)
+        """Return the value that user code sees."""
+        task = _UnreadTask.__new__(_UnreadTask)
+        _set_attribute(task, "__pydantic_private__", {"row": self})
         return task
 
     def merged_with(self, other: "StoredTask") -> "StoredTask":

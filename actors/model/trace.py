@@ -12,6 +12,8 @@ TRACEPARENT = "traceparent"
 """The header's name, in W3C's Trace Context."""
 MEMBER = "hourhand.traceparent"
 """The member's name; reserved, as the last one of a task's data."""
+RESERVED = b'"hourhand.'
+"""How the names of members begin that are ours."""
 
 _OPENS = b'"%b":"' % MEMBER.encode()
 _SAMPLED = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
@@ -35,6 +37,7 @@ def with_context(data: bytes, context: bytes) -> bytes:
     """Return a JSON object with the context as its last member."""
     if len(data) > _TRACED_BYTES_MAX:
         return data
+    assert _SAMPLED.fullmatch(context), "only a sampled context is carried"
     body = without_context(data).rstrip()[:-1].rstrip()
     comma = b"" if body.endswith(b"{") else b","
     return b"".join((body, comma, _OPENS, context, _CLOSES))

@@ -10,11 +10,22 @@ from hypothesis import strategies as st
 from actors.model.instant import format_instant, from_millis, parse_instant, to_millis
 from tests.property.strategies import any_text, instants_ms
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @given(instants_ms)
 def test_what_is_written_is_read_back(time_ms: int) -> None:
     """Writing and reading an instant loses nothing."""
     assert parse_instant(format_instant(time_ms)) == time_ms
+
+
+@given(instants_ms | st.integers(0, 9 * 10**12) | st.integers(-2, 2).map((1000 * 2**33).__add__))
+def test_a_datetime_is_exact(time_ms: int) -> None:
+    """To the microsecond, by whichever way it is made."""
+    made = from_millis(time_ms)
+
+    assert made == _EPOCH + timedelta(0, time_ms // 1000, time_ms % 1000 * 1000)
+    assert made.tzinfo is UTC
 
 
 @given(instants_ms)
