@@ -134,9 +134,9 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
     ) as servers:
         bench = Bench(servers, version, wanted, profiler=sampler.attach)
         if wanted & {"drain_cluster"}:
-            bench.say(f"{throughput.hourhand(bench):,.0f} tasks/s while sampled")
+            bench.say(f"{throughput.hourhand(bench).per_s:,.0f} tasks/s while sampled")
         elif wanted & {"embedded"}:
-            bench.say(f"{throughput.embedded(bench):,.0f} tasks/s while sampled")
+            bench.say(f"{throughput.embedded(bench).per_s:,.0f} tasks/s while sampled")
         elif found := wanted & lateness.RATES.keys():
             with servers.installation("profile") as settings:
                 lateness.hourhand(bench, settings, lateness.RATES[min(found)])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.durable import Completions
 from benchmarks.loads import Load
+from benchmarks.processor_time import Drain, Followed
 from benchmarks.program import Program
 from benchmarks.records import Execution, Records, exactly_once, wall_s
 from benchmarks.servers import Servers
@@ -93,9 +94,14 @@ class Bench:
         client.expect("ready", READY_S)
         return client
 
-    def schedule(self, settings: Settings, load: Load, kind: str = "bulk") -> tuple[Load, float]:
+    def schedule(
+        self, settings: Settings, load: Load, kind: str = "bulk", followed: Followed | None = None
+    ) -> tuple[Load, float]:
         """Schedule a load; return it with its due time, and when that began."""
-        with self.client(settings, load, kind) as client:
+        with (
+            self.client(settings, load, kind) as client,
+            (followed or Followed()).following({"client": client.pid}),
+        ):
             return self.go(client, load)
 
     def go(self, client: Program, load: Load) -> tuple[Load, float]:
@@ -104,29 +110,41 @@ class Bench:
         done = client.expect("done", RUN_S)
         return replace(load, due_s=done["due_s"]), done["began_s"]
 
-    def drain(self, settings: Settings, load: Load, *, ahead_s: float = 0.0) -> float:
-        """Run a load on one node; return tasks per second.
+    def drain(
+        self, settings: Settings, load: Load, *, ahead_s: float = 0.0, work: str = "noop"
+    ) -> Drain:
+        """Run a load on one node.
 
         It is due at once, or all of it ``ahead_s`` after the node was ready.  Counted from the
-        first produce, or from the due time where that is later, to the last durable completion.
+        first produce, or from the due time where that is later, to the last durable completion,
+        and on the embedded default to the log's offset.
         """
         with (
             Completions(settings) as completions,
-            self.node(settings, load.count) as (node, records),
+            self.node(settings, load.count, work) as (node, records),
         ):
             if self.profiler is not None:
                 self.profiler(node.pid)
             if ahead_s:
                 load = replace(load, due_s=float(round(wall_s() + ahead_s)))
-            load, began_s, executions = self.drained(settings, load, records)
-            ended_s = completions.wait_for(load, executions)
-            return load.count / (ended_s - max(began_s, load.due_s))
+            followed = Followed()
+            with followed.following(self.servers.pids(settings) | {"node": node.pid}):
+                load, began_s, executions = self.drained(settings, load, records, followed)
+                ended_s = completions.wait_for(load, executions)
+                if settings.log == "embedded":
+                    ended_s = max(ended_s, completions.wait_for_offsets(load.count))
+            per_s = load.count / (ended_s - max(began_s, load.due_s))
+            return Drain(per_s, followed.us_a_task(load.count))
 
     def drained(
-        self, settings: Settings, load: Load, records: Records
+        self,
+        settings: Settings,
+        load: Load,
+        records: Records,
+        followed: Followed | None = None,
     ) -> tuple[Load, float, list[Execution]]:
         """Schedule a load and wait until all of it was started, once each."""
-        load, began_s = self.schedule(settings, load)
+        load, began_s = self.schedule(settings, load, followed=followed)
         records.wait_for(load.count, RUN_S)
         executions = list(records)
         exactly_once(executions, load.count)

@@ -41,7 +41,8 @@ def draw(rows: Sequence[Row], curves: dict[str, Any], folder: Path) -> list[tupl
 def _throughput(axes: Any, rows: Sequence[Row]) -> bool:
     bars: dict[str, tuple[float, list[float]]] = {}
     for row in rows:
-        if row["measure"] in {"drain_cluster", "embedded", "bare_loop"}:
+        of_rates = row["unit"] == "tasks/s"
+        if of_rates and row["measure"] in {"drain_cluster", "embedded", "bare_loop"}:
             name = {"drain_cluster": "Hourhand", "embedded": "Hourhand, embedded"}
             bars[name.get(row["measure"], "bare loop")] = (row["value"], row["spread"])
             if row["against_value"] is not None:

@@ -71,6 +71,11 @@ class PostgresServer:
         """Stop it; a no-op where it does not run."""
         self._process.stop()
 
+    @property
+    def pid(self) -> int | None:
+        """The process that starts one for each connection; None where it does not run."""
+        return self._process.pid
+
     def url(self, database: str) -> str:
         """Return the address of a database."""
         return f"postgresql://{_USER}@{_HOST}:{self._port}/{database}"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,15 +27,25 @@ class ProgramFailed(RuntimeError):
 
 
 class Program:
-    """A running program; a context manager that ends it, whatever happens."""
+    """A running program; a context manager that ends it, whatever happens.
 
-    def __init__(self, module: str, spec: Mapping[str, Any], folder: Path) -> None:
+    ``command`` starts it where it is not the Python module of that name.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        spec: Mapping[str, Any],
+        folder: Path,
+        *,
+        command: Sequence[str] | None = None,
+    ) -> None:
         self.name = module.rpartition(".")[2]
         folder.mkdir(parents=True, exist_ok=True)
         self._errors = folder / f"{self.name}-{time.monotonic_ns()}.err"
         with self._errors.open("wb") as errors:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", module, json.dumps(spec)],
+                [*(command or (sys.executable, "-m", module)), json.dumps(spec)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

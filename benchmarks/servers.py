@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.postgres import PostgresMissing, PostgresServer
+from benchmarks.rivals import graphile_worker
 from scheduler import Settings, wiring
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.configuration.settings_dicts import ClientSettingsDict
@@ -45,11 +46,20 @@ class Servers:
     postgres: PostgresServer | None = None
     templates: set[str] = field(default_factory=set)
     """Databases that rivals made once, to be copied."""
+    missing: set[str] = field(default_factory=set)
+    """Rivals that cannot be run here although PostgreSQL is there, by name."""
     _names: Iterator[int] = field(default_factory=itertools.count)
 
     def name(self, what: str) -> str:
         """Return a name nobody else of this call has."""
         return f"{what}_{next(self._names)}"
+
+    def pids(self, settings: Settings) -> dict[str, int]:
+        """Return the processes an installation is served by, by name."""
+        if settings.log != "kafka":
+            return {}
+        found = {"Kafka": self.kafka.brokers[0].pid, "Cassandra": self.cassandra.nodes[0].pid}
+        return {name: pid for name, pid in found.items() if pid is not None}
 
     @contextlib.contextmanager
     def installation(self, what: str, **groups: dict[str, Any]) -> Iterator[Settings]:
@@ -125,6 +135,8 @@ def open_servers(folder: Path, *, cluster: bool = True, rivals: bool = True) -> 
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if rivals:
             servers.postgres = _rivals_server(folder, stack)
+        if servers.postgres is not None:
+            servers.missing |= _missing_rivals()
         if cluster:
             # One after the other: two first runs of Maven would fetch the same plugin twice.
             kafka_jars()
@@ -146,3 +158,13 @@ def _rivals_server(folder: Path, stack: contextlib.ExitStack) -> PostgresServer 
         sys.stderr.write(f"\n*** WITHOUT RIVALS: {error}\n*** Nothing is compared with them.\n\n")
         return None
     return server
+
+
+def _missing_rivals() -> set[str]:
+    try:
+        graphile_worker.install()
+    except graphile_worker.GraphileWorkerMissing as error:
+        name = graphile_worker.NAME
+        sys.stderr.write(f"\n*** WITHOUT {name}: {error}\n*** Nothing is compared with it.\n\n")
+        return {name}
+    return set()

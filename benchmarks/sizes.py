@@ -15,7 +15,8 @@ class Sizes:
     rounds: int
     drain_tasks: int
     drain_ids: int
-    awa_jobs: int
+    rival_jobs: int
+    """Of each rival but procrastinate."""
     procrastinate_jobs: int
     burst_tasks: int
     enqueue_tasks: int
@@ -67,7 +68,7 @@ QUICK = Sizes(
     rounds=2,
     drain_tasks=60_000,
     drain_ids=10_000,
-    awa_jobs=20_000,
+    rival_jobs=60_000,
     procrastinate_jobs=1_500,
     burst_tasks=20_000,
     enqueue_tasks=20_000,
@@ -103,7 +104,7 @@ FULL = Sizes(
     rounds=5,
     drain_tasks=60_000,
     drain_ids=10_000,
-    awa_jobs=60_000,
+    rival_jobs=60_000,
     procrastinate_jobs=60_000,
     burst_tasks=20_000,
     enqueue_tasks=100_000,
@@ -139,7 +140,7 @@ SMOKE = Sizes(
     rounds=1,
     drain_tasks=2_000,
     drain_ids=400,
-    awa_jobs=500,
+    rival_jobs=500,
     procrastinate_jobs=100,
     burst_tasks=1_000,
     enqueue_tasks=2_000,
@@ -176,6 +177,6 @@ ONLY_FULL = (
     "lateness_1k_deep with 10,000,000 far tasks",
     "a herd of 5,000,000 tasks",
     "cost_curve on Cassandra, and from 1,000,000 pending tasks on",
-    "procrastinate's and awa-pg's 60,000 jobs (fewer in quick: their rates do not depend on it)",
+    "procrastinate's 60,000 jobs (fewer in quick: its rate does not depend on it)",
 )
 """What the quick version does not measure at all."""

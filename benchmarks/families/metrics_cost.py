@@ -5,17 +5,16 @@ The processor's time a task says the same with less noise, as it does not depend
 runs here.
 """
 
-import os
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.durable import Completions
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
+from benchmarks.processor_time import Followed
 from scheduler import Settings
 from scheduler.configuration.door_settings import ObserveSettings
 from tests.servers.process import free_ports
@@ -62,7 +61,7 @@ def run(bench: Bench) -> list[Line]:
 
 def _drain(bench: Bench, *, counted: bool) -> tuple[float, float]:
     """Return tasks a second, and the node's processor time a task in microseconds."""
-    load = Load(bench.sizes.drain_tasks, bench.sizes.drain_ids)
+    load, followed = Load(bench.sizes.drain_tasks, bench.sizes.drain_ids), Followed()
     with bench.servers.installation("metrics") as plain:
         port = free_ports(1, "127.0.0.1")[0] if counted else None
         settings = plain.model_copy(update={"observe": ObserveSettings(port=port)})
@@ -70,12 +69,11 @@ def _drain(bench: Bench, *, counted: bool) -> tuple[float, float]:
             Completions(settings) as completions,
             bench.node(settings, load.count) as (node, records),
             _scraping(settings),
+            followed.following({"node": node.pid}),
         ):
-            began_cpu_s = _cpu_s(node.pid)
             load, began_s, executions = bench.drained(settings, load, records)
             ended_s = completions.wait_for(load, executions)
-            cpu_s = _cpu_s(node.pid) - began_cpu_s
-    return load.count / (ended_s - began_s), cpu_s / load.count * 1e6
+    return load.count / (ended_s - began_s), followed.us_a_task(load.count)["node"]
 
 
 @contextmanager
@@ -99,10 +97,3 @@ def _scraping(settings: Settings) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the processor time a process has taken, its threads included."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

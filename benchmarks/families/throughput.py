@@ -6,89 +6,141 @@ half goes into compiling what it does.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from benchmarks.bench import READY_S, RUN_S, Bench
-from benchmarks.durable import Completions
 from benchmarks.figures import Figure, Goal, Line
 from benchmarks.loads import Load
+from benchmarks.processor_time import Drain
 from benchmarks.program import Program
-from benchmarks.rivals import awa, procrastinate, running
+from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate, running
 
 MEASURES = ("drain_cluster", "limit_ratio", "burst", "embedded")
 UNIT = "tasks/s"
+CPU_UNIT = "µs CPU a task"
+RIVALS = (graphile_worker, pgqueuer, awa, procrastinate)
 _BARE = "bare loop"
+_HOURHAND = "hourhand"
+_EMBEDDED = "embedded"
+_CLUSTER_RIVALS = tuple(rival.NAME for rival in RIVALS)
+_EMBEDDED_RIVALS = (graphile_worker.NAME, pgqueuer.NAME, awa.NAME)
 _PARTS = {
-    "drain_cluster": ("hourhand", awa.NAME, procrastinate.NAME),
-    "limit_ratio": ("hourhand", _BARE),
-    "burst": ("hourhand", "burst"),
-    "embedded": ("embedded", awa.NAME),
+    "drain_cluster": (_HOURHAND, *_CLUSTER_RIVALS),
+    "limit_ratio": (_HOURHAND, _BARE),
+    "burst": (_HOURHAND, "burst"),
+    "embedded": (_EMBEDDED, *_EMBEDDED_RIVALS),
 }
+_GOALS = (
+    ("drain_cluster", _HOURHAND, graphile_worker.NAME, Goal("at least", 1)),
+    ("drain_cluster", _HOURHAND, pgqueuer.NAME, Goal("at least", 1.5)),
+    ("drain_cluster", _HOURHAND, awa.NAME, Goal("at least", 4.5)),
+    ("drain_cluster", _HOURHAND, procrastinate.NAME, Goal("at least", 60)),
+    ("limit_ratio", _HOURHAND, _BARE, Goal("at least", 0.2)),
+    ("burst", "burst", _HOURHAND, Goal("at least", 0.9)),
+    ("embedded", _EMBEDDED, graphile_worker.NAME, Goal("at least", 1.3)),
+    ("embedded", _EMBEDDED, pgqueuer.NAME, None),
+    ("embedded", _EMBEDDED, awa.NAME, Goal("at least", 5.5)),
+)
+_NODE_US_MAX = {"drain_cluster": 30.0, "embedded": 28.0}
 
 
 def run(bench: Bench) -> list[Line]:
     """Take the measures that are wanted."""
-    parts = {part for measure in MEASURES if measure in bench.wanted for part in _PARTS[measure]}
-    if bench.servers.postgres is None:
-        parts -= {awa.NAME, procrastinate.NAME}
-    works: dict[str, Callable[[Bench], float]] = {
-        "hourhand": hourhand,
+    works: dict[str, Callable[[Bench], Drain]] = {
+        _HOURHAND: hourhand,
         _BARE: bare,
         "burst": burst,
-        "embedded": embedded,
-        awa.NAME: lambda each: running.drain(each, awa, _rival_load(each.sizes.awa_jobs)),
-        procrastinate.NAME: lambda each: running.drain(
-            each, procrastinate, _rival_load(each.sizes.procrastinate_jobs)
-        ),
+        _EMBEDDED: embedded,
     }
-    if "hourhand" in parts:
-        bench.say(f"not counted: hourhand {hourhand(bench.uncounted()):,.0f} {UNIT}")
-    rounds: defaultdict[str, list[float]] = defaultdict(list)
+    for rival in running.available(bench, RIVALS):
+        works[rival.NAME] = _rival(rival)
+    parts = {part for measure in MEASURES if measure in bench.wanted for part in _PARTS[measure]}
+    if _HOURHAND in parts:
+        bench.say(f"not counted: hourhand {hourhand(bench.uncounted()).per_s:,.0f} {UNIT}")
+    rounds: defaultdict[str, list[Drain]] = defaultdict(list)
     for number in range(1, bench.sizes.rounds + 1):
-        for part in sorted(parts):
+        for part in sorted(parts & works.keys()):
             rounds[part].append(works[part](bench))
-            bench.say(f"round {number}: {part} {rounds[part][-1]:,.0f} {UNIT}")
-    figures = {part: Figure.of(values) for part, values in rounds.items()}
-    return _lines(bench, figures)
+            bench.say(f"round {number}: {part} {summary(rounds[part][-1])}")
+    return _lines(bench, rounds)
 
 
-def _lines(bench: Bench, figures: dict[str, Figure]) -> list[Line]:
-    table = (
-        ("drain_cluster", "hourhand", awa.NAME, Goal("at least", 5)),
-        ("drain_cluster", "hourhand", procrastinate.NAME, Goal("at least", 60)),
-        ("limit_ratio", "hourhand", _BARE, Goal("at least", 0.25)),
-        ("burst", "burst", "hourhand", Goal("at least", 0.9)),
-        ("embedded", "embedded", awa.NAME, Goal("at least", 5)),
-    )
+def summary(drain: Drain) -> str:
+    """Return what a drain came to, for people."""
+    cpu = ", ".join(f"{name} {us:.1f}" for name, us in drain.cpu_us.items())
+    return f"{drain.per_s:,.0f} {UNIT}" + (f"; {CPU_UNIT}: {cpu}" if cpu else "")
+
+
+def _rival(rival: ModuleType) -> Callable[[Bench], Drain]:
+    def work(bench: Bench) -> Drain:
+        sizes = bench.sizes
+        jobs = sizes.procrastinate_jobs if rival is procrastinate else sizes.rival_jobs
+        return running.drain(bench, rival, Load(jobs, max(1, jobs // 6)))
+
+    return work
+
+
+def _lines(bench: Bench, rounds: dict[str, list[Drain]]) -> list[Line]:
+    figures = {part: Figure.of([each.per_s for each in of]) for part, of in rounds.items()}
     lines = []
-    for measure, mine, other, goal in table:
+    for measure, mine, other, goal in _GOALS:
         if measure in bench.wanted:
-            against = "drain_cluster" if other == "hourhand" else other
+            against = "drain_cluster" if other == _HOURHAND else other
             lines.append(Line(measure, figures[mine], UNIT, against, figures.get(other), goal))
+    for measure, mine, rivals in (
+        ("drain_cluster", _HOURHAND, _CLUSTER_RIVALS),
+        ("embedded", _EMBEDDED, _EMBEDDED_RIVALS),
+    ):
+        if measure in bench.wanted:
+            lines += cpu_lines(measure, rounds[mine], _NODE_US_MAX[measure])
+            for name in rivals:
+                lines += _cpu_beside(measure, rounds[mine], name, rounds.get(name, ()))
     if _BARE in figures:
-        lines.append(Line("bare_loop", figures[_BARE], UNIT, goal=_at_least(60_000)))
+        goal = Goal("at least", 60_000, "value")
+        lines.append(Line("bare_loop", figures[_BARE], UNIT, goal=goal))
     return lines
 
 
-def _at_least(value: float) -> Goal:
-    return Goal("at least", value, "value")
+def cpu_lines(measure: str, drains: Sequence[Drain], node_us_max: float | None) -> list[Line]:
+    """Return a line a process for the processor time of a task; none where it is not known."""
+    lines = []
+    for name in drains[0].cpu_us:
+        goal = None
+        if name == "node" and node_us_max is not None:
+            goal = Goal("at most", node_us_max, "value")
+        figure = Figure.of([each.cpu_us[name] for each in drains])
+        lines.append(Line(measure, figure, f"{CPU_UNIT}, {name}", goal=goal))
+    return lines
+
+
+def _cpu_beside(
+    measure: str, mine: Sequence[Drain], rival: str, theirs: Sequence[Drain]
+) -> list[Line]:
+    """Return what a task takes of all processes, and of the one that runs it, beside a rival's."""
+    if not theirs or not mine[0].cpu_us or not theirs[0].cpu_us:
+        return []
+    shared = {name: Figure.of([each.cpu_us[name] for each in theirs]) for name in theirs[0].cpu_us}
+    node = Figure.of([each.cpu_us["node"] for each in mine])
+    detail = {name: round(figure.value, 1) for name, figure in shared.items()}
+    whole, other = (Figure.of([sum(e.cpu_us.values()) for e in of]) for of in (mine, theirs))
+    return [
+        Line(measure, node, f"{CPU_UNIT}, node", f"{rival}, worker", shared["worker"]),
+        Line(measure, whole, f"{CPU_UNIT}, all processes", rival, other, detail=detail),
+    ]
 
 
 def _load(bench: Bench) -> Load:
     return Load(bench.sizes.drain_tasks, bench.sizes.drain_ids)
 
 
-def _rival_load(jobs: int) -> Load:
-    return Load(jobs, max(1, jobs // 6))
-
-
-def hourhand(bench: Bench) -> float:
+def hourhand(bench: Bench) -> Drain:
     """Drain tasks due now from Kafka, completed in Cassandra."""
     with bench.servers.installation("drain") as settings:
         return bench.drain(settings, _load(bench))
 
 
-def bare(bench: Bench) -> float:
+def bare(bench: Bench) -> Drain:
     """Move records that were produced before, without an engine."""
     load = _load(bench)
     with bench.servers.installation("bare") as settings:
@@ -98,28 +150,17 @@ def bare(bench: Bench) -> float:
             loop.expect("ready", READY_S)
             loop.say("go")
             done = loop.expect("done", RUN_S)
-    return load.count / (float(done["ended_s"]) - float(done["began_s"]))
+    return Drain(load.count / (float(done["ended_s"]) - float(done["began_s"])))
 
 
-def burst(bench: Bench) -> float:
+def burst(bench: Bench) -> Drain:
     """Drain tasks that were scheduled before and are all due at one moment."""
     load = Load(bench.sizes.burst_tasks, bench.sizes.drain_ids)
     with bench.servers.installation("burst") as settings:
         return bench.drain(settings, load, ahead_s=bench.sizes.ahead_s)
 
 
-def embedded(bench: Bench) -> float:
+def embedded(bench: Bench) -> Drain:
     """Drain tasks due now from a folder, completed there, the log's offsets included."""
-    load = _load(bench)
-    with (
-        bench.servers.embedded("embedded") as settings,
-        Completions(settings) as completions,
-        bench.node(settings, load.count) as (node, records),
-    ):
-        if bench.profiler is not None:
-            bench.profiler(node.pid)
-        load, began_s, executions = bench.drained(settings, load, records)
-        completed_s = completions.wait_for(load, executions)
-        ended_s = max(completed_s, completions.wait_for_offsets(load.count))
-    bench.say(f"embedded, completions alone: {load.count / (completed_s - began_s):,.0f} {UNIT}")
-    return load.count / (ended_s - began_s)
+    with bench.servers.embedded("embedded") as settings:
+        return bench.drain(settings, _load(bench))

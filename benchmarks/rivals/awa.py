@@ -56,9 +56,9 @@ def due_ms(load: Load, number: int) -> int:
     return load.due_ms(number) // _GRAIN_MS * _GRAIN_MS
 
 
-def done(connection: Any) -> int:
-    """Count the jobs that PostgreSQL holds as completed."""
-    return int(connection.execute(_DONE).fetchone()[0])
+def left(connection: Any, jobs: int) -> int:
+    """Count those of so many jobs that PostgreSQL does not hold as completed."""
+    return jobs - int(connection.execute(_DONE).fetchone()[0])
 
 
 def worker(url: str, records: Path, slots: int, folder: Path) -> Program:

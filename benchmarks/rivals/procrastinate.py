@@ -29,9 +29,9 @@ def database(server: PostgresServer, templates: set[str], name: str) -> str:
     return server.create(name, _TEMPLATE)
 
 
-def done(connection: Any) -> int:
-    """Count the jobs that PostgreSQL holds as succeeded."""
-    return int(connection.execute(_DONE).fetchone()[0])
+def left(connection: Any, jobs: int) -> int:
+    """Count those of so many jobs that PostgreSQL does not hold as succeeded."""
+    return jobs - int(connection.execute(_DONE).fetchone()[0])
 
 
 def worker(url: str, records: Path, slots: int, folder: Path) -> Program:

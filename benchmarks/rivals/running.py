@@ -4,26 +4,36 @@ The clock stops when PostgreSQL holds every job as completed, as with Hourhand's
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any
 
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.loads import Load
+from benchmarks.processor_time import Drain, Followed
 from benchmarks.records import Execution, wall_s
 
 _POLL_S = 0.02
 
 
-def drain(bench: Bench, rival: ModuleType, load: Load) -> float:
-    """Return jobs per second, from the first enqueue to the last durable completion."""
-    _, began_s, ended_s = _run(bench, rival, load)
-    return load.count / (ended_s - began_s)
+def available(bench: Bench, rivals: Iterable[ModuleType]) -> list[ModuleType]:
+    """Return those of the rivals that can be run here."""
+    if bench.servers.postgres is None:
+        return []
+    return [rival for rival in rivals if rival.NAME not in bench.servers.missing]
+
+
+def drain(bench: Bench, rival: ModuleType, load: Load) -> Drain:
+    """Run a load, from the first enqueue to the last durable completion."""
+    followed = Followed()
+    _, began_s, ended_s = _run(bench, rival, load, followed)
+    return Drain(load.count / (ended_s - began_s), followed.us_a_task(load.count))
 
 
 def executions(bench: Bench, rival: ModuleType, load: Load) -> list[Execution]:
     """Return when the jobs of a load were started."""
-    return _run(bench, rival, load)[0]
+    return _run(bench, rival, load, Followed())[0]
 
 
 def enqueue(bench: Bench, rival: ModuleType, load: Load) -> float:
@@ -33,13 +43,15 @@ def enqueue(bench: Bench, rival: ModuleType, load: Load) -> float:
     name = bench.servers.name("rival")
     url = rival.database(server, bench.servers.templates, name)
     try:
-        done = _enqueued(bench, rival, url, load)
+        done = _enqueued(bench, rival, url, load, Followed())
         return load.count / (float(done["ended_s"]) - float(done["began_s"]))
     finally:
         server.drop(name)
 
 
-def _run(bench: Bench, rival: ModuleType, load: Load) -> tuple[list[Execution], float, float]:
+def _run(
+    bench: Bench, rival: ModuleType, load: Load, followed: Followed
+) -> tuple[list[Execution], float, float]:
     server = bench.servers.postgres
     assert server is not None, "rivals are run where PostgreSQL is"
     name = bench.servers.name("rival")
@@ -48,18 +60,25 @@ def _run(bench: Bench, rival: ModuleType, load: Load) -> tuple[list[Execution], 
     try:
         with rival.worker(url, records.path, records.slots, bench.folder) as worker:
             worker.expect("ready", READY_S)
-            began_s = _enqueued(bench, rival, url, load)["began_s"]
-            records.wait_for(load.count, RUN_S)
-            return list(records), began_s, _done(bench, rival, name, load.count)
+            pids = {"worker": worker.pid}
+            if server.pid is not None:
+                pids["PostgreSQL"] = server.pid
+            with followed.following(pids):
+                began_s = _enqueued(bench, rival, url, load, followed)["began_s"]
+                records.wait_for(load.count, RUN_S)
+                return list(records), began_s, _done(bench, rival, name, load.count)
     finally:
         server.drop(name)
 
 
-def _enqueued(bench: Bench, rival: ModuleType, url: str, load: Load) -> dict[str, Any]:
+def _enqueued(
+    bench: Bench, rival: ModuleType, url: str, load: Load, followed: Followed
+) -> dict[str, Any]:
     with rival.client(url, asdict(load), bench.folder) as client:
         client.expect("ready", READY_S)
-        client.say("go")
-        done: dict[str, Any] = client.expect("done", RUN_S)
+        with followed.following({"client": client.pid}):
+            client.say("go")
+            done: dict[str, Any] = client.expect("done", RUN_S)
         return done
 
 
@@ -67,8 +86,8 @@ def _done(bench: Bench, rival: ModuleType, database: str, count: int) -> float:
     assert bench.servers.postgres is not None
     ends_s = time.monotonic() + RUN_S
     with bench.servers.postgres.connect(database) as connection:
-        while (found := rival.done(connection)) < count:
+        while left := rival.left(connection, count):
             if time.monotonic() > ends_s:
-                raise TimeoutError(f"{rival.NAME} holds {found} of {count} jobs as completed")
+                raise TimeoutError(f"{rival.NAME} has not completed {left} of {count} jobs")
             time.sleep(_POLL_S)
     return wall_s()
