@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Depends, Query
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -59,6 +59,32 @@ System = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which tasks a listing is asked for, whatever stretch of time it is of."""
+
+    limit: Limit = 100
+    state: States = None
+    ordering_id: OrderingId = None
+    partition: Partition = None
+    error_class: ErrorClass = None
+    kind: Kind = None
+    system: System = False
+    after: KeyBehind = None
+
+    @property
+    def filter(self) -> TaskFilter:
+        """What the tasks must be like."""
+        system = self.system or is_system_id(self.ordering_id)
+        kinds = frozenset() if self.kind is None else frozenset({self.kind})
+        return TaskFilter(frozenset(self.state or ()), self.error_class, system, kinds)
+
+    @property
+    def behind(self) -> TaskKey | None:
+        """Where the page begins."""
+        return None if self.after is None else parsed_key(self.after)
+
+
 def listing_routes(service: AdminService) -> TypedRouter:
     """Return the paths that list tasks."""
     router = admin_router()
@@ -78,30 +104,22 @@ def _add_listing(router: TypedRouter, service: AdminService) -> None:
         *,
         from_: Annotated[Instant, Query(alias="from")],
         to: Instant,
-        limit: Limit = 100,
-        state: States = None,
-        ordering_id: OrderingId = None,
-        partition: Partition = None,
-        error_class: ErrorClass = None,
-        kind: Kind = None,
-        system: System = False,
+        asked: Annotated[_Asked, Depends()],
         order: Literal["key", "newest"] = "key",
-        after: KeyBehind = None,
         attempts: bool = False,
     ) -> ShownTasks:
         from_ms, to_ms = parsed_range(from_, to)
-        check_partition(service, partition)
-        behind = None if after is None else parsed_key(after)
-        chosen = _filter(state, error_class, kind, ordering_id, system=system)
-
-        part = _parts(service, chosen, ordering_id, partition)
-        if chosen.states == {TaskState.RUNNING}:
-            asked = _KeysAsked(from_ms, to_ms, ordering_id, partition, order == "newest", behind)
-            found = _running(service, asked, chosen, limit)
+        check_partition(service, asked.partition)
+        part, behind = _parts(service, asked), asked.behind
+        if asked.filter.states == {TaskState.RUNNING}:
+            stretch = _Stretch(
+                from_ms, to_ms, asked.ordering_id, asked.partition, order == "newest", behind
+            )
+            found = _running(service, stretch, asked)
         elif order == "newest":
-            found = list_newest(part, from_ms, to_ms, limit, behind)
+            found = list_newest(part, from_ms, to_ms, asked.limit, behind)
         else:
-            found = part(from_ms, to_ms, limit, behind)
+            found = part(from_ms, to_ms, asked.limit, behind)
         return _page(service, found, attempts=attempts)
 
 
@@ -112,50 +130,23 @@ def _add_open(router: TypedRouter, service: AdminService) -> None:
         summary="Tasks that are not finished, from the first on, in key order",
         responses=NOT_FOUND,
     )
-    def open_tasks(
-        *,
-        to: Time = None,
-        limit: Limit = 100,
-        state: States = None,
-        ordering_id: OrderingId = None,
-        partition: Partition = None,
-        error_class: ErrorClass = None,
-        kind: Kind = None,
-        system: System = False,
-        after: KeyBehind = None,
-    ) -> ShownTasks:
-        check_partition(service, partition)
+    def open_tasks(*, to: Time = None, asked: Annotated[_Asked, Depends()]) -> ShownTasks:
+        check_partition(service, asked.partition)
         to_ms = service.clock.now_ms() + _AHEAD_MS if to is None else parsed_ms("to", to)
-        behind = None if after is None else parsed_key(after)
-        chosen = _filter(state, error_class, kind, ordering_id, system=system)
-        listing = _open(service, chosen, ordering_id, partition, to_ms, limit, behind)
-        return _page(service, listing)
+        return _page(service, _open(service, asked, to_ms))
 
 
-def _filter(
-    states: list[TaskState] | None,
-    error_class: str | None,
-    kind: str | None,
-    ordering_id: str | None,
-    *,
-    system: bool,
-) -> TaskFilter:
-    own = system or is_system_id(ordering_id)
-    kinds = frozenset() if kind is None else frozenset({kind})
-    return TaskFilter(frozenset(states or ()), error_class, own, kinds)
+def _parts(service: AdminService, asked: _Asked) -> ListPart:
+    chosen = asked.filter
 
-
-def _parts(
-    service: AdminService, chosen: TaskFilter, ordering_id: str | None, partition: int | None
-) -> ListPart:
     def part(from_ms: int, to_ms: int, limit: int, after: TaskKey | None) -> TaskListing:
         return service.inspector.list_tasks(
             from_ms=from_ms,
             to_ms=to_ms,
             limit=limit,
             states=chosen.states,
-            ordering_id=ordering_id,
-            partition=partition,
+            ordering_id=asked.ordering_id,
+            partition=asked.partition,
             after=after,
             error_class=chosen.error_class,
             kinds=chosen.kinds,
@@ -165,38 +156,32 @@ def _parts(
     return part
 
 
-def _open(
-    service: AdminService,
-    chosen: TaskFilter,
-    ordering_id: str | None,
-    partition: int | None,
-    to_ms: int,
-    limit: int,
-    after: TaskKey | None,
-) -> TaskListing:
+def _open(service: AdminService, asked: _Asked, to_ms: int) -> TaskListing:
     """Return open tasks; what owners say runs is running, whatever the store knows of it."""
-    executed = service.cluster.executions()
+    executed, chosen, after = service.cluster.executions(), asked.filter, asked.behind
     found: list[TaskView] = []
     for _ in range(_PAGES_MAX):
         listing = service.inspector.list_open(
             to_ms=to_ms,
-            limit=limit,
+            limit=asked.limit,
             looked_max=LOOKED_MAX,
-            ordering_id=ordering_id,
+            ordering_id=asked.ordering_id,
             after=after,
         )
         views = [_lived(executed, each) for each in listing.tasks]
         found += [
-            each for each in views if partition in (None, each.partition) and chosen.accepts(each)
+            each
+            for each in views
+            if asked.partition in (None, each.partition) and chosen.accepts(each)
         ]
         after = listing.next_after
-        if after is None or len(found) >= limit:
+        if after is None or len(found) >= asked.limit:
             break
-    return cut_listing(found, limit, after)
+    return cut_listing(found, asked.limit, after)
 
 
 @dataclass(frozen=True, slots=True)
-class _KeysAsked:
+class _Stretch:
     """Which keys are asked for, and in which order."""
 
     from_ms: int
@@ -220,14 +205,12 @@ class _KeysAsked:
         return (-key.scheduled_ms if self.is_newest_first else 0), key
 
 
-def _running(
-    service: AdminService, asked: _KeysAsked, chosen: TaskFilter, limit: int
-) -> TaskListing:
+def _running(service: AdminService, stretch: _Stretch, asked: _Asked) -> TaskListing:
     """Return what owners say runs: of a first attempt the store knows nothing."""
     keys = map(TaskKey.parse, service.cluster.executions())
-    count = service.partition_count
-    held = [key for key in keys if asked.holds(key, partition_of(key.ordering_id, count))]
-    held.sort(key=asked.rank)
+    count, limit, chosen = service.partition_count, asked.limit, asked.filter
+    held = [key for key in keys if stretch.holds(key, partition_of(key.ordering_id, count))]
+    held.sort(key=stretch.rank)
     shown = [_as_running(service.inspector.show(key)) for key in held[:limit]]
     rest = held[limit - 1] if len(held) > limit else None
     return TaskListing([each for each in shown if chosen.accepts(each)], rest)
