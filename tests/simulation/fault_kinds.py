@@ -8,11 +8,18 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from actors.model.partition import partition_of
 from scheduler.adapters.memory.delivery import Request
 from tests.simulation import group_faults, hold_faults, operator_faults, server_faults
 from tests.simulation.faulty_world import Fault, FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
+from tests.simulation.task_maker import SICK
+
+_AHEAD_MIN_MS = 8_000
+"""A clock is ahead of another that is so much behind it."""
+_SAVED_WITHIN_MS = 3_000
+"""A watermark is saved soon, and stands so much behind the clock at most."""
 
 
 def _crash(world: FaultyWorld, rng: random.Random) -> None:
@@ -76,6 +83,38 @@ def _late_tasks(world: FaultyWorld, rng: random.Random) -> None:
     world.after(rng.uniform(30.0, 900.0) * world.pace, end_owner)
 
 
+def _left_early(world: FaultyWorld, rng: random.Random) -> None:
+    """An owner whose clock is ahead leaves an id, of which a task is slow, to one for whom the
+    next task is not due yet; then others come that are due before it.
+    """
+    ordering_id = f"{SICK}early{rng.randrange(1_000)}"
+    partition = partition_of(ordering_id, len(world.broker.partitions))
+    owner = world.owner_of(partition)
+    others = [each for each in world.members if each is not owner and each.log.membership]
+    if owner is None or not others:
+        return
+    heir = min(others, key=lambda member: member.clock.now_ms())
+    ahead_ms = owner.clock.now_ms() - heir.clock.now_ms()
+    if ahead_ms < _AHEAD_MIN_MS * world.pace:
+        return
+    saved_ms = owner.clock.now_ms() - round(_SAVED_WITHIN_MS * world.pace)
+    world.send_planned(ordering_id, heir.clock.now_ms(), ["ok:1500"])
+    world.send_planned(ordering_id, saved_ms, ["ok:5"])
+
+    def move() -> None:
+        membership = heir.log.membership
+        if membership is not None:
+            world.coordinator.move(partition, membership)
+
+    def send_between() -> None:
+        due_ms = heir.clock.now_ms() + round(rng.uniform(300.0, 2_500.0) * world.pace)
+        world.send_planned(ordering_id, due_ms, ["ok:5"])
+
+    world.after(rng.uniform(1_000.0, 1_400.0) * world.pace, move)
+    for _ in range(4):
+        world.after(rng.uniform(2_500.0, 8_000.0) * world.pace, send_between)
+
+
 def _held_save(world: FaultyWorld, rng: random.Random) -> None:
     """An owner dies with a save of the watermark on its way, which has its effect in the time of
     the next one; that one dies too, maybe before a save of its own.
@@ -122,11 +161,13 @@ FAULTS: Mapping[str, Fault] = {
     "tree": _tree,
     "tree_while_blocking": _tree_while_blocking,
     "late_tasks": _late_tasks,
+    "left_early": _left_early,
     "held_save": _held_save,
     "clock": _clock,
     "coordinator": group_faults.coordinator,
     "cut_off": group_faults.cut_off,
     "flicker": group_faults.flicker,
+    "commits_alone": group_faults.commits_alone,
     "move": group_faults.move,
     "store_fails": server_faults.store_fails,
     "store_slow": server_faults.store_slow,

@@ -58,6 +58,9 @@ class FaultyWorld(Protocol):
     def send_late_tasks(self) -> int:
         """Have a foreign producer send overdue tasks of one partition; return which."""
 
+    def send_planned(self, ordering_id: str, due_ms: int, runs: list[str]) -> None:
+        """Have a foreign producer send a blocking task whose attempts go as planned."""
+
     def owner_of(self, partition: int) -> Member | None:
         """Return the node that the group names a partition's owner."""
 

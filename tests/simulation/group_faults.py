@@ -4,6 +4,8 @@ Each decides how bad it is, from the run's random numbers.  When one comes is fo
 """
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from tests.simulation.faulty_world import FaultyWorld, last
 from tests.simulation.history import Happened
@@ -56,6 +58,38 @@ def flicker(world: FaultyWorld, rng: random.Random) -> None:
 
     silence_ms = rng.uniform(5_000.0, 5_500.0) * world.pace
     world.after(silence_ms, open_gap)
+
+
+def commits_alone(world: FaultyWorld, rng: random.Random) -> None:
+    """A node is cut off until the group gave it up; then its commits get through, and no more:
+    each is refused, and no poll says why.
+    """
+    member = rng.choice(world.members)
+    membership, network = member.log.membership, world.network
+    if membership is None:
+        return
+    membership.reachable = False
+
+    @contextmanager
+    def through() -> Iterator[None]:
+        membership.reachable = True
+        try:
+            yield
+        finally:
+            membership.reachable = False
+
+    def let_through() -> None:
+        network.around_commits = through
+
+    def heal() -> None:
+        if network.around_commits is through:
+            network.around_commits = nullcontext
+        membership.reachable = True
+
+    world.after(rng.uniform(5_000.0, 5_500.0) * world.pace, let_through)
+    lasts_ms = rng.uniform(8_000.0, 12_000.0) * world.pace
+    world.after(lasts_ms, heal)
+    world.note(Happened(world.now_ms(), "commits alone", member.name, world.now_ms() + lasts_ms))
 
 
 def move(world: FaultyWorld, rng: random.Random) -> None:

@@ -9,6 +9,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -47,6 +48,8 @@ class Network:
     """Kind and partition of requests that all fail without effect."""
     next_save: Callable[[str, Request[Any]], None] | None = None
     """Who carries the next save of a watermark, and for whom, where that is another matter."""
+    around_commits: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What is so while a commit takes effect."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many requests fared how badly."""
     _actions: list[tuple[float, int, str, bool, Callable[[], None]]] = field(default_factory=list)
@@ -59,6 +62,7 @@ class Network:
         self.store, self.log = Weather(), Weather()
         self.commits, self.next_save = Weather(), None
         self.broken = set()
+        self.around_commits = nullcontext
 
     def to_store(self, sender: str) -> Deliver:
         """Return one node's way to the store."""
@@ -138,12 +142,16 @@ class Network:
             self.counts[f"{way} request with late effect"] += 1
             self._at(effect_ms, sender, request.apply, is_effect=True)
             return
-        self._at(effect_ms, sender, request.apply, is_effect=True)
+        self._at(effect_ms, sender, lambda: self._apply(request), is_effect=True)
         if lot - weather.takes_effect_late < weather.fails_after:
             self._at(answer_ms, sender, lambda: request.fail(failure))
             self.counts[f"{way} request with lost answer"] += 1
         else:
             self._at(answer_ms, sender, request.answer)
+
+    def _apply(self, request: Request[Any]) -> None:
+        with self.around_commits() if request.kind == "commit" else nullcontext():
+            request.apply()
 
     def _at(
         self, time_ms: float, sender: str, act: Callable[[], None], *, is_effect: bool = False

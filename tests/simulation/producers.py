@@ -89,11 +89,15 @@ class Producers:
         first_ms = self._maker.clock.now_ms() - self._rng.choice(self._workload.late_ms)
         plans = [[self._maker.hang()], ["ok:5"], ["ok:5"]][self._rng.randrange(2) :]
         for number, runs in enumerate(plans):
-            key = TaskKey(first_ms + 500 * number, ordering_id, self._maker.next_name())
-            task = self._maker.task(key, self._maker.plan(runs, blocking=True))
-            self._append(key, encode_task(task))
+            self.send_planned(ordering_id, first_ms + 500 * number, runs)
             self.counts["late record"] += 1
         return partition_of(ordering_id, self._writer.partition_count())
+
+    def send_planned(self, ordering_id: str, due_ms: int, runs: list[str]) -> None:
+        """Append a blocking task whose attempts go as planned."""
+        key = TaskKey(due_ms, ordering_id, self._maker.next_name())
+        task = self._maker.task(key, self._maker.plan(runs, blocking=True))
+        self._append(key, encode_task(task))
 
     def send_backlog_task(self) -> None:
         """Append a task somewhere around now, as a producer does that nobody checks."""

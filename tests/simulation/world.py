@@ -212,6 +212,10 @@ class World:
         """Have a foreign producer send overdue tasks of one partition; return which."""
         return self.driver.producers.send_late()
 
+    def send_planned(self, ordering_id: str, due_ms: int, runs: list[str]) -> None:
+        """Have a foreign producer send a blocking task whose attempts go as planned."""
+        self.driver.producers.send_planned(ordering_id, due_ms, runs)
+
     def now_ms(self) -> float:
         """Return the virtual time passed."""
         return self.clock.monotonic_ms()

@@ -53,8 +53,10 @@ def test_an_async_attempt_runs_on_the_loop(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
-def test_whatever_user_code_raises_is_a_failed_attempt(bench: Bench, error: BaseException) -> None:
-    """The worker lives on."""
+def test_whatever_user_code_raises_is_a_failed_attempt(
+    bench: Bench, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The worker lives on, and nobody is asked to report a bug."""
 
     def fail() -> None:
         raise error
@@ -65,6 +67,7 @@ def test_whatever_user_code_raises_is_a_failed_attempt(bench: Bench, error: Base
 
     assert first.ending is Ending.FAILED and first.error_class == type(error).__name__
     assert bench.ended().ending is Ending.DONE
+    assert "please report" not in caplog.text
 
 
 def test_garbage_returned_is_a_failed_attempt(bench: Bench) -> None:
