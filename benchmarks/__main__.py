@@ -124,7 +124,7 @@ def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[repo
 
 
 def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool) -> int:
-    from benchmarks.families import enqueueing, lateness, relay, throughput, timers
+    from benchmarks.families import enqueueing, lateness, relay, shapes, throughput, timers
     from benchmarks.profile import Sampler
 
     names = ", ".join(sorted(wanted))
@@ -137,6 +137,8 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
             bench.say(f"{throughput.hourhand(bench).per_s:,.0f} tasks/s while sampled")
         elif wanted & {"embedded"}:
             bench.say(f"{throughput.embedded(bench).per_s:,.0f} tasks/s while sampled")
+        elif found := wanted & shapes.WORKS.keys():
+            bench.say(throughput.summary(shapes.WORKS[min(found)](bench)))
         elif found := wanted & lateness.RATES.keys():
             with servers.installation("profile") as settings:
                 lateness.hourhand(bench, settings, lateness.RATES[min(found)])

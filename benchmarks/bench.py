@@ -87,9 +87,16 @@ class Bench:
         }
         return Program("benchmarks.programs.node", spec, self.folder)
 
-    def client(self, settings: Settings, load: Load, kind: str = "bulk") -> Program:
-        """Start a client that is ready to schedule a load."""
-        spec = {"settings": settings.model_dump(mode="json"), "load": asdict(load), "kind": kind}
+    def client(
+        self, settings: Settings, load: Load, kind: str = "bulk", *, ahead_s: float = 0.0
+    ) -> Program:
+        """Start a client that is ready to schedule a load.
+
+        Where the load names no due time, its first task is due ``ahead_s`` after the client
+        begins.
+        """
+        told = settings.model_dump(mode="json")
+        spec = {"settings": told, "load": asdict(load), "kind": kind, "ahead_s": ahead_s}
         client = Program("benchmarks.programs.client", spec, self.folder)
         client.expect("ready", READY_S)
         return client

@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from benchmarks.families import (
+    beside_drain,
     dashboard,
     enqueueing,
     herd,
@@ -14,6 +15,7 @@ from benchmarks.families import (
     pipeline,
     relay,
     scaling,
+    shapes,
     startup,
     takeover,
     throughput,
@@ -22,8 +24,10 @@ from benchmarks.families import (
 
 ENGINE: tuple[ModuleType, ...] = (
     throughput,
+    shapes,
     enqueueing,
     lateness,
+    beside_drain,
     isolation,
     takeover,
     memory,
@@ -42,10 +46,12 @@ FAMILIES: tuple[ModuleType, ...] = (
     dashboard,
 )
 MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
-WITHOUT_CLUSTER = frozenset({"embedded", "memory_bytes", *relay.MEASURES, *kafka_only.MEASURES})
+WITHOUT_CLUSTER = frozenset(
+    {"embedded", "memory_bytes", *shapes.MEASURES, *relay.MEASURES, *kafka_only.MEASURES}
+)
 """Measures that need neither Kafka nor Cassandra, or have their own."""
 WITH_RIVALS = frozenset(
-    {"drain_cluster", "embedded", "enqueue", "enqueue_bulk", "lateness_1k", "lateness_3k"}
+    {"drain_cluster", "embedded", *enqueueing.MEASURES, "lateness_1k", "lateness_3k"}
 )
 
 

@@ -13,6 +13,10 @@ from actors.model.task import Task
 
 NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""
+ASYNC_KIND = "async"
+"""The kind of those tasks of a mixed load whose executor is async."""
+_MIXED = 10
+"""Of as many tasks that follow one another one fails once, and one is of the async kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Load:
     """How the ordering ids begin."""
     note_bytes: int = len(NOTE)
     """Padding of the data."""
+    mixed: bool = False
+    """Whether a tenth is of the async kind, and the data of another tenth says ``fails``."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""
@@ -52,11 +58,15 @@ class Load:
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks as a user would build them."""
         for number in self.numbers():
+            data = {**data_of(number), "note": "n" * self.note_bytes}
+            # Not by the number alone: then all tasks of an ordering id would be alike.
+            turn = (number + number // self.ids) % _MIXED if self.mixed else None
             yield Task(
                 ordering_id=self.ordering_id(number),
                 scheduled_time=from_millis(self.due_ms(number)),
                 uniqueness_key=str(number),
-                data={**data_of(number), "note": "n" * self.note_bytes},
+                data={**data, "fails": True} if turn == 0 else data,
+                kind=ASYNC_KIND if turn == 1 else None,
             )
 
     @property

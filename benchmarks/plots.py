@@ -11,6 +11,12 @@ from typing import Any
 from benchmarks.report import Row
 
 _OURS, _THEIRS = "#1f5f8b", "#c0562f"
+_COLOURS = {
+    "hourhand": _OURS,
+    "awa-pg": _THEIRS,
+    "Graphile Worker": "#6b8e23",
+    "PgQueuer": "#7a5195",
+}
 _MEASURES = ("lateness_1k", "lateness_3k")
 
 
@@ -62,7 +68,7 @@ def _throughput(axes: Any, rows: Sequence[Row]) -> bool:
 def _lateness(axes: Any, curves: dict[str, Any]) -> bool:
     found = False
     for measure, style in zip(_MEASURES, ("-", "--"), strict=True):
-        for who, colour in (("hourhand", _OURS), ("awa-pg", _THEIRS)):
+        for who, colour in _COLOURS.items():
             points = curves.get(f"{measure} {who}")
             if points:
                 found = True

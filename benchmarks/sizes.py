@@ -25,6 +25,10 @@ class Sizes:
     ahead_s: float
     """How long before the first of them they are scheduled."""
     lateness_rounds: int
+    overdue_tasks: int
+    """Worked off while others fall due."""
+    beside_s: float
+    """How long those fall due."""
     backlog_tasks: int
     """Far tasks of lateness_1k_deep, memory_deep and startup."""
     deep_backlogs: tuple[int, ...]
@@ -75,6 +79,8 @@ QUICK = Sizes(
     lateness_s=8.0,
     ahead_s=4.0,
     lateness_rounds=1,
+    overdue_tasks=200_000,
+    beside_s=10.0,
     backlog_tasks=1_000_000,
     deep_backlogs=(1_000_000,),
     shallow_tasks=10_000,
@@ -111,6 +117,8 @@ FULL = Sizes(
     lateness_s=60.0,
     ahead_s=10.0,
     lateness_rounds=3,
+    overdue_tasks=200_000,
+    beside_s=10.0,
     backlog_tasks=1_000_000,
     deep_backlogs=(1_000_000, 10_000_000),
     shallow_tasks=10_000,
@@ -147,6 +155,8 @@ SMOKE = Sizes(
     lateness_s=3.0,
     ahead_s=5.0,
     lateness_rounds=1,
+    overdue_tasks=20_000,
+    beside_s=3.0,
     backlog_tasks=20_000,
     deep_backlogs=(20_000,),
     shallow_tasks=1_000,

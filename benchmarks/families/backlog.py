@@ -4,8 +4,9 @@ Rows are written through the store's own port, as the pipeline does, before any 
 """
 
 import contextlib
-from collections import deque
-from collections.abc import Iterator
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 
 import msgspec
@@ -15,7 +16,7 @@ from actors.model.partition import partition_of
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from benchmarks.bench import Bench
-from benchmarks.loads import data_of
+from benchmarks.loads import Load, data_of
 from benchmarks.records import wall_s
 from scheduler import Settings, wiring
 
@@ -60,6 +61,24 @@ def fill(settings: Settings, tasks: int) -> None:
         stores.close()
 
 
+def leave(settings: Settings, load: Load) -> None:
+    """Write a load as a node leaves it that had stored it, and stopped before it was due."""
+    stores = wiring.open_stores(settings)
+    rows: defaultdict[int, list[StoredTask]] = defaultdict(list)
+    for number in load.numbers():
+        data = msgspec.json.encode(data_of(number))
+        partition = partition_of(load.ordering_id(number), settings.topic.partitions)
+        rows[partition].append(StoredTask(load.key(number), data, 0))
+    try:
+        for partition in range(settings.topic.partitions):
+            # A partition that never had an owner would begin now, after all of them.
+            claimed = stores.ownership.claim(partition, load.due_ms(load.first))
+            claimed.result(_TIMEOUT_S)
+            _insert(stores, partition, rows[partition])
+    finally:
+        stores.close()
+
+
 def ids_by_partition(partitions: int, wanted: int, name: str = "far") -> list[list[str]]:
     """Return ordering ids of every partition, so many each."""
     found: list[list[str]] = [[] for _ in range(partitions)]
@@ -77,17 +96,19 @@ def _fill_partition(stores: Stores, partition: int, names: list[str], count: int
     first_ms = int(wall_s() * 1000) + _DAY_MS
     step_ms = DAYS * _DAY_MS / max(1, count)
     data = msgspec.json.encode(data_of(0))
+
+    def row(number: int) -> StoredTask:
+        due_ms = first_ms + int(number * step_ms)
+        return StoredTask(TaskKey(due_ms, names[number % len(names)], str(number)), data, 0)
+
+    _insert(stores, partition, map(row, range(count)))
+
+
+def _insert(stores: Stores, partition: int, rows: Iterable[StoredTask]) -> None:
+    left = iter(rows)
     written: deque[Future[None]] = deque()
-    for start in range(0, count, _CHUNK):
-        rows = [
-            StoredTask(
-                TaskKey(first_ms + int(number * step_ms), names[number % len(names)], str(number)),
-                data,
-                0,
-            )
-            for number in range(start, min(count, start + _CHUNK))
-        ]
-        written.append(stores.schedule.insert_tasks(partition, rows, _WRITE_TIME))
+    while some := list(itertools.islice(left, _CHUNK)):
+        written.append(stores.schedule.insert_tasks(partition, some, _WRITE_TIME))
         if len(written) > _IN_FLIGHT:
             written.popleft().result(_TIMEOUT_S)
     for each in written:

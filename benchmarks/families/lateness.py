@@ -4,6 +4,7 @@ Lateness is the start that the executor itself noted less the time it was schedu
 clock.  A task that starts early, twice or never fails the benchmark.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.bench import Bench
@@ -11,12 +12,15 @@ from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, quantile
 from benchmarks.loads import Load
 from benchmarks.records import Execution, exactly_once, wall_s
-from benchmarks.rivals import awa, running
+from benchmarks.rivals import awa, graphile_worker, pgqueuer, running
 from scheduler import Settings
 
 MEASURES = ("lateness_1k", "lateness_3k", "lateness_1k_deep")
 RATES = {"lateness_1k": 1_000.0, "lateness_3k": 3_000.0}
-P50_MS_MAX = 3.0
+P50_MS_MAX = 1.0
+RIVALS = (awa, graphile_worker, pgqueuer)
+_P999_RATIOS = {awa.NAME: 0.02, graphile_worker.NAME: 1.0}
+"""What our p99.9 should be of theirs at most."""
 _SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 _START_S = 3.0
 """From naming a due time until a client begins to schedule."""
@@ -33,13 +37,13 @@ def run(bench: Bench) -> list[Line]:
         wanted.append("lateness_1k")
     lines: list[Line] = []
     for measure in wanted:
-        mine, theirs = _beside_awa(bench, measure)
+        mine, theirs = _beside_rivals(bench, measure)
         shallow[measure] = mine
         if measure in bench.wanted:
             lines += _lines(measure, mine, theirs)
         bench.curves[f"{measure} hourhand"] = _curve(mine)
-        if theirs:
-            bench.curves[f"{measure} {awa.NAME}"] = _curve(theirs)
+        for name, rounds in theirs.items():
+            bench.curves[f"{measure} {name}"] = _curve(rounds)
     if "lateness_1k_deep" in bench.wanted:
         for tasks in bench.sizes.deep_backlogs:
             lines.append(_deep(bench, tasks, shallow["lateness_1k"]))
@@ -74,24 +78,27 @@ def hourhand(bench: Bench, settings: Settings, rate: float) -> list[float]:
     return latenesses_ms(load, executions)
 
 
-def _beside_awa(bench: Bench, measure: str) -> tuple[list[list[float]], list[list[float]]]:
+def _beside_rivals(
+    bench: Bench, measure: str
+) -> tuple[list[list[float]], dict[str, list[list[float]]]]:
+    """Return the latenesses of each round, and those of each rival that can be run."""
     mine: list[list[float]] = []
-    theirs: list[list[float]] = []
+    theirs: defaultdict[str, list[list[float]]] = defaultdict(list)
     for number in range(1, bench.sizes.lateness_rounds + 1):
         with bench.servers.installation("late") as settings:
             mine.append(hourhand(bench, settings, RATES[measure]))
         bench.say(f"round {number}: {measure} {_summary(mine[-1])}")
-        if bench.servers.postgres is not None:
+        for rival in running.available(bench, RIVALS):
             load = load_due_later(bench, RATES[measure])
-            executions = running.executions(bench, awa, load)
+            executions = running.executions(bench, rival, load)
             # The rival's clock is Postgres's: early by a rounding is no news here.
-            theirs.append(
-                sorted(
-                    max(0.0, e.started_s * 1000 - awa.due_ms(load, e.number)) for e in executions
-                )
+            late_ms = sorted(
+                max(0.0, each.started_s * 1000 - rival.due_ms(load, each.number))
+                for each in executions
             )
-            bench.say(f"round {number}: {measure} {awa.NAME} {_summary(theirs[-1])}")
-    return mine, theirs
+            theirs[rival.NAME].append(late_ms)
+            bench.say(f"round {number}: {measure} {rival.NAME} {_summary(late_ms)}")
+    return mine, dict(theirs)
 
 
 def _deep(bench: Bench, tasks: int, shallow: list[list[float]]) -> Line:
@@ -111,16 +118,24 @@ def _deep(bench: Bench, tasks: int, shallow: list[list[float]]) -> Line:
     )
 
 
-def _lines(measure: str, mine: list[list[float]], theirs: list[list[float]]) -> list[Line]:
+def _lines(
+    measure: str, mine: list[list[float]], theirs: dict[str, list[list[float]]]
+) -> list[Line]:
     lines = []
-    for name, share in _SHARES.items():
-        goal = None
-        if name == "p50":
-            goal = Goal("at most", P50_MS_MAX, "value")
-        if name == "p99.9":
-            goal = Goal("at most", 0.1)
-        other = _figure(theirs, share) if theirs else None
-        lines.append(Line(measure, _figure(mine, share), f"ms, {name}", awa.NAME, other, goal))
+    for rival in RIVALS:
+        for name, share in _SHARES.items():
+            if rival is not awa and name != "p99.9":
+                # One rival shows what the shares are like.
+                continue
+            goal = None
+            if name == "p50":
+                goal = Goal("at most", P50_MS_MAX, "value")
+            if name == "p99.9" and rival.NAME in _P999_RATIOS:
+                goal = Goal("at most", _P999_RATIOS[rival.NAME])
+            rounds = theirs.get(rival.NAME)
+            other = _figure(rounds, share) if rounds else None
+            unit = f"ms, {name}"
+            lines.append(Line(measure, _figure(mine, share), unit, rival.NAME, other, goal))
     return lines
 
 

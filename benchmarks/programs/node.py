@@ -1,28 +1,53 @@
 """A node that notes when it starts each task; what it does besides is named in its order.
 
-``noop`` does nothing, ``wait`` blocks for five milliseconds, and every task of an ordering id
-that begins with ``failing`` fails for ever.  In any case it decides nothing about figures.
+``noop`` does nothing, ``wait`` blocks for five milliseconds, and with ``failing`` every task of an
+ordering id that begins so fails for ever.  With ``mixed`` a task fails once where its data says so,
+and those of the async kind have an executor of their own.  It decides nothing about figures.
 """
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from benchmarks.loads import ASYNC_KIND
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
 
 _READY_POLL_S = 0.005
 _WORK_S = 0.005
+_RETRY_S = 0.1
 
 
 def main() -> None:
     """Run until told to stop."""
     began_s = wall_s()
     spec = told()
-    from scheduler import Scheduler, Settings, Task, TaskExecutor
+    # Part of what starting a node takes.
+    from scheduler import Scheduler, Settings
 
     records = Records(Path(spec["records"]), spec["slots"])
-    note = records.note
+    scheduler = Scheduler(
+        Settings(**spec["settings"]), **_executors(spec.get("work", "noop"), records.note)
+    )
+    tell("starting")
+    scheduler.start()
+    pause = threading.Event()
+    while not scheduler.is_ready:
+        pause.wait(_READY_POLL_S)
+    tell("ready", seconds=wall_s() - began_s)
+    wait_for_command("stop")
+    scheduler.stop()
+    scheduler.wait()
+    tell("stopped")
+
+
+def _executors(work: str, note: Callable[[int], None]) -> dict[str, Any]:
+    """Return which executors a node of such work is given."""
+    if work == "mixed":
+        return _mixed(note)
+    from scheduler import Task, TaskExecutor
 
     class NoOp(TaskExecutor):
         def execute(self, task: Task) -> None:
@@ -39,17 +64,27 @@ def main() -> None:
                 raise RuntimeError("this ordering id fails for ever")
             note(int(task.uniqueness_key))
 
-    work = {"noop": NoOp, "wait": Waiting, "failing": Failing}[spec.get("work", "noop")]
-    scheduler = Scheduler(Settings(**spec["settings"]), executor=work)
-    scheduler.start()
-    pause = threading.Event()
-    while not scheduler.is_ready:
-        pause.wait(_READY_POLL_S)
-    tell("ready", seconds=wall_s() - began_s)
-    wait_for_command("stop")
-    scheduler.stop()
-    scheduler.wait()
-    tell("stopped")
+    return {"executor": {"noop": NoOp, "wait": Waiting, "failing": Failing}[work]}
+
+
+def _mixed(note: Callable[[int], None]) -> dict[str, Any]:
+    from tenacity import wait_fixed
+
+    from scheduler import RetryPolicy, Task, TaskExecutor
+
+    class FailingOnce(TaskExecutor):
+        retry = RetryPolicy(wait=wait_fixed(_RETRY_S))
+
+        def execute(self, task: Task) -> None:
+            if task.data.get("fails") and self.attempt == 1:
+                raise RuntimeError("this task fails once")
+            note(int(task.uniqueness_key))
+
+    class Async(TaskExecutor):
+        async def execute(self, task: Task) -> None:
+            note(int(task.uniqueness_key))
+
+    return {"executor": FailingOnce, "executors": {ASYNC_KIND: Async}}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.bench import Bench
-from benchmarks.families import herd, throughput
+from benchmarks.families import herd, shapes, throughput
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
@@ -27,6 +29,21 @@ def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:
     if sys.platform == "linux":
         cpu = {line.unit for line in lines} - {throughput.UNIT}
         assert cpu == {"µs CPU a task, client", "µs CPU a task, node"}
+
+
+@pytest.mark.parametrize("measure", shapes.MEASURES)
+def test_tasks_that_are_not_plain_are_run_beside_plain_ones(measure: str, tmp_path: Path) -> None:
+    """All of them, once each: a drain fails where one is missing."""
+    sizes = replace(SMOKE, drain_tasks=400, drain_ids=100)
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        lines = shapes.run(Bench(servers, sizes, frozenset({measure})))
+
+    rate, *_ = lines
+    assert {line.measure for line in lines} == {measure}
+    assert rate.figure.value > 0
+    assert rate.against == "plain drain"
+    if sys.platform == "linux":
+        assert [line.goal for line in lines[1:]] != [None]
 
 
 def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""What a load consists of."""
+
+from collections import defaultdict
+
+from benchmarks.loads import ASYNC_KIND, Load
+
+
+def test_a_mixed_load_fails_a_tenth_once_and_has_another_tenth_of_the_async_kind() -> None:
+    """None is both."""
+    tasks = list(Load(1_000, 100, due_s=1.0, mixed=True).tasks())
+
+    fails = {task.uniqueness_key for task in tasks if task.data.get("fails")}
+    kinds = {task.uniqueness_key for task in tasks if task.kind == ASYNC_KIND}
+    assert len(fails) == len(kinds) == 100
+    assert not fails & kinds
+
+
+def test_tasks_of_an_ordering_id_are_not_alike_in_a_mixed_load() -> None:
+    """Or a tenth of the ids would only wait for one retry after the other."""
+    fails: defaultdict[str, set[bool]] = defaultdict(set)
+    for task in Load(1_000, 100, due_s=1.0, mixed=True).tasks():
+        fails[task.ordering_id].add(bool(task.data.get("fails")))
+
+    assert set(map(frozenset, fails.values())) == {frozenset({True, False})}
+
+
+def test_a_plain_load_is_plain() -> None:
+    """No kind, and nothing that fails."""
+    tasks = list(Load(20, 10, due_s=1.0).tasks())
+
+    assert {task.kind for task in tasks} == {None}
+    assert not any("fails" in task.data for task in tasks)
