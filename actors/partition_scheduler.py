@@ -5,6 +5,7 @@ earliest.  Hands due tasks on in key order, as many as the executor has slots fo
 once the partition may start.  Never reads or writes the store.
 """
 
+from operator import attrgetter
 from typing import assert_never
 
 import msgspec
@@ -42,6 +43,8 @@ from actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
 """Due tasks handed on at a time: a whole herd in one message would delay every other partition."""
+
+_key_of = attrgetter("key")
 
 
 class _DueTimerFired(msgspec.Struct, frozen=True):
@@ -126,12 +129,34 @@ class PartitionScheduler(Actor):
 
     def _schedule(self, tasks: tuple[StoredTask, ...]) -> None:
         assert tasks, "nothing is scheduled"
-        for task in tasks:
-            self._tasks.add(task)
-        self._execute_due()
-        if self._running:
-            self._tell_of_waiting(tasks)
+        if not self._execute_at_once(tasks):
+            for task in tasks:
+                self._tasks.add(task)
+            self._execute_due()
+            if self._running:
+                self._tell_of_waiting(tasks)
         self._report_excess()
+
+    def _execute_at_once(self, tasks: tuple[StoredTask, ...]) -> bool:
+        """Hand on tasks that are all due, where none has to wait and none that waits goes before
+        them (P4); return whether it did.
+        """
+        if not self._may_execute() or len(tasks) > self._slots - self._executing:
+            return False
+        now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
+        first = self._tasks.first()
+        if first is not None and first.scheduled_ms <= now_ms:
+            return False
+        if max([task.key.scheduled_ms for task in tasks]) > now_ms:
+            return False
+        size_bytes = sum([task.held_bytes for task in tasks])
+        if memory.executing_bytes + size_bytes > memory.share_bytes:
+            return False
+        memory.executing_bytes += size_bytes
+        self._hand_on(sorted(tasks, key=_key_of), now_ms)
+        if self._timer is None:
+            self._sleep_until_due(now_ms)
+        return True
 
     def _tell_of_waiting(self, tasks: tuple[StoredTask, ...]) -> None:
         """What is due and waits for a slot may be the later record of a task handed on (P6)."""
@@ -156,7 +181,7 @@ class PartitionScheduler(Actor):
 
     def _execute_due(self) -> None:
         """Hand on what is due and has a slot, then sleep until the next is."""
-        if not self._running or self._draining or self._is_paused:
+        if not self._may_execute():
             return
         now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
         free, free_bytes = self._slots - self._executing, memory.share_bytes
@@ -172,15 +197,22 @@ class PartitionScheduler(Actor):
             memory.executing_bytes += task.held_bytes
             due.append(task)
         if due:
-            assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
-            self._executing += len(due)
-            assert self._executing <= self._slots, "more is handed on than has a slot (P13)"
             memory.waiting_bytes = tasks.size_bytes
-            for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
-                some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
-                self._siblings.partition_executor.tell(ExecuteTasks(some))
+            self._hand_on(due, now_ms)
         if len(due) < free and not is_full:
             self._sleep_until_due(now_ms)
+
+    def _may_execute(self) -> bool:
+        return self._running and not self._draining and not self._is_paused
+
+    def _hand_on(self, due: list[StoredTask], now_ms: int) -> None:
+        assert due[0].key <= due[-1].key, "what is due goes in key order (P4)"
+        assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
+        self._executing += len(due)
+        assert self._executing <= self._slots, "more is handed on than has a slot (P13)"
+        for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
+            some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
+            self._siblings.partition_executor.tell(ExecuteTasks(some))
 
     def _sleep_until_due(self, now_ms: int) -> None:
         """Set the timer, at most one check interval ahead: the wall clock may be stepped."""

@@ -7,7 +7,7 @@ deadline passed (P4).  Starts the five actors below it and fails as one with the
 task itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import assert_never
@@ -182,8 +182,7 @@ class PartitionSupervisor(Actor):
 
     def _persist(self, share: PersistRecords) -> None:
         self._check_share(share)
-        decoded = [self._decode(record, share.batch) for record in share.records]
-        entries = tuple(entry for entry in decoded if entry is not None)
+        entries = tuple(self._decode(share))
         departing = len(self._departures.of_batch(share.batch))
         self._shares[share.batch] = 1 + departing
         if departing:
@@ -201,23 +200,29 @@ class PartitionSupervisor(Actor):
             assert first.partition == last.partition == self._partition, "another's record"
             assert first.offset <= last.offset < share.reached[self._partition], "not in log order"
 
-    def _decode(self, record: LogRecord, batch: int) -> StoredTask | Command | None:
-        """Return the entry, or send the record where it belongs and return None."""
-        try:
-            entry = decode_record(record, self._effects.settings.execution.row_bytes_max)
-        except PoisonRecord as error:
-            departure = Departure(record, batch)
-            self._departures.begin(departure)
-            self._dead_letter(departure, str(error))
-            return None
-        own = partition_of(entry.key.ordering_id, self._effects.partition_count)
-        if own == record.partition:
-            return entry
+    def _decode(self, share: PersistRecords) -> Iterator[StoredTask | Command]:
+        """Yield the entries, and send each other record where it belongs."""
+        row_bytes_max = self._effects.settings.execution.row_bytes_max
+        partition_count = self._effects.partition_count
+        for record in share.records:
+            try:
+                entry = decode_record(record, row_bytes_max)
+            except PoisonRecord as error:
+                departure = Departure(record, share.batch)
+                self._departures.begin(departure)
+                self._dead_letter(departure, str(error))
+                continue
+            own = partition_of(entry.key.ordering_id, partition_count)
+            if own == record.partition:
+                yield entry
+            else:
+                self._misplace(record, share.batch, entry.key.ordering_id, own)
+
+    def _misplace(self, record: LogRecord, batch: int, ordering_id: str, own: int) -> None:
         self._effects.telemetry.emit(RecordMisplaced(record.partition, record.offset, own))
-        departure = Departure(record, batch, entry.key.ordering_id, own)
+        departure = Departure(record, batch, ordering_id, own)
         if self._departures.begin(departure):
             self._send_home(departure)
-        return None
 
     def _send_home(self, departure: Departure) -> None:
         """Produce a record again where its ordering id lives; it is never stored here (P3)."""

@@ -49,6 +49,7 @@ from actors.model.codec import Command
 from actors.model.commands import (
     Decision,
     Withdrawal,
+    all_tasks,
     decide,
     known_task,
     recorded_outcome,
@@ -171,7 +172,7 @@ class TaskPersistence(Actor):
         """Let shares that wait for a slow write go with one: a slow store gets larger requests,
         not more.  Commands take several answers each, so a share with one keeps none waiting.
         """
-        if any(isinstance(entry, Command) for entry in share.entries):
+        if not all_tasks(share.entries):
             self._gathering = None
             self._operations.begin(self._persist([share]))
         elif self._gathering is not None:
@@ -186,7 +187,10 @@ class TaskPersistence(Actor):
             self._gathering = None
         started_ms = self._context.clock.monotonic_ms()
         tasks = commands = 0
-        for run in split_runs([entry for share in shares for entry in share.entries]):
+        entries: Sequence[StoredTask | Command] = shares[0].entries
+        if len(shares) > 1:
+            entries = [entry for share in shares for entry in share.entries]
+        for run in split_runs(entries):
             if isinstance(run, Command):
                 commands += 1
                 yield from self._execute_command(run)
@@ -218,20 +222,27 @@ class TaskPersistence(Actor):
 
     def _lower_watermark(self, tasks: Sequence[StoredTask]) -> Operation:
         """Lower it durably before anybody is told of an older task: a restart must load it (P8)."""
-        earliest_ms = min(task.key.scheduled_ms for task in tasks)
+        earliest_ms = min([task.key.scheduled_ms for task in tasks])
         if earliest_ms < self._watermark.watermark_ms:
             yield from self._save(self._watermark.lowered_to(earliest_ms))
         assert self._watermark.watermark_ms <= earliest_ms, "a restart would not load it (P8)"
 
     def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
-        if inside := tuple(task for task in tasks if task.key <= self._checkpoint.key):
-            self._siblings.partition_scheduler.tell(ScheduleTasks(inside))
+        if not tasks:
+            return
+        scheduler, checkpoint = self._siblings.partition_scheduler, self._checkpoint.key
+        if max([task.key.scheduled_ms for task in tasks]) < checkpoint.scheduled_ms:
+            # Nearly always, and to compare each key would take as long as all else here.
+            scheduler.tell(ScheduleTasks(tuple(tasks)))
+            return
+        if inside := tuple(task for task in tasks if task.key <= checkpoint):
+            scheduler.tell(ScheduleTasks(inside))
         now_ms = self._context.clock.now_ms()
         for task in tasks:
-            if task.key.scheduled_ms <= now_ms and task.key > self._checkpoint.key:
+            if task.key.scheduled_ms <= now_ms and task.key > checkpoint:
                 # Handed on before memory was lowered, an older record may wait to run (P6).
-                self._siblings.partition_scheduler.tell(UpdateTask(task))
+                scheduler.tell(UpdateTask(task))
 
     def _save(self, watermark: Watermark) -> Operation:
         watermark = replace(watermark, write_time=self._ownership.next_write_time())

@@ -4,9 +4,9 @@ One rule holds for all: a record never undoes what a later record of the key mad
 a command again changes nothing (P12).
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator, Sequence
 from enum import StrEnum
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -234,13 +234,22 @@ def replacing_row(command: Command, recorded: RecordedOutcome) -> StoredTask | N
     return StoredTask(recorded.new_key, recorded.moved_data, command.offset)
 
 
+def all_tasks(entries: Sequence[StoredTask | Command]) -> TypeGuard[Sequence[StoredTask]]:
+    """Whether none of the entries is a command, as nearly always."""
+    return Command not in map(type, entries)
+
+
 def split_runs(
-    entries: Iterable[StoredTask | Command],
+    entries: Sequence[StoredTask | Command],
 ) -> Iterator[tuple[StoredTask, ...] | Command]:
     """Split entries, in log order, into runs of tasks and single commands.
 
     Of several records of one key in a run only the last is written: it wins anyway (P6).
     """
+    if all_tasks(entries):
+        if entries:
+            yield tuple({entry.key: entry for entry in entries}.values())
+        return
     run: dict[TaskKey, StoredTask] = {}
     for entry in entries:
         if isinstance(entry, Command):

@@ -99,10 +99,10 @@ class TailApplier:
 
     def apply(self, partition: int, entries: Sequence[StoredTask | Command]) -> None:
         """Make entries durable; ``partition`` is the old one, by which outcomes are kept."""
-        moved = (
+        moved = [
             moved_command(each) if isinstance(each, Command) else moved_task(each)
             for each in entries
-        )
+        ]
         for run in split_runs(moved):
             if isinstance(run, Command):
                 self._command(partition, run)

@@ -1,6 +1,6 @@
 """PartitionScheduler: no more due tasks are handed on than there are slots, and room in memory."""
 
-from actors.messages import ScheduleTasks, SlotsReleased, UpdateTask
+from actors.messages import ExecuteTasks, ScheduleTasks, SlotsReleased, UpdateTask
 from tests.unit.actors.partition_scheduler_bench import SLOTS, Bench, task_due_in
 
 
@@ -58,3 +58,61 @@ def test_p6_what_has_a_slot_is_told_once() -> None:
     bench.schedule(-5, 1_000)
 
     assert not bench.executor.has(UpdateTask)
+
+
+def test_p4_what_is_due_when_it_comes_goes_at_once_in_key_order() -> None:
+    """In one message, and it counts in memory until its ordering id lets go of it."""
+    bench = Bench()
+    bench.schedule(60_000)
+
+    bench.schedule(-1, -3, -2)
+
+    tasks = tuple(task_due_in(due) for due in (-3, -2, -1))
+    assert bench.executor.take(ExecuteTasks).tasks == tasks
+    memory = bench.harness.siblings.memory
+    assert memory.executing_bytes == sum(task.held_bytes for task in tasks)
+    assert memory.waiting_bytes == task_due_in(60_000).held_bytes
+
+
+def test_p4_what_waits_for_room_goes_before_a_later_one_that_comes() -> None:
+    """Also where the room came without a word, because another partition was let go of."""
+    bench = Bench()
+    bench.schedule(-5)
+    memory = bench.harness.siblings.memory
+    memory.executing_bytes = memory.share_bytes
+    bench.schedule(-4)
+    waiting = bench.executed()
+    memory.executing_bytes = 0
+
+    bench.schedule(-3)
+
+    assert (waiting, bench.executed()) == (["-5"], ["-4", "-3"])
+
+
+def test_p13_of_what_is_due_when_it_comes_no_more_goes_than_there_is_room_for() -> None:
+    """The last one that goes may take more than is left."""
+    bench = Bench()
+    bench.schedule(-5)
+    memory = bench.harness.siblings.memory
+    memory.executing_bytes = memory.share_bytes - 1
+
+    bench.schedule(-4, -3)
+
+    assert bench.executed() == ["-5", "-4"]
+
+
+def test_what_waits_is_still_heard_of_when_another_went_at_once() -> None:
+    """A clock that is set back may leave it without a timer."""
+    bench = Bench()
+    bench.schedule(-5)
+    memory = bench.harness.siblings.memory
+    memory.executing_bytes = memory.share_bytes
+    bench.schedule(-4)
+    bench.harness.clock.step_wall(-10)
+    memory.executing_bytes = 0
+
+    bench.schedule(-20)
+    at_once = bench.executed()
+    bench.harness.advance(6)
+
+    assert (at_once, bench.executed()) == (["-5", "-20"], ["-4"])
