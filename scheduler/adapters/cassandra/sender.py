@@ -51,7 +51,10 @@ class _PendingStatements:
         self._answered = answered
         self._lock = threading.Lock()
         self._waiting = deque(enumerate(statements))
-        self._in_flight = 0
+        self._in_flight: set[int] = set()
+        """Their places: the driver may tell of one twice, that it timed out and of an answer to a
+        try of its own that it was just making, and the call must not end before the others do.
+        """
         self._sending = False
         self._failures: list[Failure] = []
 
@@ -67,33 +70,34 @@ class _PendingStatements:
             self._sending = True
         while True:
             with self._lock:
-                if not self._waiting or self._in_flight == REQUESTS_IN_FLIGHT_MAX:
+                if not self._waiting or len(self._in_flight) == REQUESTS_IN_FLIGHT_MAX:
                     self._sending = False
                     return
                 position, statement = self._waiting.popleft()
-                self._in_flight += 1
+                self._in_flight.add(position)
             try:
                 response = self._session.execute_async(statement)
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
-                self._failed(error, statement)
+                self._failed(error, position, statement)
             else:
-                response.add_callbacks(
-                    self._succeeded, self._failed, (position,), {}, (statement,), {}
-                )
+                failed = (position, statement)
+                response.add_callbacks(self._succeeded, self._failed, (position,), {}, failed, {})
 
     def _succeeded(self, rows: Any, position: int) -> None:
-        if self._answered is not None:
-            self._answered(position, rows)
-        self._end_one(None)
+        self._end_one(position, rows=rows)
 
-    def _failed(self, error: Exception, statement: Any) -> None:
-        self._end_one(Failure(statement, error))
+    def _failed(self, error: Exception, position: int, statement: Any) -> None:
+        self._end_one(position, Failure(statement, error))
 
-    def _end_one(self, failure: Failure | None) -> None:
+    def _end_one(self, position: int, failure: Failure | None = None, rows: Any = None) -> None:
         with self._lock:
-            self._in_flight -= 1
+            if position not in self._in_flight:
+                return
             if failure is not None:
                 self._failures.append(failure)
+            elif self._answered is not None:
+                self._answered(position, rows)
+            self._in_flight.remove(position)
             is_last = not self._in_flight and not self._waiting
         if is_last:
             self._ended(self._failures)

@@ -122,3 +122,19 @@ def test_threads_send_while_others_answer() -> None:
         for each in answering:
             each.result(timeout=60)
     assert [call.times for call in calls] == [1] * len(calls)
+
+
+def test_a_statement_told_of_twice_ends_no_other() -> None:
+    """The driver tells that it timed out, and then of the answer to a try it was just making."""
+    driver, ended, places = Driver(), Ended(), list[int]()
+    send(driver, ["a", "b"], ended, lambda place, _rows: places.append(place))
+
+    driver.responses[0].fail(FAILED)
+    driver.responses[0].succeed()
+    assert (ended.times, places) == (0, [])
+
+    driver.responses[1].succeed()
+    driver.responses[1].succeed()
+    driver.responses[0].succeed()
+    assert (ended.times, places) == (1, [1])
+    assert ended.failures == [Failure("a", FAILED)]
