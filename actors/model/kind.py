@@ -15,7 +15,7 @@ KIND_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.:/-]{{0,{KIND_CHARS_MAX - 1}}}"
 MEMBER = "hourhand.kind"
 """The member's name; reserved, as the last one of a task's data."""
 
-_is_kind = re.compile(KIND_PATTERN).fullmatch
+is_kind = re.compile(KIND_PATTERN).fullmatch
 _OPENS = b'"%b":"' % MEMBER.encode()
 _CLOSES = b'"}'
 _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
@@ -24,7 +24,7 @@ _REACH_BYTES = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
 
 def checked_kind(kind: object) -> str:
     """Return a kind as it is; ValueError where it cannot be one."""
-    if not isinstance(kind, str) or _is_kind(kind) is None:
+    if not isinstance(kind, str) or is_kind(kind) is None:
         raise ValueError(
             f"{shown(kind)} is not a kind: write at most {KIND_CHARS_MAX} letters, digits and"
             " _.:/-, beginning with a letter or digit"
@@ -34,7 +34,7 @@ def checked_kind(kind: object) -> str:
 
 def with_kind(data: bytes, kind: str) -> bytes:
     """Return a JSON object that carries no trace, with the kind as its last member."""
-    assert _is_kind(kind), "a kind is checked before a row carries it"
+    assert is_kind(kind), "a kind is checked before a row carries it"
     body = without_kind(data).rstrip()[:-1].rstrip()
     comma = b"" if body.endswith(b"{") else b","
     return b"".join((body, comma, _OPENS, kind.encode(), _CLOSES))
@@ -55,7 +55,7 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
         kind = data[start + len(_OPENS) : -len(_CLOSES)].decode("ascii")
     except UnicodeDecodeError:
         return None, data
-    if _is_kind(kind) is None:
+    if is_kind(kind) is None:
         return None, data
     return kind, data[:start].removesuffix(b",") + b"}"
 
