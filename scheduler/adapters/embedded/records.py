@@ -111,9 +111,12 @@ def read_records(
     )
     records: list[LogRecord] = []
     found_bytes = 0
-    while found_bytes < bytes_max and (row := rows.fetchone()):
-        records.append(as_record(opened(row)))
-        found_bytes += record_bytes(records[-1])
+    for row in rows:
+        record = as_record(opened(row))
+        records.append(record)
+        found_bytes += record_bytes(record)
+        if found_bytes >= bytes_max:
+            break
     rows.close()
     if not records:
         return records

@@ -28,8 +28,7 @@ def opened(row: Row) -> Row:
 
     A row of a version that knew no checksums has none, and is believed.
     """
-    *values, checksum = row
-    content = tuple(values)
+    content, checksum = row[:-1], row[-1]
     if checksum is not None and checksum != zlib.crc32(_encoder.encode(content)):
         raise Damage(f"a row is not what was written: {str(content)[:200]}")
     return content
