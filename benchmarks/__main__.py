@@ -13,6 +13,15 @@ from types import ModuleType
 
 from benchmarks import catalogue, report, sizes
 from benchmarks.bench import Bench
+from benchmarks.families import (
+    beside_drain,
+    enqueueing,
+    lateness,
+    relay,
+    shapes,
+    throughput,
+    timers,
+)
 from benchmarks.figures import Line
 from benchmarks.interpreter import runs_optimized
 from benchmarks.machine import (
@@ -124,7 +133,6 @@ def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[repo
 
 
 def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool) -> int:
-    from benchmarks.families import enqueueing, lateness, relay, shapes, throughput, timers
     from benchmarks.profile import Sampler
 
     names = ", ".join(sorted(wanted))
@@ -132,27 +140,7 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
     with open_servers(
         BUILD / "servers", cluster=bool(wanted - catalogue.WITHOUT_CLUSTER), rivals=False
     ) as servers:
-        bench = Bench(servers, version, wanted, profiler=sampler.attach)
-        if wanted & {"drain_cluster"}:
-            bench.say(f"{throughput.hourhand(bench).per_s:,.0f} tasks/s while sampled")
-        elif wanted & {"embedded"}:
-            bench.say(f"{throughput.embedded(bench).per_s:,.0f} tasks/s while sampled")
-        elif found := wanted & shapes.WORKS.keys():
-            bench.say(throughput.summary(shapes.WORKS[min(found)](bench)))
-        elif found := wanted & lateness.RATES.keys():
-            with servers.installation("profile") as settings:
-                lateness.hourhand(bench, settings, lateness.RATES[min(found)])
-        elif wanted & set(enqueueing.MEASURES):
-            enqueueing.run(bench)
-        elif found := wanted & relay.RATES.keys():
-            relay.passed_on_at(bench, relay.RATES[min(found)])
-        elif wanted & {"timers_create"}:
-            with timers.installation(bench) as settings:
-                timers.created_per_s(bench, settings, "timers_node")
-        elif wanted & {"timers_pop"}:
-            with timers.installation(bench) as settings:
-                timers.pops(bench, settings)
-        else:
+        if not _sampled(Bench(servers, version, wanted, profiler=sampler.attach)):
             sys.stderr.write(f"{names} has no process to sample; others have\n")
             return 2
         profile = sampler.finish()
@@ -160,6 +148,35 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
     path.write_text(profile.show(names), encoding="utf-8")
     sys.stderr.write(f"the summary is in {path}\n")
     return 0
+
+
+def _sampled(bench: Bench) -> bool:
+    """Run the first of the wanted measures that has a process to sample; False without one."""
+    wanted = bench.wanted
+    if wanted & {"drain_cluster"}:
+        bench.say(f"{throughput.hourhand(bench).per_s:,.0f} tasks/s while sampled")
+    elif wanted & {"embedded"}:
+        bench.say(f"{throughput.embedded(bench).per_s:,.0f} tasks/s while sampled")
+    elif found := wanted & shapes.WORKS.keys():
+        bench.say(throughput.summary(shapes.WORKS[min(found)](bench)))
+    elif wanted & set(beside_drain.MEASURES):
+        beside_drain.run(bench)
+    elif found := wanted & lateness.RATES.keys():
+        with bench.servers.installation("profile") as settings:
+            lateness.hourhand(bench, settings, lateness.RATES[min(found)])
+    elif wanted & set(enqueueing.MEASURES):
+        enqueueing.run(bench)
+    elif found := wanted & relay.RATES.keys():
+        relay.passed_on_at(bench, relay.RATES[min(found)])
+    elif wanted & {"timers_create"}:
+        with timers.installation(bench) as settings:
+            timers.created_per_s(bench, settings, "timers_node")
+    elif wanted & {"timers_pop"}:
+        with timers.installation(bench) as settings:
+            timers.pops(bench, settings)
+    else:
+        return False
+    return True
 
 
 def _page(results: Path) -> int:

@@ -56,18 +56,26 @@ def touch(settings: Settings, topic: str) -> None:
 
 
 def passed_on(
-    bench: Bench, settings: Settings, rate: int, *, programs: tuple[str, str], clock: str
+    bench: Bench,
+    settings: Settings,
+    rate: int,
+    *,
+    programs: tuple[str, str],
+    clock: str,
+    one_core: bool = True,
 ) -> dict[str, Any]:
     """Have one node pass messages on; return what appeared, as the sink counted it.
 
     ``programs`` are the node and the source of messages; ``clock`` says when a message has
-    appeared: once it is "appended", as the broker says, or once it is "read".
+    appeared: once it is "appended", as the broker says, or once it is "read".  The node runs on
+    ``one_core`` where that is one of a relay and not told otherwise.
     """
     spec = {
         "settings": settings.model_dump(mode="json"),
         "count": int(rate * bench.sizes.relay_s),
         "rate": rate,
         "clock": clock,
+        "one_core": one_core,
     }
     node_program, source_program = programs
     with (
@@ -84,16 +92,18 @@ def passed_on(
         return {**sink.expect("done", RUN_S), "seconds": sent["ended_s"] - sent["began_s"]}
 
 
-def lines_of(name: str, rounds: Sequence[dict[str, Any]], *, judged: bool) -> list[Line]:
-    """Return the lines of a measure; its p99.9 has a goal where it is ``judged``.
+def lines_of(
+    name: str, rounds: Sequence[dict[str, Any]], *, p999_ms_max: float | None = P999_MS_MAX
+) -> list[Line]:
+    """Return the lines of a measure; its p99.9 has a goal unless that is None.
 
     What is missing, early or doubled is counted over all rounds: a median would hide it.
     """
     lines = []
     for share in SHARES:
         goal = None
-        if share == "p99.9" and judged:
-            goal = Goal("at most", P999_MS_MAX, "value")
+        if share == "p99.9" and p999_ms_max is not None:
+            goal = Goal("at most", p999_ms_max, "value")
         figure = Figure.of([found[share] for found in rounds])
         lines.append(Line(name, figure, f"ms, {share}", goal=goal))
     for what in _COUNTED:

@@ -85,6 +85,16 @@ class Servers:
             yield replace(self, kafka=kafka, cassandra=cassandra)
 
     @contextlib.contextmanager
+    def as_up(self) -> Iterator["Servers"]:
+        """Start a Kafka and a Cassandra as ``make up`` does."""
+        folder = self.folder / self.name("as-up")
+        with (
+            KafkaServer(folder / "kafka") as kafka,
+            CassandraServer(folder / "cassandra") as cassandra,
+        ):
+            yield replace(self, kafka=kafka, cassandra=cassandra)
+
+    @contextlib.contextmanager
     def embedded(self, what: str, **groups: Any) -> Iterator[Settings]:
         """Name a folder for the embedded default, and remove it."""
         folder = self.folder / self.name(what)
@@ -136,7 +146,7 @@ def open_servers(folder: Path, *, cluster: bool = True, rivals: bool = True) -> 
         if rivals:
             servers.postgres = _rivals_server(folder, stack)
         if servers.postgres is not None:
-            servers.missing |= _missing_rivals()
+            servers.missing |= missing_rivals()
         if cluster:
             # One after the other: two first runs of Maven would fetch the same plugin twice.
             kafka_jars()
@@ -160,7 +170,8 @@ def _rivals_server(folder: Path, stack: contextlib.ExitStack) -> PostgresServer 
     return server
 
 
-def _missing_rivals() -> set[str]:
+def missing_rivals() -> set[str]:
+    """Return the rivals that PostgreSQL is not enough for, and that are not there, by name."""
     try:
         graphile_worker.install()
     except graphile_worker.GraphileWorkerMissing as error:

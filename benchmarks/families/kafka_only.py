@@ -61,7 +61,7 @@ def _measured(bench: Bench, name: str) -> list[Line]:
         for number in range(1, bench.sizes.relay_rounds + 1):
             rounds.append(_passed_on(bench, kafka, load))
             bench.say(f"round {number}: {name}: {summary_of(rounds[-1])}")
-    return lines_of(name, rounds, judged=True)
+    return lines_of(name, rounds)
 
 
 def _passed_on(bench: Bench, kafka: KafkaServer, load: _Load) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A relay node, as ``taskset -c 1 hourhand relay`` runs it: on one core."""
+"""A relay node, as ``taskset -c 1 hourhand relay`` runs it, or on every core."""
 
 import logging
 
@@ -9,7 +9,8 @@ def main() -> None:
     """Run until told to stop."""
     logging.basicConfig(level="WARNING")
     spec = told()
-    keep_to_one_core()
+    if spec["one_core"]:
+        keep_to_one_core()
     from scheduler import Settings
     from scheduler.cli.relay_running import RelayRunning
 

@@ -33,7 +33,7 @@ def install() -> None:
     """Install it below ``build`` unless it is there; raises GraphileWorkerMissing."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise GraphileWorkerMissing("Node.js 18 or newer with npm is needed: install it")
+        raise GraphileWorkerMissing("Node.js and npm are needed: install them")
     if (FOLDER / f"installed-{VERSION}").exists():
         return
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -18,9 +18,7 @@ def _round(late_ms: float, **counts: int) -> dict[str, Any]:
 
 def test_lateness_is_the_median_of_the_rounds() -> None:
     """One round in which a server stood still decides nothing."""
-    lines = {
-        line.unit: line for line in lines_of("x", [_round(90), _round(7), _round(30)], judged=True)
-    }
+    lines = {line.unit: line for line in lines_of("x", [_round(90), _round(7), _round(30)])}
     judged = lines["ms, p99.9"].as_json()
     assert (judged["value"], judged["spread"], judged["met"]) == (30, [7, 90], True)
 
@@ -28,7 +26,7 @@ def test_lateness_is_the_median_of_the_rounds() -> None:
 def test_one_message_missing_in_one_round_is_not_hidden_by_the_others() -> None:
     """Counts are sums."""
     rounds = [_round(1), _round(1, missing=1), _round(1)]
-    lines = {line.unit: line for line in lines_of("x", rounds, judged=True)}
+    lines = {line.unit: line for line in lines_of("x", rounds)}
     missing = lines["missing messages"].as_json()
     assert (missing["value"], missing["met"]) == (1, False)
     assert lines["ms, p50"].detail["sent"] == 30
