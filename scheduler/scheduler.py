@@ -6,11 +6,10 @@ the tree does, and nothing about how a node is put together, which the wiring do
 
 import contextlib
 import logging
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 from actors.model.errors import AlreadyStarted, NodeStopped
@@ -24,6 +23,7 @@ from scheduler.observe.observation import Observation
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
+from scheduler.process.interrupts import signals_taken_by
 from scheduler.services.system_tasks import SystemDependencies
 from scheduler.wiring import build_node
 
@@ -77,12 +77,7 @@ class Scheduler(SchedulerClient):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.stop()
         self.wait()
 
@@ -166,15 +161,8 @@ class Scheduler(SchedulerClient):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        previous = {
-            number: signal.signal(number, self._take_signal)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
+        with signals_taken_by(self._take_signal):
             yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
     def close(self) -> None:
         """Stop gracefully and let go of everything; repeatable."""

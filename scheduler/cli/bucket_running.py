@@ -6,7 +6,6 @@ or never happened, and another node goes on.
 
 import logging
 import math
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -33,6 +32,7 @@ from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import run_guarded
+from scheduler.process.interrupts import signals_taken_by
 
 logger = logging.getLogger("hourhand.buckets")
 
@@ -105,15 +105,8 @@ class BucketRelay(StartedOnEntry):
     @contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
         """Have SIGINT and SIGTERM end ``wait``, within the block."""
-        before = {
-            each: signal.signal(each, lambda *_: self._stop_requested.set())
-            for each in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
+        with signals_taken_by(lambda *_: self._stop_requested.set()):
             yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
 
     def _open(self, *, intake: bool) -> None:
         storage = self._storage = wiring.open_buckets(self._settings, self._clock)

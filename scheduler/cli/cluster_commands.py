@@ -1,7 +1,6 @@
 """Commands about the whole cluster: admin serves it; top, nodes, ahead, buckets, audit-log show."""
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.session import CommandOptions, ResultOptions, command_session
 from scheduler.cli.text_output import cell_of, heading_of, print_rows
 from scheduler.configuration.optional_dependencies import required_by
+from scheduler.process.interrupts import signals_taken_by
 
 _BAR_CHARS = 50
 _LOOK_S = 0.5
@@ -68,17 +68,9 @@ def admin(
         with required_by("`hourhand admin`"):
             from scheduler.cli.admin_running import AdminRunning
         stopped = threading.Event()
-        before = {
-            number: signal.signal(number, lambda *_: stopped.set())
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            with AdminRunning(settings) as running:
-                say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
-                stopped.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with signals_taken_by(lambda *_: stopped.set()), AdminRunning(settings) as running:
+            say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")
+            stopped.wait()
         say("the admin API has stopped")
 
 

@@ -7,7 +7,6 @@ the node stops last.  A door uses the node's own connections.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from actors.model.task_executor import TaskExecutor
@@ -24,12 +23,7 @@ class StartedOnEntry(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.stop()
 
     @abstractmethod

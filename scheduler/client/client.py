@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Self
 
 from actors.model.codec import Command, CommandKind, encode_command, encode_parts
@@ -118,12 +117,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     @property

@@ -5,7 +5,6 @@ On a terminal the progress is drawn in place; elsewhere it is a plain line now a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from rich import box
@@ -53,12 +52,7 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._live.stop()
 
     def say(self, text: str) -> None:

@@ -10,7 +10,7 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -65,13 +65,19 @@ def raised_within() -> Iterator[None]:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Take both signals within the block, also a SIGINT that a shell had ignored, and raise."""
-    before = {number: signal.signal(number, interrupt) for number in _NUMBERS}
+    with signals_taken_by(interrupt), raised_within():
+        yield
+
+
+@contextmanager
+def signals_taken_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have a function take both signals within the block, which is the main thread's."""
+    before = {number: signal.signal(number, handler) for number in _NUMBERS}
     try:
-        with raised_within():
-            yield
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, known in before.items():
+            signal.signal(number, known)
 
 
 @contextmanager
