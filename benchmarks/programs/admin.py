@@ -10,7 +10,7 @@ def main() -> None:
     logging.basicConfig(level="WARNING")
     spec = told()
     from scheduler import Settings
-    from scheduler.cli.admin_running import AdminRunning
+    from scheduler.cli.http_running import AdminRunning
 
     with AdminRunning(Settings(**spec["settings"])) as running:
         tell("ready", port=running.port)

@@ -10,7 +10,7 @@ def main() -> None:
     logging.basicConfig(level="WARNING")
     spec = told()
     from scheduler import Settings
-    from scheduler.cli.timers_running import TimersRunning
+    from scheduler.cli.http_running import TimersRunning
 
     running = TimersRunning(Settings(**spec["settings"]))
     running.start()

@@ -66,7 +66,7 @@ def admin(
     with command_session(common, chosen) as settings:
         log_to_stderr(log_level)
         with required_by("`hourhand admin`"):
-            from scheduler.cli.admin_running import AdminRunning
+            from scheduler.cli.http_running import AdminRunning
         stopped = threading.Event()
         with signals_taken_by(lambda *_: stopped.set()), AdminRunning(settings) as running:
             say(f"admin API and dashboard are served on {running.address}; Ctrl-C stops them")

@@ -67,7 +67,7 @@ def timers(
     with command_session(common, chosen) as settings:
         log_to_stderr(log_level, settings)
         with required_by("`hourhand timers`"):
-            from scheduler.cli.timers_running import TimersRunning
+            from scheduler.cli.http_running import TimersRunning
         users = load_executors(executor or ())
         running = TimersRunning(settings, executor=users.executor, executors=users.executors)
         try:

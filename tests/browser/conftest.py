@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 from examples.demo_dashboard.executor import DashboardExecutor
 from examples.demo_dashboard.pictures import Seen, open_page
 from scheduler import Scheduler, Settings
-from scheduler.cli.admin_running import AdminRunning
+from scheduler.cli.http_running import AdminRunning
 from tests.browser.looking import Looking
 from tests.servers.chromium import open_browser
 from tests.servers.maven import ToolMissing

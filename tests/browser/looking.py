@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page
 
 from actors.model.key import TaskKey
 from scheduler import Scheduler, Task
-from scheduler.cli.admin_running import AdminRunning
+from scheduler.cli.http_running import AdminRunning
 from scheduler.reading.inspector import TaskState
 
 WAIT_MS = 20_000

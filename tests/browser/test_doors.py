@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from scheduler import Scheduler, Settings
-from scheduler.cli.timers_running import TimersRunning
+from scheduler.cli.http_running import TimersRunning
 from tests.browser.looking import WAIT_MS, Looking
 from tests.browser.test_actions import an_id
 

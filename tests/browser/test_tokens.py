@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from scheduler import Settings
-from scheduler.cli.admin_running import AdminRunning
+from scheduler.cli.http_running import AdminRunning
 
 pytestmark = pytest.mark.browser
 READ, WRITE = "r" * 32, "w" * 32

@@ -21,8 +21,7 @@ from schemathesis import GenerationMode
 
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.cli.admin_running import AdminRunning
-from scheduler.cli.timers_running import TimersRunning
+from scheduler.cli.http_running import AdminRunning, TimersRunning
 from scheduler.configuration.door_settings import AdminSettings, TimerSettings
 from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 from scheduler.scheduler import Scheduler

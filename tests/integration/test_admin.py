@@ -16,7 +16,7 @@ import trustme
 from actors.model.backoff import RetryPolicy
 from actors.model.task_executor import TaskExecutor
 from scheduler import Scheduler, Settings, Task, wiring
-from scheduler.cli.admin_running import AdminRunning
+from scheduler.cli.http_running import AdminRunning
 from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import TimerRule
 from tests.servers.cassandra import CassandraServer

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.cli.timers_running import TimersRunning
+from scheduler.cli.http_running import TimersRunning
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.tidy.source import ROOT
@@ -120,7 +120,7 @@ def test_an_existing_client_works_unchanged(settings: Settings, endpoint: Endpoi
 
 PROGRAM = """
 import json, sys
-from scheduler.cli.timers_running import TimersRunning
+from scheduler.cli.http_running import TimersRunning
 from scheduler.configuration.settings import Settings
 running = TimersRunning(Settings(**json.load(open(sys.argv[1]))))
 running.start(); print(running.port, flush=True); running.wait()

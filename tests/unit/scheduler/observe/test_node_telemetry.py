@@ -11,7 +11,7 @@ from actors.model import events
 from actors.model.events import Event
 from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
-from scheduler.adapters.observing.prometheus import registry_of
+from scheduler.adapters.observing.counted import registry_of
 from scheduler.observe.meters import Meters
 from scheduler.observe.metric_catalogue import CATALOGUE, KINDS_MAX, PREFIX, Kind, Metric
 from scheduler.observe.node_telemetry import NodeTelemetry

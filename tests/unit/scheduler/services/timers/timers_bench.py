@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
-from scheduler.adapters.observing.prometheus import registry_of
+from scheduler.adapters.observing.counted import registry_of
 from scheduler.configuration.door_settings import TimerSettings
 from scheduler.observe.meters import Count
 from scheduler.observe.node_telemetry import NodeTelemetry
