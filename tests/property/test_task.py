@@ -34,6 +34,12 @@ def _change(task: Task) -> None:
     task.kind = "other"  # type: ignore[misc]
 
 
+def _state(task: Task) -> object:
+    """Return the state; names in their order, as that of a set is any."""
+    state = task.__getstate__()
+    return state | {"__pydantic_fields_set__": sorted(state["__pydantic_fields_set__"])}
+
+
 def _remove(task: Task) -> None:
     del task.data
 
@@ -61,7 +67,7 @@ LOOKS: dict[str, Callable[[Task], object]] = {
     "class": lambda task: task.__class__,
     "isinstance": lambda task: (isinstance(task, Task), isinstance(task, _Holder)),
     "match": _matched,
-    "fields_set": lambda task: task.model_fields_set,
+    "fields_set": lambda task: sorted(task.model_fields_set),
     "extra": lambda task: task.model_extra,
     "private": lambda task: task.__pydantic_private__,
     "model_dump": lambda task: task.model_dump(),
@@ -78,7 +84,7 @@ LOOKS: dict[str, Callable[[Task], object]] = {
     "deepcopy of two": lambda task: copy.deepcopy([task, task]),
     "pickle": lambda task: pickle.loads(pickle.dumps(task)),  # noqa: S301 - its own bytes
     "oldest pickle": lambda task: pickle.loads(pickle.dumps(task, 0)),  # noqa: S301
-    "getstate": lambda task: task.__getstate__(),
+    "getstate": _state,
     "validated again": Task.model_validate,
     "validated by an adapter": lambda task: TypeAdapter(Task).validate_python(task, strict=True),
     "written by an adapter": lambda task: TypeAdapter(Task).dump_json(task),
