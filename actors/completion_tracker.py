@@ -28,13 +28,13 @@ from actors.messages import (
     RecordAttempt,
     RecordCompletion,
     RecordCompletions,
-    RecordStart,
+    RecordStarts,
     Siblings,
     StatusesFound,
     StatusesLoaded,
     TaskChecked,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state
+from actors.model.attempts import NO_STATUS, KeyStatus, attempt_state, started_record
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
@@ -82,7 +82,7 @@ Message = (
     | RecordCompletion
     | RecordCompletions
     | RecordAttempt
-    | RecordStart
+    | RecordStarts
     | _AttemptsWritten
     | _GroupWritten
     | LoadStatuses
@@ -120,9 +120,9 @@ class CompletionTracker(Actor):
                 self._group.attempts.append(record)
                 self._group.replies.append((reply_to, AttemptRecorded(record.key)))
                 self._write_group()
-            case RecordStart(record=record, recorded=recorded):
-                assert record.finished_ms is None, "a start has not ended"
-                self._group.attempts.append(record)
+            case RecordStarts(attempts=attempts, recorded=recorded):
+                now_ms = self._context.clock.now_ms()
+                self._group.attempts += [started_record(each, now_ms) for each in attempts]
                 self._group.starts.append(recorded)
                 self._write_group()
             case _AttemptsWritten(group=group, completions_write_time=write_time):

@@ -4,10 +4,7 @@ Decides what runs a task and what an attempt of it carries, for whoever holds th
 decides what becomes of an attempt.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Future
-
-from actors.model.attempts import Attempt
+from actors.model.attempts import Attempt, StartRecorder
 from actors.model.backoff import RetryPolicy
 from actors.model.errors import UnknownKind
 from actors.model.executor_attributes import (
@@ -61,11 +58,11 @@ class HeldExecutors:
         task: StoredTask,
         executable: Executable,
         ownership: Ownership,
-        record_start: "Callable[[Attempt], Future[None]] | None" = None,
+        record_starts: StartRecorder,
     ) -> tuple[Attempt, Executable]:
         """Return the next attempt of a task, and what runs it.
 
-        ``record_start`` makes the start durable, for an attempt that needs it.
+        Where the start must be durable before user code runs, it carries ``record_starts``.
         """
         timeout_ms = self._effects.settings.execution.timeout_ms
         try:
@@ -81,7 +78,7 @@ class HeldExecutors:
             attempts.last + 1,
             suspect,
             timeout_ms,
-            record_start if suspect or task.overdue_when_loaded else None,
+            record_starts if suspect or task.overdue_when_loaded else None,
         )
         return attempt, executable
 

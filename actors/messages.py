@@ -276,10 +276,10 @@ class TaskChecked(msgspec.Struct, frozen=True):
     """Of the record that was asked about; the answer says nothing about a later one."""
 
 
-class RecordStart(msgspec.Struct, frozen=True):
-    """Worker to CompletionTracker: make the start durable, then resolve."""
+class RecordStarts(msgspec.Struct, frozen=True):
+    """Runner to CompletionTracker: make these starts durable, then resolve."""
 
-    record: AttemptRecord
+    attempts: tuple[Attempt, ...]
     recorded: "Future[None]"
 
 

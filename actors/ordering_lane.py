@@ -10,6 +10,7 @@ over with all that it has.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from actors.held_executors import HeldExecutors
@@ -31,6 +32,7 @@ from actors.model.task import FRESH, StoredTask
 from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
+from actors.task_executor import record_starts
 
 
 class OrderingLane:
@@ -175,8 +177,8 @@ class OrderingLanes:
     # Plain tasks.
 
     def is_plain(self, task: StoredTask) -> bool:
-        """Whether nothing is known of a task but its record."""
-        return task.attempts is FRESH and not task.overdue_when_loaded
+        """Whether nothing is known of earlier attempts of a task."""
+        return task.attempts is FRESH
 
     def take(self, task: StoredTask) -> bool:
         """Begin a due task, or let it wait behind those of its id; False where it is not plain."""
@@ -207,11 +209,14 @@ class OrderingLanes:
             executable = executors.of(task)
         except UnknownKind:
             return False
-        start = executors.attempt(task, executable, self._ownership)
+        start = executors.attempt(task, executable, self._ownership, self._record_starts)
         assert start[0].number == 1, "a lane makes first attempts"
         lane.attempt = start[0]
         self._starts.append(start)
         return True
+
+    def _record_starts(self, attempts: Sequence[Attempt]) -> "Future[None]":
+        return record_starts(self._siblings.completion_tracker, attempts)
 
     def record(self, found: Iterable[AttemptEnded], reply_to: Recipient) -> Sequence[str]:
         """Have what ended well recorded; return the ids whose attempts ended otherwise."""

@@ -16,6 +16,7 @@ blocked    an operator, or a node that knows the kind    yes
 ========== ============================================= =========================
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import Enum, auto
 from typing import assert_never
@@ -37,7 +38,7 @@ from actors.messages import (
     DrainTasks,
     RecordAttempt,
     RecordCompletion,
-    RecordStart,
+    RecordStarts,
     Siblings,
     TaskChecked,
     TaskExecuted,
@@ -53,7 +54,6 @@ from actors.model.attempts import (
     closing_completion,
     failed_record,
     finished_event,
-    started_record,
     unknown_kind_record,
 )
 from actors.model.codec import letter_of
@@ -239,17 +239,13 @@ class TaskExecutorRole(Actor):
 
     def _start(self, task: StoredTask, executable: Executable) -> None:
         assert self._attempt is None, "the attempt before is settled"
-        start = self._executors.attempt(task, executable, self._ownership, self._record_start)
+        start = self._executors.attempt(task, executable, self._ownership, self._record_starts)
         self._attempt = start[0]
         self._phase = _Phase.RUNNING
         self._effects.runner.start((start,), self.actor_ref.tell)
 
-    def _record_start(self, attempt: Attempt) -> "Future[None]":
-        """Make the start durable; called on the worker, which waits for the future."""
-        record = started_record(attempt, self._context.clock.now_ms())
-        recorded: Future[None] = Future()
-        self._tracker.tell(RecordStart(record, recorded))
-        return recorded
+    def _record_starts(self, attempts: Sequence[Attempt]) -> "Future[None]":
+        return record_starts(self._tracker, attempts)
 
     def _take_end(self, ended: AttemptEnded) -> None:
         if ended.attempt is not self._attempt:
@@ -478,3 +474,10 @@ class TaskExecutorRole(Actor):
         self._draining = True
         if self._phase in (_Phase.CHECKING, _Phase.WAITING, _Phase.BLOCKED):
             self._finish()
+
+
+def record_starts(tracker: Recipient, attempts: Sequence[Attempt]) -> "Future[None]":
+    """Have starts of attempts made durable; the future is cancelled where the tree ends."""
+    recorded: Future[None] = Future()
+    tracker.tell(RecordStarts(tuple(attempts), recorded))
+    return recorded

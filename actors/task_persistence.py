@@ -70,6 +70,8 @@ from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 
+CLOCKS_APART_MS = 5_000
+"""So far may the clock of an earlier owner have been ahead of this node's."""
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
 
@@ -120,6 +122,8 @@ class TaskPersistence(Actor):
         self._asked_orderings: list[LoadOrdering] = []
         self._operations: Operations
         self._siblings: Siblings
+        self._began_ms: int
+        """Wall time at which this tree began."""
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -154,6 +158,7 @@ class TaskPersistence(Actor):
 
     def _meet(self, siblings: Siblings) -> None:
         self._siblings = siblings
+        self._began_ms = self._context.clock.now_ms()
         self._operations = Operations(self._context)
         if self._resumed:
             # A save that the failed tree left in flight may still arrive, and may be ahead of
@@ -339,7 +344,7 @@ class TaskPersistence(Actor):
         reached, rows = page.reached(end), page.tasks
         assert after <= reached <= end, "a page ends within what was asked for"
         assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
-        tasks = open_tasks(rows, statuses.statuses, self._context.clock.now_ms())
+        tasks = open_tasks(rows, statuses.statuses, self._overdue_until_ms())
         self._checkpoint.end_load(reached)
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
@@ -347,6 +352,13 @@ class TaskPersistence(Actor):
         took_ms = self._context.clock.monotonic_ms() - started_ms
         reached_ms = self._checkpoint.key.scheduled_ms
         self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
+
+    def _overdue_until_ms(self) -> int:
+        """Up to then an earlier owner may have begun a task: what was due before this tree began.
+
+        A task that fell due since can have been left to the store, but nobody else began it.
+        """
+        return min(self._context.clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
 
     def _answer_load(self, *, complete: bool) -> None:
         answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
@@ -370,7 +382,7 @@ class TaskPersistence(Actor):
                 assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"
                 assert rows[-1].key <= request.up_to, "not what was asked for"
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
-            tasks = open_tasks(page.tasks, statuses, self._context.clock.now_ms())
+            tasks = open_tasks(page.tasks, statuses, self._overdue_until_ms())
             request.reply_to.tell(OrderingLoaded(tasks, next_after))
         del self._asked_orderings[: len(requests)]
         if self._asked_orderings:

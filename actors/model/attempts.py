@@ -24,8 +24,12 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     suspect: bool = False
     """Runs alone among the suspects of this node."""
     timeout_ms: int | None = None
-    record_start: "Callable[[Attempt], Future[None]] | None" = None
-    """Called on the worker just before user code; user code waits for the future."""
+    record_starts: "StartRecorder | None" = None
+    """Makes the starts of such attempts durable; user code waits for the future."""
+
+
+StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]
+"""Makes starts durable, called from any thread; one for all attempts of a partition's tree."""
 
 
 class Ending(StrEnum):
@@ -191,15 +195,18 @@ def closing_completion(
 
 
 def open_tasks(
-    rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus], now_ms: int
+    rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus], overdue_until_ms: int
 ) -> tuple[StoredTask, ...]:
-    """Leave out closed rows, and attach to the others what their attempts left behind."""
+    """Leave out closed rows, and attach to the others what their attempts left behind.
+
+    Those scheduled up to ``overdue_until_ms`` may have killed an earlier owner's process.
+    """
     tasks = []
     for row in rows:
         status = statuses.get(row.key, NO_STATUS)
         if status.completion is not None and status.completion.closes(row.offset):
             continue
-        late = row.key.scheduled_ms <= now_ms
+        late = row.key.scheduled_ms <= overdue_until_ms
         fresh = not late and status is NO_STATUS
         tasks.append(
             row if fresh else replace(row, attempts=status.attempts, overdue_when_loaded=late)

@@ -184,12 +184,11 @@ class RegisteredAttempts(ABC):
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
-        for running in self._registry.add(starts, listener):
-            self._submit(running)
+        self._submit(self._registry.add(starts, listener))
 
     @abstractmethod
-    def _submit(self, running: RunningAttempt) -> None:
-        """Have a registered attempt run."""
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        """Have registered attempts run."""
 
     def unsettled(self, partition: int, *, given_up: bool = True) -> Sequence[Attempt]:
         """Return the attempts of a partition that run or whose outcome is not settled."""

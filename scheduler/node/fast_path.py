@@ -44,19 +44,20 @@ class NodeRunner(WorkerRunner):
         self._immediate = queue.SimpleQueue()
         self._immediate_thread: threading.Thread | None = None
 
-    def _submit(self, running: RunningAttempt) -> None:
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
         """Take the fast path where an attempt only has to be handed over, or a worker."""
-        attempt, executor = running.attempt, running.executor
-        if attempt.suspect or not isinstance(executor, SystemExecutor):
-            super()._submit(running)
-            return
-        work = executor.immediate(attempt.task)
+        super()._submit([each for each in started if not self._took_fast_path(each)])
+
+    def _took_fast_path(self, running: RunningAttempt) -> bool:
+        executor = running.executor
+        if running.attempt.suspect or not isinstance(executor, SystemExecutor):
+            return False
+        work = executor.immediate(running.attempt.task)
         if work is not None:
             self._submit_immediate(running, work)
         elif executor.unslotted:
             self._loop.begin(self._run_async(running), None)
-        else:
-            super()._submit(running)
+        return work is not None or executor.unslotted
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts that have been running for so long, or longer where they wait."""
@@ -69,13 +70,12 @@ class NodeRunner(WorkerRunner):
         self._immediate.put(None)
         super().close()
 
-    async def _await_durable_start(self, running: RunningAttempt) -> bool:
+    def _needs_durable_start(self, running: RunningAttempt) -> bool:
         """Wait for nothing where no user code is called: a start is written to find out which
         task ends the process, and system tasks are never given up for that.
         """
-        if isinstance(running.executor, SystemExecutor):
-            return True
-        return await super()._await_durable_start(running)
+        is_ours = isinstance(running.executor, SystemExecutor)
+        return not is_ours and super()._needs_durable_start(running)
 
     def _waits(self, attempt: Attempt) -> bool:
         """Whether an attempt is of a kind that waits for other tasks."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.display import log_raised
@@ -30,12 +31,16 @@ from scheduler.node.attempts import (
     not_started,
 )
 from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.kind_limits import KindLimits
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
-"""How long a worker waits for a start to become durable before it gives the slot back."""
+"""How long a suspect's worker waits for its start to become durable before it gives up."""
+READY_PER_WORKER = 2
+"""So many overdue attempts for each worker have a durable start and wait: workers never wait for
+the store, and a process that dies leaves few suspects that did not run."""
 
 logger = logging.getLogger("hourhand.runner")
 
@@ -60,18 +65,43 @@ class WorkerRunner(RegisteredAttempts):
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
-        self._kind_limits = KindLimits(limits or {}, self._submit_to_workers)
+        self._kind_limits = KindLimits(limits or {}, self._submit_allowed)
+        self._starts = DurableStarts(
+            READY_PER_WORKER * settings.workers,
+            gate=gate,
+            submit=self._submit_to_workers,
+            refuse=self._refuse,
+        )
 
-    def _submit(self, running: RunningAttempt) -> None:
-        self._kind_limits.begin(running)
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        self._kind_limits.begin(started)
 
-    def _submit_to_workers(self, running: RunningAttempt) -> None:
-        if running.attempt.suspect:
-            self._suspect_lane.submit(running)
-        elif runs_async(running.executor):
-            self._loop.submit(lambda: self._run_async(running))
-        else:
-            self._workers.submit(running)
+    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
+        overdue = [each for each in allowed if self._needs_durable_start(each)]
+        if overdue:
+            self._starts.add(overdue)
+            allowed = [each for each in allowed if not self._needs_durable_start(each)]
+        self._submit_to_workers(allowed)
+
+    def _needs_durable_start(self, running: RunningAttempt) -> bool:
+        """Whether an attempt waits for its start before it has a worker; a suspect does it there."""
+        return running.attempt.record_starts is not None and not running.attempt.suspect
+
+    def _submit_to_workers(self, ready: Sequence[RunningAttempt]) -> None:
+        blocking: list[RunningAttempt] = []
+        for running in ready:
+            if running.attempt.suspect:
+                self._suspect_lane.submit([running])
+            elif runs_async(running.executor):
+                self._loop.submit(partial(self._run_async, running))
+            else:
+                blocking.append(running)
+        self._workers.submit(blocking)
+
+    def _refuse(self, running: RunningAttempt) -> None:
+        """End an attempt that no worker took."""
+        self._kind_limits.end(running)
+        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
@@ -113,7 +143,7 @@ class WorkerRunner(RegisteredAttempts):
 
     def _attempt(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt
-        if not self._make_start_durable(running) or not self._may_begin(running):
+        if not self._has_durable_start(running) or not self._may_begin(running):
             return not_started(attempt, self._clock.now_ms())
         started_ms = self._begin(running)
         watch = self._watch(running)
@@ -136,15 +166,18 @@ class WorkerRunner(RegisteredAttempts):
             watch()
         return ended
 
-    def _make_start_durable(self, running: RunningAttempt) -> bool:
-        """Write the start of an overdue task just before it runs, never while it waits."""
+    def _has_durable_start(self, running: RunningAttempt) -> bool:
+        """Write the start of a suspect just before it runs, never while it waits for others."""
         attempt = running.attempt
-        if attempt.record_start is None:
+        if attempt.record_starts is None:
+            return True
+        if self._needs_durable_start(running):
+            self._starts.leave()
             return True
         if running.withdrawn or not self._gate(attempt):
             return False
         try:
-            attempt.record_start(attempt).result(timeout=START_DEADLINE_S)
+            attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
         except (CancelledError, FutureTimeoutError, HourhandError):
             # The tree went away meanwhile; its successor starts the task again.
             return False
@@ -187,7 +220,9 @@ class WorkerRunner(RegisteredAttempts):
 
     async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt
-        if not await self._await_durable_start(running) or not self._may_begin(running):
+        if self._needs_durable_start(running):
+            self._starts.leave()
+        if not self._may_begin(running):
             return not_started(attempt, self._clock.now_ms())
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
@@ -195,20 +230,6 @@ class WorkerRunner(RegisteredAttempts):
             self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
         started_ms = self._begin(running)
         return await self._execute_async(running, started_ms)
-
-    async def _await_durable_start(self, running: RunningAttempt) -> bool:
-        """As ``_make_start_durable``, without a thread: all that are overdue wait together."""
-        attempt = running.attempt
-        if attempt.record_start is None:
-            return True
-        if running.withdrawn or not self._gate(attempt):
-            return False
-        try:
-            async with asyncio.timeout(START_DEADLINE_S):
-                await asyncio.wrap_future(attempt.record_start(attempt))
-        except (asyncio.CancelledError, TimeoutError, HourhandError):
-            return False
-        return True
 
     async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
         attempt = running.attempt
@@ -241,14 +262,16 @@ class _Workers:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
-    def submit(self, running: RunningAttempt) -> None:
+    def submit(self, ready: Sequence[RunningAttempt]) -> None:
         if len(self._threads) < self._threads_max:
             with self._lock:
-                self._outstanding += 1
-                if len(self._threads) < min(self._outstanding, self._threads_max):
+                self._outstanding += len(ready)
+                while len(self._threads) < min(self._outstanding, self._threads_max):
                     self._add_thread()
-        self._submitted += 1
-        self._waiting.put(running)
+        self._submitted += len(ready)
+        put = self._waiting.put
+        for running in ready:
+            put(running)
 
     def load(self) -> WorkerLoad:
         """Return how many attempts were submitted, and how many of them wait for a thread."""

@@ -146,16 +146,20 @@ class VirtualRunner(RegisteredAttempts):
         super().__init__(telemetry)
         self._ready: deque[RunningAttempt] = deque()
 
-    def _submit(self, running: RunningAttempt) -> None:
-        """Queue the attempt for ``run_one``."""
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        """Queue attempts for ``run_one``."""
+        for running in started:
+            self._submit_one(running)
+
+    def _submit_one(self, running: RunningAttempt) -> None:
         attempt = running.attempt
-        if attempt.record_start is None:
+        if attempt.record_starts is None:
             self._ready.append(running)
             return
         if not self._gate(attempt):
             self._refuse(running)
             return
-        recorded = attempt.record_start(attempt)
+        recorded = attempt.record_starts((attempt,))
         recorded.add_done_callback(lambda done: self._take_start(running, done))
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:

@@ -3,7 +3,7 @@
 The bench says how the runner is moved on: a real one runs by itself, a virtual one when told.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -114,14 +114,14 @@ class RunnerContract:
         executor = RecordingExecutable()
         seen: list[int] = []
 
-        def record_start(_attempt: Attempt) -> "Future[None]":
+        def record_starts(_attempts: Sequence[Attempt]) -> "Future[None]":
             seen.append(len(executor.ran))
             recorded: Future[None] = Future()
             recorded.set_result(None)
             return recorded
 
         task = a_stored_task(due_in_ms=0)
-        attempt = Attempt(task, 0, 1, 1, record_start=record_start)
+        attempt = Attempt(task, 0, 1, 1, record_starts=record_starts)
 
         ended = bench.run(attempt, executor)
 
@@ -134,11 +134,11 @@ class RunnerContract:
         starting: Future[None] = Future()
         asked: Future[None] = Future()
 
-        def record_start(_attempt: Attempt) -> "Future[None]":
+        def record_starts(_attempts: Sequence[Attempt]) -> "Future[None]":
             asked.set_result(None)
             return starting
 
-        attempt = Attempt(a_stored_task(due_in_ms=0), 0, 1, 1, record_start=record_start)
+        attempt = Attempt(a_stored_task(due_in_ms=0), 0, 1, 1, record_starts=record_starts)
         bench.runner.start([(attempt, executor)], lambda _ended: None)
         asked.result(timeout=TIMEOUT_S)
 

@@ -32,9 +32,9 @@ class HeldRunner(RegisteredAttempts):
         self._gate = gate
         super().__init__(telemetry)
 
-    def _submit(self, running: RunningAttempt) -> None:
-        """Queue an attempt, as for a worker that is busy."""
-        self.queued.append(running)
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        """Queue attempts, as for workers that are busy."""
+        self.queued.extend(started)
 
     def begin(self) -> int:
         """Call user code of everything queued; return of how many."""
@@ -42,8 +42,8 @@ class HeldRunner(RegisteredAttempts):
         before = len(self.begun)
         for running in queued:
             attempt = running.attempt
-            if attempt.record_start is not None and self._gate(attempt):
-                attempt.record_start(attempt)
+            if attempt.record_starts is not None and self._gate(attempt):
+                attempt.record_starts((attempt,))
             now_ms = self._clock.monotonic_ms()
             if not self._gate(attempt) or not self._registry.begin(running, now_ms):
                 self._registry.end(running, not_started(attempt, self._clock.now_ms()))

@@ -28,6 +28,7 @@ from scheduler.node.attempts import (
     not_started,
 )
 from scheduler.node.current_attempt import tell_attempt
+from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.runner import START_DEADLINE_S
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from tests.simulation.loop import SimulatedLoop, named
@@ -84,9 +85,30 @@ class SimulatedRunner(RegisteredAttempts):
         self._starting: list[tuple[str, _Slot]] = []
         self._ends: list[tuple[float, int, str, _Slot]] = []
         self._sequence = count()
+        self._starts = DurableStarts(
+            2 * workers, gate=gate, submit=self._queue_all, refuse=self._refuse
+        )
 
-    def _submit(self, running: RunningAttempt) -> None:
-        """Queue the attempt for a worker."""
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        """Queue attempts for workers, overdue ones once their starts are durable."""
+        overdue = []
+        for running in started:
+            attempt = running.attempt
+            is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
+            if attempt.record_starts is None or attempt.suspect or is_ours:
+                self._queue(running)
+            else:
+                overdue.append(running)
+        self._starts.add(overdue)
+
+    def _queue_all(self, recorded: Sequence[RunningAttempt]) -> None:
+        for running in recorded:
+            self._queue(running)
+
+    def _refuse(self, running: RunningAttempt) -> None:
+        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
+
+    def _queue(self, running: RunningAttempt) -> None:
         attempt, executor = running.attempt, running.executor
         immediate = None
         if not attempt.suspect and isinstance(executor, SystemExecutor):
@@ -150,15 +172,16 @@ class SimulatedRunner(RegisteredAttempts):
         return self._loop.run_one()
 
     def _take(self, lane: str, slot: _Slot) -> None:
-        """Give an attempt its worker; an overdue task's start is made durable first."""
+        """Give an attempt its worker; a suspect's start is made durable there."""
         attempt = slot.running.attempt
-        if attempt.record_start is None or (
-            attempt.task.key.ordering_id.startswith(RESERVED) and not attempt.suspect
-        ):
+        is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
+        if attempt.record_starts is None or not attempt.suspect:
+            if attempt.record_starts is not None and not is_ours:
+                self._starts.leave()
             self._begin(lane, slot, durable=True)
         elif self._gate(attempt):
             slot.asked_ms = self._clock.monotonic_ms()
-            slot.recorded = attempt.record_start(attempt)
+            slot.recorded = attempt.record_starts((attempt,))
             self._starting.append((lane, slot))
         else:
             self._begin(lane, slot, durable=False)

@@ -12,15 +12,15 @@ from actors.messages import (
     LoadStatuses,
     RecordAttempt,
     RecordCompletion,
-    RecordStart,
+    RecordStarts,
     StatusesFound,
     StatusesLoaded,
     TaskChecked,
 )
 from actors.model.errors import StoreUnavailable
 from actors.model.key import first_key_at
-from actors.model.status import AttemptResult, CompletionResult
-from tests.builders import NOW_MS, a_completion
+from actors.model.status import CompletionResult
+from tests.builders import NOW_MS, a_completion, an_attempt
 from tests.unit.actors.completion_tracker_bench import (
     KNOWN_MAX,
     READS,
@@ -116,7 +116,7 @@ def test_a_start_is_answered_when_it_is_durable() -> None:
     bench.requests.hold(*WRITES)
     recorded: Future[None] = Future()
 
-    bench.tell(RecordStart(record_of(key_of(1), AttemptResult.STARTED), recorded))
+    bench.tell(RecordStarts((an_attempt(),), recorded))
     early = recorded.done()
     bench.serve("insert_attempts")
 
@@ -128,7 +128,7 @@ def test_a_worker_that_stopped_waiting_does_no_harm() -> None:
     bench = Bench()
     bench.requests.hold(*WRITES)
     recorded: Future[None] = Future()
-    bench.tell(RecordStart(record_of(key_of(1), AttemptResult.STARTED), recorded))
+    bench.tell(RecordStarts((an_attempt(),), recorded))
 
     recorded.cancel()
     bench.serve("insert_attempts")
@@ -142,7 +142,7 @@ def test_a_tracker_that_stops_releases_the_workers_that_wait_for_it() -> None:
     bench.requests.hold(*WRITES)
     starts: list[Future[None]] = [Future(), Future(), Future()]
     for number, recorded in enumerate(starts):
-        bench.tell(RecordStart(record_of(key_of(number), AttemptResult.STARTED), recorded))
+        bench.tell(RecordStarts((an_attempt(number=number + 1),), recorded))
 
     bench.harness.system.stop_tree(bench.ref)
 

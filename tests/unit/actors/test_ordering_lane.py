@@ -15,6 +15,7 @@ from actors.messages import (
     PauseOrdering,
     PauseTasks,
     RecordCompletions,
+    RecordStarts,
     SlotsReleased,
     SpillQueue,
     TasksDrained,
@@ -190,21 +191,28 @@ def test_p13_what_a_queue_does_not_hold_gives_its_id_a_mailbox() -> None:
     assert bench.children[0].messages[1:] == [ExecuteTask(tasks[-1])]
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        a_stored_task(due_in_ms=0, attempts=AttemptState(used=1, last=1)),
-        a_stored_task(due_in_ms=0, overdue_when_loaded=True),
-    ],
-    ids=["it was tried before", "it is overdue"],
-)
-def test_what_is_not_plain_gets_a_mailbox_at_once(task: StoredTask) -> None:
-    """An overdue task's start is made durable first, a retried one's attempts count (P7)."""
+def test_what_was_tried_before_gets_a_mailbox_at_once() -> None:
+    """Its attempts count, and it may have to wait for the next."""
     bench = LaneBench()
+    task = a_stored_task(due_in_ms=0, attempts=AttemptState(used=1, last=1))
 
     bench.execute(task)
 
     assert bench.children[0].messages == [ExecuteTask(task)] and not bench.running
+
+
+def test_p7_an_overdue_task_asks_for_a_durable_start() -> None:
+    """If it kills the process it is known which it was; a task that is on time does not ask."""
+    bench = LaneBench()
+    bench.execute(a_stored_task(due_in_ms=-20, overdue_when_loaded=True), _task("y"))
+    overdue, punctual = bench.running
+    assert overdue.record_starts is not None
+
+    recorded = overdue.record_starts((overdue,))
+    asked = bench.harness.tracker.take(RecordStarts)
+
+    assert (asked.attempts, asked.recorded) == ((overdue,), recorded)
+    assert punctual.record_starts is None
 
 
 def test_p5_a_key_that_may_be_closed_gets_a_mailbox() -> None:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from actors.messages import (
     AttemptTask,
     RecordCompletion,
-    RecordStart,
+    RecordStarts,
     TaskExecuted,
     TaskPostponed,
 )
-from actors.model.attempts import AttemptEnded, Ending
+from actors.model.attempts import AttemptEnded, Ending, started_record
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import AttemptState
@@ -201,7 +201,7 @@ def test_a_task_loaded_with_all_attempts_used_is_not_run() -> None:
 
 def test_a_task_that_was_not_overdue_records_no_start() -> None:
     """A first attempt that succeeds has no attempt row."""
-    assert Bench().begin().record_start is None
+    assert Bench().begin().record_starts is None
 
 
 @pytest.mark.parametrize(("suspect", "used"), [(False, 1), (True, 2)])
@@ -211,13 +211,15 @@ def test_only_a_suspects_start_counts_as_an_attempt(suspect: bool, used: int) ->
     state = AttemptState(used=1, last=4, suspect=suspect)
 
     attempt = bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
-    assert attempt.record_start is not None
-    recorded = attempt.record_start(attempt)
-    message = bench.tracker.take(RecordStart)
+    assert attempt.record_starts is not None
+    recorded = attempt.record_starts((attempt,))
+    message = bench.tracker.take(RecordStarts)
+
+    record = started_record(message.attempts[0], NOW_MS)
 
     assert message.recorded is recorded and attempt.suspect is suspect
-    assert (message.record.attempt, message.record.used) == (5, used)
-    assert message.record.result is AttemptResult.STARTED and message.record.finished_ms is None
+    assert (record.attempt, record.used) == (5, used)
+    assert record.result is AttemptResult.STARTED and record.finished_ms is None
 
 
 def test_a_failed_suspect_is_counted_once() -> None:
@@ -230,7 +232,7 @@ def test_a_failed_suspect_is_counted_once() -> None:
     bench.harness.advance(WAIT_MS)
 
     assert (record.attempt, record.used) == (2, 2)
-    assert bench.runner.only.record_start is None and not bench.runner.only.suspect
+    assert bench.runner.only.record_starts is None and not bench.runner.only.suspect
 
 
 def test_an_attempt_without_a_lease_is_tried_again() -> None:

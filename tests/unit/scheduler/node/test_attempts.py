@@ -1,6 +1,7 @@
 """Attempts: one at a time per ordering id, each end told once, none lost, and what it means."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -42,8 +43,8 @@ def added(registry: AttemptRegistry, attempt: Attempt, listener: AttemptListener
 class Unmoved(RegisteredAttempts):
     """Runs nothing."""
 
-    def _submit(self, running: RunningAttempt) -> None:
-        raise AssertionError(f"{running.attempt} is not to run")
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        raise AssertionError(f"{started} are not to run")
 
 
 def test_p3_an_ordering_id_has_one_attempt_at_a_time() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -148,11 +148,11 @@ def test_an_overdue_task_runs_without_a_durable_start(
 ) -> None:
     """What is behind must not cost more than what is not; system tasks are never given up."""
 
-    def record_start(attempt: Attempt) -> "Future[None]":
+    def record_starts(_attempts: Sequence[Attempt]) -> "Future[None]":
         raise AssertionError("its start proves nothing")
 
     made = executor()
-    bench.runner.start([(replace(an_attempt(), record_start=record_start), made)], bench.ends.put)
+    bench.runner.start([(replace(an_attempt(), record_starts=record_starts), made)], bench.ends.put)
     if isinstance(made, Handing):
         made.answer.set_result(None)
     assert bench.ended().ending in {Ending.DONE, Ending.DROPPED}

@@ -1,9 +1,8 @@
 """WorkerRunner: real threads and a real loop, each attempt ended exactly once."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
 
 import pytest
 from msgspec.structs import replace
@@ -106,29 +105,30 @@ def test_the_lease_is_asked_again_after_a_start_became_durable(bench: Bench) -> 
     recorded: Future[None] = Future()
     ran: list[str] = []
 
-    def record(_attempt: Attempt) -> "Future[None]":
+    def record(_attempts: Sequence[Attempt]) -> "Future[None]":
         bench.open = False
         recorded.set_result(None)
         return recorded
 
-    bench.run(Blocking(lambda: ran.append("x")), replace(an_attempt(), record_start=record))
+    bench.run(Blocking(lambda: ran.append("x")), replace(an_attempt(), record_starts=record))
 
     assert bench.ended().ending is Ending.NOT_STARTED and not ran
 
 
+@pytest.mark.parametrize("suspect", [True, False])
 @pytest.mark.parametrize("executor", [Blocking, Quick])
 def test_user_code_waits_until_its_start_is_durable(
-    bench: Bench, executor: type[Blocking] | type[Quick]
+    bench: Bench, executor: type[Blocking] | type[Quick], *, suspect: bool
 ) -> None:
-    """Blocking and async."""
+    """Blocking and async, of a suspect and of any other overdue task."""
     recorded: Future[None] = Future()
     asked = threading.Event()
 
-    def record(_attempt: Attempt) -> "Future[None]":
+    def record(_attempts: Sequence[Attempt]) -> "Future[None]":
         asked.set()
         return recorded
 
-    bench.run(executor(), replace(an_attempt(), record_start=record))
+    bench.run(executor(), replace(an_attempt(suspect=suspect), record_starts=record))
     assert asked.wait(TIMEOUT_S)
     early = bench.telemetry.of(AttemptStarted)
     recorded.set_result(None)
@@ -136,24 +136,26 @@ def test_user_code_waits_until_its_start_is_durable(
     assert not early and bench.ended().ending is not Ending.NOT_STARTED
 
 
-def test_async_starts_become_durable_together() -> None:
-    """However few processors there are: what is overdue waits for no thread."""
-    starts: SimpleQueue[Future[None]] = SimpleQueue()
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+def test_starts_become_durable_together(executor: type[Blocking] | type[Quick]) -> None:
+    """No worker and no slot waits for the store, and one request is for many."""
+    sizes: list[int] = []
     bench = Bench(async_attempts_max=100)
 
-    def record(_attempt: Attempt) -> "Future[None]":
+    def record(attempts: Sequence[Attempt]) -> "Future[None]":
+        sizes.append(len(attempts))
         recorded: Future[None] = Future()
-        starts.put(recorded)
+        recorded.set_result(None)
         return recorded
 
-    for number in range(100):
-        task = task_of(f"id-{number}")
-        bench.run(Quick(), replace(an_attempt(task=task), record_start=record))
-    asked = [starts.get(timeout=TIMEOUT_S) for _ in range(100)]
-    for recorded in asked:
-        recorded.set_result(None)
+    attempts = [
+        replace(an_attempt(task=task_of(f"id-{number}")), record_starts=record)
+        for number in range(100)
+    ]
+    bench.runner.start([(each, executor()) for each in attempts], bench.ends.put)
 
-    assert {bench.ended().ending for _ in range(100)} == {Ending.DROPPED}
+    assert Ending.NOT_STARTED not in {bench.ended().ending for _ in range(100)}
+    assert sum(sizes) == 100 and sizes[0] > 2 and len(sizes) < 50
     bench.runner.close()
 
 
@@ -169,6 +171,6 @@ def test_a_start_that_could_not_be_recorded_calls_no_user_code(
     else:
         recorded.set_exception(StoreUnavailable("gone"))
 
-    bench.run(executor(), replace(an_attempt(), record_start=lambda _attempt: recorded))
+    bench.run(executor(), replace(an_attempt(), record_starts=lambda _attempts: recorded))
 
     assert bench.ended().ending is Ending.NOT_STARTED

@@ -1,7 +1,7 @@
 """WorkerRunner: user code that is hostile to whoever looks at it costs one attempt, no worker."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -187,13 +187,13 @@ def test_an_error_of_a_class_without_a_name_is_a_failed_attempt(bench: Bench) ->
 def test_a_start_that_nobody_can_make_durable_is_tried_again(bench: Bench) -> None:
     """Whatever it fails with: an attempt without an end would hold its ordering id for ever."""
 
-    def fail(_attempt: Attempt) -> "Future[None]":
+    def fail(_attempts: Sequence[Attempt]) -> "Future[None]":
         failed = Future[None]()
         failed.set_exception(SystemExit("no"))
         return failed
 
     for make in (Blocking, Quick):
-        bench.run(make(), replace(an_attempt(task=task_of("id")), record_start=fail))
+        bench.run(make(), replace(an_attempt(task=task_of("id")), record_starts=fail))
         assert bench.ended().ending is Ending.NOT_STARTED
 
     _expect_all_workers(bench, Blocking)

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 
@@ -98,11 +98,11 @@ def test_p15_a_start_is_not_recorded_behind_a_closed_gate(
     asked: list[Attempt] = []
     bench.open = False
 
-    def record(attempt: Attempt) -> "Future[None]":
-        asked.append(attempt)
+    def record(attempts: Sequence[Attempt]) -> "Future[None]":
+        asked.extend(attempts)
         return Future()
 
-    bench.run(executor(), replace(an_attempt(), record_start=record))
+    bench.run(executor(), replace(an_attempt(), record_starts=record))
 
     assert bench.ended().ending is Ending.NOT_STARTED and not asked
 

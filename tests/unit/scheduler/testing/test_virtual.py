@@ -1,5 +1,6 @@
 """VirtualRunner: the same promises as the real one, one attempt at a time in the test's thread."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -122,7 +123,7 @@ def test_p15_the_gate_is_asked_last() -> None:
 def test_user_code_waits_until_its_start_is_durable() -> None:
     """The store may take its time."""
     bench, executor, recorded = Bench(), RecordingExecutable(), Future[None]()
-    bench.start(executor, replace(an_attempt(), record_start=lambda _attempt: recorded))
+    bench.start(executor, replace(an_attempt(), record_starts=lambda _attempts: recorded))
 
     early = bench.runner.run_one()
     recorded.set_result(None)
@@ -135,7 +136,7 @@ def test_user_code_waits_until_its_start_is_durable() -> None:
 def test_a_start_that_could_not_be_recorded_calls_no_user_code(cancelled: bool) -> None:
     """As with the real runner: the tree went away, or the store did."""
     bench, executor, recorded = Bench(), RecordingExecutable(), Future[None]()
-    bench.start(executor, replace(an_attempt(), record_start=lambda _attempt: recorded))
+    bench.start(executor, replace(an_attempt(), record_starts=lambda _attempts: recorded))
 
     if cancelled:
         recorded.cancel()
@@ -152,11 +153,11 @@ def test_without_a_lease_no_start_is_recorded() -> None:
     asked: list[int] = []
     bench.open = False
 
-    def record(_attempt: Attempt) -> "Future[None]":
+    def record(_attempts: Sequence[Attempt]) -> "Future[None]":
         asked.append(1)
         return Future()
 
-    bench.start(attempt=replace(an_attempt(), record_start=record))
+    bench.start(attempt=replace(an_attempt(), record_starts=record))
 
     assert not asked and bench.endings == [Ending.NOT_STARTED]
 

@@ -1,0 +1,123 @@
+"""Starts of overdue tasks are recorded in groups, few enough that a dying process leaves few."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import pytest
+
+from actors.model.attempts import Attempt
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.durable_starts import DurableStarts
+from tests.builders import RecordingExecutable, a_stored_task, an_attempt
+
+READY_MAX = 8
+
+
+class Bench:
+    """The starts of one partition, recorded when the test says so."""
+
+    def __init__(self) -> None:
+        self.submitted: list[RunningAttempt] = []
+        self.refused: list[RunningAttempt] = []
+        self.asked: list[tuple[Sequence[Attempt], Future[None]]] = []
+        self.shut: set[str] = set()
+        """Ordering ids that the gate keeps out."""
+        self.starts = DurableStarts(
+            READY_MAX,
+            gate=lambda attempt: attempt.task.key.ordering_id not in self.shut,
+            submit=self.submitted.extend,
+            refuse=self.refused.append,
+        )
+
+    def record(self, attempts: Sequence[Attempt]) -> "Future[None]":
+        """Implements ``StartRecorder``."""
+        recorded: Future[None] = Future()
+        self.asked.append((attempts, recorded))
+        return recorded
+
+    def add(self, count: int) -> list[RunningAttempt]:
+        """Add so many overdue attempts."""
+        added = []
+        for number in range(count):
+            task = a_stored_task(due_in_ms=0, ordering_id=f"id-{number}", overdue_when_loaded=True)
+            attempt = Attempt(task, 0, 1, 1, record_starts=self.record)
+            added.append(RunningAttempt(attempt, RecordingExecutable(), None))
+        self.starts.add(added)
+        return added
+
+
+def test_starts_are_recorded_together_and_handed_on_when_they_are_durable() -> None:
+    """One request for as many as have room."""
+    bench = Bench()
+
+    added = bench.add(5)
+    early = list(bench.submitted)
+    bench.asked[0][1].set_result(None)
+
+    assert [len(attempts) for attempts, _ in bench.asked] == [5]
+    assert not early and bench.submitted == added
+
+
+def test_few_have_a_durable_start_and_no_worker() -> None:
+    """Each of them is a suspect if the process dies now; the rest follows in groups."""
+    bench = Bench()
+
+    bench.add(3 * READY_MAX)
+    bench.asked[0][1].set_result(None)
+    for _ in range(READY_MAX // 2):
+        bench.starts.leave()
+
+    assert [len(attempts) for attempts, _ in bench.asked] == [READY_MAX, READY_MAX // 2]
+    assert bench.starts.waiting == 3 * READY_MAX - READY_MAX - READY_MAX // 2
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_start_that_could_not_be_recorded_is_refused_and_makes_room(*, cancelled: bool) -> None:
+    """The tree went away, or the store did."""
+    bench = Bench()
+    added = bench.add(READY_MAX + 1)
+
+    recorded = bench.asked[0][1]
+    if cancelled:
+        recorded.cancel()
+        recorded.set_running_or_notify_cancel()
+    else:
+        recorded.set_exception(OSError("gone"))
+
+    assert bench.refused == added[:READY_MAX] and not bench.submitted
+    assert [len(attempts) for attempts, _ in bench.asked] == [READY_MAX, 1]
+
+
+def test_what_may_not_run_any_more_is_not_recorded() -> None:
+    """Withdrawn by a command, or without a lease."""
+    bench = Bench()
+    bench.shut.add("id-1")
+    waiting = bench.add(0)
+
+    task = a_stored_task(due_in_ms=0, ordering_id="id-2", overdue_when_loaded=True)
+    withdrawn = RunningAttempt(
+        Attempt(task, 0, 1, 1, record_starts=bench.record), RecordingExecutable(), None
+    )
+    withdrawn.withdrawn = True
+    bench.starts.add([withdrawn])
+    bench.add(2)
+
+    assert not waiting and bench.refused[0] is withdrawn
+    assert [each.attempt.task.key.ordering_id for each in bench.refused] == ["id-2", "id-1"]
+    (asked,) = bench.asked
+    assert [attempt.task.key.ordering_id for attempt in asked[0]] == ["id-0"]
+
+
+def test_each_partition_records_its_own() -> None:
+    """Two trackers, two requests."""
+    bench, other = Bench(), Bench()
+    task = a_stored_task(due_in_ms=0, ordering_id="other", overdue_when_loaded=True)
+    foreign = RunningAttempt(
+        Attempt(task, 1, 1, 1, record_starts=other.record), RecordingExecutable(), None
+    )
+
+    bench.starts.add([foreign])
+    bench.add(2)
+
+    assert len(bench.asked) == len(other.asked) == 1
+    assert an_attempt().record_starts is None
