@@ -84,7 +84,7 @@ class WorkerRunner(RegisteredAttempts):
         self._submit_to_workers(allowed)
 
     def _needs_durable_start(self, running: RunningAttempt) -> bool:
-        """Whether an attempt waits for its start before it has a worker; a suspect does it there."""
+        """Whether its start is made durable before it has a worker; a suspect does it there."""
         return running.attempt.record_starts is not None and not running.attempt.suspect
 
     def _submit_to_workers(self, ready: Sequence[RunningAttempt]) -> None:
