@@ -74,8 +74,8 @@ class NodeRunner(WorkerRunner):
         """Wait for nothing where no user code is called: a start is written to find out which
         task ends the process, and system tasks are never given up for that.
         """
-        is_ours = isinstance(running.executor, SystemExecutor)
-        return not is_ours and super()._needs_durable_start(running)
+        needed = super()._needs_durable_start(running)
+        return needed and not isinstance(running.executor, SystemExecutor)
 
     def _waits(self, attempt: Attempt) -> bool:
         """Whether an attempt is of a kind that waits for other tasks."""
