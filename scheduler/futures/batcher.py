@@ -7,12 +7,22 @@ order; never what a request is, and it sends nothing again.
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.futures.light_future import LightFuture, failed
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
+
+
+class Answered(Protocol):
+    """Hears the answer to a request, or to each of several: once a request, in their order."""
+
+    def set_result(self, result: Any) -> None:
+        """Take an answer."""
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Take what a request failed with."""
 
 
 class Batcher(Generic[Asked, Answer]):
@@ -25,7 +35,7 @@ class Batcher(Generic[Asked, Answer]):
         self._send = send
         self._requests_max = requests_max
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Asked, LightFuture[Answer]]] = []
+        self._waiting: list[tuple[Asked, Answered]] = []
         self._sent = 0
         """How many are in the batch under way."""
 
@@ -39,40 +49,56 @@ class Batcher(Generic[Asked, Answer]):
         """Ask now, or with the next batch."""
         # Running from the start: nobody can take back what others wait for too.
         future = LightFuture[Answer]()
-        with self._lock:
-            self._waiting.append((asked, future))
-            if self._sent:
-                return future
-            batch = self._taken()
-        self._begin(batch)
+        self.ask_for(asked, future)
         return future
 
-    def _taken(self) -> "list[tuple[Asked, LightFuture[Answer]]]":
+    def ask_for(self, asked: Asked, answered: Answered) -> None:
+        """Ask now, or with the next batch, and have ``answered`` told."""
+        with self._lock:
+            self._waiting.append((asked, answered))
+            if self._sent:
+                return
+            batch = self._taken()
+        self._settle_later(batch, self._begun(batch))
+
+    def _taken(self) -> list[tuple[Asked, Answered]]:
         """Return what goes next; under the lock."""
         batch = self._waiting[: self._requests_max]
         self._waiting = self._waiting[self._requests_max :]
         self._sent = len(batch)
         return batch
 
-    def _begin(self, batch: "list[tuple[Asked, LightFuture[Answer]]]") -> None:
+    def _begun(self, batch: list[tuple[Asked, Answered]]) -> "Future[Sequence[Answer]]":
         try:
-            sent = self._send([asked for asked, _ in batch])
+            return self._send([asked for asked, _ in batch])
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-            sent = failed(error)
+            return failed(error)
+
+    def _settle_later(
+        self, batch: list[tuple[Asked, Answered]], sent: "Future[Sequence[Answer]]"
+    ) -> None:
         sent.add_done_callback(lambda done: self._settle(batch, done))
 
     def _settle(
-        self, batch: "list[tuple[Asked, LightFuture[Answer]]]", done: "Future[Sequence[Answer]]"
+        self, batch: list[tuple[Asked, Answered]], done: "Future[Sequence[Answer]]"
     ) -> None:
-        # The next batch first: what follows from these answers may take a while.
+        # The next batch is sent first, as what follows from these answers may take a while, and
+        # is settled last, as answers are told in the order of their requests.
         with self._lock:
             following = self._taken()
-        if following:
-            self._begin(following)
-        error = done.exception()
-        if error is not None:
-            for _, future in batch:
-                future.set_exception(error)
-            return
-        for (_, future), answer in zip(batch, done.result(), strict=True):
-            future.set_result(answer)
+        sent = self._begun(following) if following else None
+        try:
+            _tell(batch, done)
+        finally:
+            if sent is not None:
+                self._settle_later(following, sent)
+
+
+def _tell(batch: Sequence[tuple[object, Answered]], done: "Future[Sequence[Any]]") -> None:
+    error = done.exception()
+    if error is not None:
+        for _, answered in batch:
+            answered.set_exception(error)
+        return
+    for (_, answered), answer in zip(batch, done.result(), strict=True):
+        answered.set_result(answer)

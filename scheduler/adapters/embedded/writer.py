@@ -5,12 +5,14 @@ asks who the node is; it rings the bell and goes on.
 """
 
 import sqlite3
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 from actors.model.codec import Headers, LogRecord
-from actors.model.errors import TaskTooLarge
+from actors.model.errors import HourhandError, TaskTooLarge
+from actors.model.partition import partition_of
 from actors.ports.log import Position
 from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
 from scheduler.adapters.embedded.folder import log_file, ring
@@ -23,12 +25,65 @@ from scheduler.adapters.embedded.records import (
 )
 from scheduler.configuration.settings import Settings
 from scheduler.futures.batcher import Batcher
-from scheduler.futures.future_group import FutureGroup
 from scheduler.futures.light_future import failed, then
 from scheduler.ports.dead_letters import letter_headers
 
 _CLOSE_TIMEOUT_S = 30.0
 _Appended = tuple[int, bytes, bytes, bytes | None]
+
+
+class EmbeddedGroup:
+    """Records of one thread, which share transactions as all do; nothing is made for a record but
+    its row.
+    """
+
+    def __init__(
+        self, appends: Batcher[_Appended, Position], partition_count: int, record_bytes_max: int
+    ) -> None:
+        self._appends = appends
+        self._partition_count = partition_count
+        self._record_bytes_max = record_bytes_max
+        self._appended = 0
+        self._answered = 0
+        self._failures: dict[int, BaseException] = {}
+        self._awaited = -1
+        """With how many answers the one that waits may go on."""
+        self._settled = threading.Event()
+
+    def append(self, ordering_id: str, value: bytes) -> None:
+        """Append a record to the partition of its ordering id."""
+        key = ordering_id.encode()
+        if len(key) + len(value) > self._record_bytes_max:
+            raise _too_large(key, value, self._record_bytes_max)
+        self._appended += 1
+        partition = partition_of(ordering_id, self._partition_count)
+        self._appends.ask_for((partition, key, value, None), self)
+
+    def settle(self) -> Mapping[int, HourhandError]:
+        """Wait for every record; what is not a HourhandError is raised."""
+        # Whichever of the two threads comes second sees what the other one has written.
+        self._awaited = self._appended
+        if self._answered < self._appended:
+            self._settled.wait()
+        failures: dict[int, HourhandError] = {}
+        for number, error in self._failures.items():
+            if not isinstance(error, HourhandError):
+                raise error
+            failures[number] = error
+        return failures
+
+    def set_result(self, _position: Position) -> None:
+        """Count a record; called in the order of the records, never by two threads at a time."""
+        self._answered += 1
+        if self._answered == self._awaited:
+            self._settled.set()
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Note what a record failed with, and count it."""
+        self._failures[self._answered] = exception
+        self._answered += 1
+        if self._answered == self._awaited:
+            self._settled.set()
 
 
 class EmbeddedWriter:
@@ -65,20 +120,13 @@ class EmbeddedWriter:
         """Append a record; the future fails with TaskTooLarge above ``record_bytes_max``."""
         if not 0 <= partition < self._partition_count:
             raise ValueError(f"partition {partition} is none of {self._partition_count}")
-        size_bytes = len(key) + len(value)
-        if size_bytes > self._record_bytes_max:
-            return failed(
-                TaskTooLarge(
-                    f"the record has {size_bytes} bytes, client.record_bytes_max allows"
-                    f" {self._record_bytes_max}; keep large data elsewhere and schedule a"
-                    " reference to it"
-                )
-            )
+        if len(key) + len(value) > self._record_bytes_max:
+            return failed(_too_large(key, value, self._record_bytes_max))
         return self._appends.ask((partition, key, value, packed_headers(headers)))
 
-    def begin_group(self) -> FutureGroup:
+    def begin_group(self) -> EmbeddedGroup:
         """Return a group; its records share transactions as all do."""
-        return FutureGroup(self.append, self._partition_count)
+        return EmbeddedGroup(self._appends, self._partition_count, self._record_bytes_max)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Keep the record, the reason and where it stood in a table of their own."""
@@ -106,6 +154,13 @@ class EmbeddedWriter:
             return [Position(row[0], offset) for row, offset in zip(rows, offsets, strict=True)]
 
         return then(written, positions)
+
+
+def _too_large(key: bytes, value: bytes, record_bytes_max: int) -> TaskTooLarge:
+    return TaskTooLarge(
+        f"the record has {len(key) + len(value)} bytes, client.record_bytes_max allows"
+        f" {record_bytes_max}; keep large data elsewhere and schedule a reference to it"
+    )
 
 
 def _insert_dead_letter(

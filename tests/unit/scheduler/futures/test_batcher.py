@@ -63,3 +63,36 @@ def test_what_cannot_even_be_sent_fails_and_keeps_nobody_waiting() -> None:
         with pytest.raises(LookupError):
             batcher.ask(number).result(0)
     assert batcher.unanswered == 0
+
+
+class Told:
+    """Keeps what it is told of several requests."""
+
+    def __init__(self) -> None:
+        self.answers: list[object] = []
+
+    def set_result(self, result: object) -> None:
+        """Keep an answer."""
+        self.answers.append(result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Keep a failure."""
+        self.answers.append(type(exception))
+
+
+def test_answers_are_told_in_the_order_of_the_requests() -> None:
+    """Also where the next batch, which is sent before they are told, fails at once."""
+    first: Future[Sequence[str]] = Future()
+
+    def send(asked: Sequence[int]) -> "Future[Sequence[str]]":
+        if asked == [0]:
+            return first
+        raise LookupError(f"{asked} cannot be sent")
+
+    batcher, told = Batcher[int, str](send, requests_max=2), Told()
+    for number in range(5):
+        batcher.ask_for(number, told)
+    first.set_result(["0"])
+
+    assert told.answers == ["0", *[LookupError] * 4]
+    assert batcher.unanswered == 0
