@@ -5,6 +5,7 @@ until its claim is decided, the delivery waits, and with it what stands behind i
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 
 import msgspec
@@ -19,7 +20,7 @@ from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import StoredTask, Task
 from actors.ports.log import LogWriter
 from scheduler.futures.awaiting import settled
-from scheduler.futures.steps import Steps, begun
+from scheduler.futures.light_future import LightFuture, resolve, then
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.ports.messages import MessageWriter
 from scheduler.services.relay.claim_state import (
@@ -85,7 +86,7 @@ class DeliverMessage(SystemExecutor):
         if message is None or not self._is_known_to_have(delivery, task.key.scheduled_ms):
             return None
         relayed = delivery.id is not None
-        return lambda: begun(self._produce(task.key, message, relayed=relayed, offset=task.offset))
+        return lambda: self._produce(task.key, message, relayed=relayed, offset=task.offset)
 
     async def execute(self, task: Task) -> Outcome | None:
         """Wait until the id is known to be this message's, then produce it."""
@@ -120,8 +121,7 @@ class DeliverMessage(SystemExecutor):
         if not isinstance(message, Message):
             return Drop("it was passed on before")
         relayed, offset = delivery.id is not None, self.record_offset
-        produced = self._produce(task.key, message, relayed=relayed, offset=offset)
-        outcome = await settled(begun(produced))
+        outcome = await settled(self._produce(task.key, message, relayed=relayed, offset=offset))
         if delivery.parked is not None:
             await self._unpark(delivery.parked)
         return outcome
@@ -191,24 +191,36 @@ class DeliverMessage(SystemExecutor):
 
     def _produce(
         self, key: TaskKey, message: Message, *, relayed: bool, offset: int
-    ) -> Steps[Outcome | None]:
-        """Pass it on, or write what can never be passed on to the dead-letter topic."""
-        if self._allows(message.topic, relayed):
-            content = (message.topic, message.key, message.value, message.headers)
-            try:
-                yield self._messages().produce(*content)
-            except (CallerError, TopicMissing) as error:
+    ) -> "Future[Outcome | None]":
+        """Pass it on, without waiting: the outcome comes through the future."""
+        if not self._allows(message.topic, relayed):
+            why = "relay.target_topics does not name it"
+            return self._put_aside(key, message, why, offset)
+        outcome = LightFuture[Outcome | None]()
+
+        def take(produced: "Future[None]") -> None:
+            error = produced.exception()
+            if isinstance(error, CallerError | TopicMissing):
                 # Trying again cannot help, and what stands behind it is to go on.
-                why = str(error)
+                aside = self._put_aside(key, message, str(error), offset)
+                aside.add_done_callback(lambda done: resolve(outcome, done.result))
+            elif error is not None:
+                outcome.set_exception(error)
             else:
                 late_ms = self._dependencies.clock.now_ms() - key.scheduled_ms
                 self._dependencies.telemetry.emit(MessageRelayed(late_ms))
-                return None
-        else:
-            why = "relay.target_topics does not name it"
+                outcome.set_result(None)
+
+        content = (message.topic, message.key, message.value, message.headers)
+        self._messages().produce(*content).add_done_callback(take)
+        return outcome
+
+    def _put_aside(
+        self, key: TaskKey, message: Message, why: str, offset: int
+    ) -> "Future[Outcome | None]":
+        """Write a message that can never be passed on to the dead-letter topic."""
         reason = f"message for topic {message.topic!r} not passed on: {why}"
         now_ms = self._dependencies.clock.now_ms()
         partition = self._dependencies.appender.partition_of(key.ordering_id)
         letter = LogRecord(partition, offset, now_ms, message.key, message.value, message.headers)
-        yield self._letters.dead_letter(letter, reason)
-        return Drop(reason)
+        return then(self._letters.dead_letter(letter, reason), lambda _written: Drop(reason))
