@@ -24,6 +24,8 @@ class DefinitionKind(StrEnum):
     """No definition: a message that is too long for its task."""
     UNIQUE = "unique"
     """When a task of some ids was made last, of which one is made in a window of time."""
+    DEBOUNCED = "debounced"
+    """Which call for a task of some ids was the last one."""
 
 
 class DefinitionName(NamedTuple):

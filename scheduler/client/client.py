@@ -45,10 +45,11 @@ from scheduler.records.admission import (
     target_ms,
 )
 from scheduler.records.receipt import Receipt, ReceiptFuture, refused
+from scheduler.services.debounced_tasks import debounced_call
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.relay.sending import TaskSender
 from scheduler.services.system_tasks import unique_in_order
-from scheduler.services.unique_tasks import request_task, window_ms
+from scheduler.services.unique_tasks import unique_request
 from scheduler.wiring import ClientPorts, build_client
 
 __all__ = ["BulkRejected", "BulkResult", "ClientPorts", "Receipt", "SchedulerClient"]
@@ -126,7 +127,11 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         return from_millis(self._clock.now_ms())
 
     def schedule_task(
-        self, task: Task, *, unique_for: timedelta | None = None
+        self,
+        task: Task,
+        *,
+        unique_for: timedelta | None = None,
+        debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Append a task; the future resolves when the log holds it durably (P1).
 
@@ -137,19 +142,27 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         that come less than its ``unique_for`` later make none.  A node decides that.  The receipt
         is of the request then: ``wait_task(receipt)`` returns it with the state ``success`` where
         it made the task and ``dropped`` where another did.
+
+        ``debounce`` waits until no call for its kind, ordering id and uniqueness key came for so
+        long, and makes the task of the last one then, due at its time and no earlier than that.
+        The receipt is of the call, which may be replaced; ``list_tasks`` finds the task.  Only
+        one of the two can be given.
         """
-        if unique_for is not None:
-            return self._request_unique(task, unique_for)
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
-            key, value = self._admitted(task)
+            key, value = self._admission_with(unique_for, debounce)(task)
             future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
             future.refuse(error)
         return future
 
     def schedule_tasks(
-        self, tasks: Iterable[Task], on_rejected: OnRejected | None = None
+        self,
+        tasks: Iterable[Task],
+        on_rejected: OnRejected | None = None,
+        *,
+        unique_for: timedelta | None = None,
+        debounce: timedelta | None = None,
     ) -> BulkResult:
         """Append any number of tasks, at most ``client.bulk_in_flight_max`` unacknowledged.
 
@@ -160,6 +173,9 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         ``result.raise_if_rejected()`` turns both into an exception.  An exception of ``tasks``
         itself is raised once what was appended before it is settled, and InvalidTask where the
         storage keeps no tasks, or for one task that is not in a list.
+
+        With ``unique_for`` or ``debounce`` each task is asked for as ``schedule_task`` does; an
+        accepted one is a request then, and a node decides which tasks are made.
         """
         given: object = tasks
         if isinstance(given, Task):
@@ -169,7 +185,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
                 " or schedule_tasks([task])"
             )
         run = BulkRun(
-            admit=self._admitted,
+            admit=self._admission_with(unique_for, debounce),
             begin_group=self._task_writer().begin_group,
             in_flight_max=self._limits.bulk_in_flight_max,
             clock=self._clock,
@@ -266,15 +282,27 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             self._refuse_when_closed()
         return self._admission.admit(task)
 
-    def _request_unique(self, task: Task, unique_for: timedelta) -> "LightFuture[Receipt]":
-        try:
-            duration_ms = window_ms(unique_for)
+    def _admission_with(
+        self, unique_for: timedelta | None, debounce: timedelta | None
+    ) -> Callable[[Task], tuple[TaskKey, bytes]]:
+        """Return what checks a task and makes its record, or that of the request for it."""
+        if unique_for is None and debounce is None:
+            return self._admitted
+        if unique_for is not None and debounce is not None:
+            raise InvalidTask(
+                "the first call wins with unique_for, the last one with debounce: give one of them"
+            )
+
+        def admit(task: Task) -> tuple[TaskKey, bytes]:
             self._admitted(task)
             now_ms = self._clock.now_ms()
-            request = request_task(task, duration_ms, now_ms, unique_in_order(now_ms))
-        except HourhandError as error:
-            return refused(error)
-        return self._append_own(request)
+            unique = unique_in_order(now_ms)
+            if debounce is None:
+                assert unique_for is not None, "one of them was given"
+                return self._encoded_own(unique_request(task, unique_for, now_ms, unique))
+            return self._encoded_own(debounced_call(task, debounce, now_ms, unique))
+
+        return admit
 
     def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
         writer = self._task_writer()
@@ -294,12 +322,17 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             self._refuse_when_closed()
-            value = encode_parts(task.key, task.data, task.kind)
-            refuse_large(value, self._limits.record_bytes_max)
-            future.follow(self._append_value(task.ordering_id, value), task.key)
+            key, value = self._encoded_own(task)
+            future.follow(self._append_value(key.ordering_id, value), key)
         except HourhandError as error:
             future.refuse(error)
         return future
+
+    def _encoded_own(self, task: Task) -> tuple[TaskKey, bytes]:
+        """Return the key and record of a system task; raises TaskTooLarge."""
+        value = encode_parts(task.key, task.data, task.kind)
+        refuse_large(value, self._limits.record_bytes_max)
+        return task.key, value
 
     def _opened_definitions(self) -> DefinitionBook:
         store = self._opened_stores().definitions

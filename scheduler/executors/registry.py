@@ -37,7 +37,11 @@ class Scheduling(Protocol):
         """The client's wall time."""
 
     def schedule_task(
-        self, task: Task, *, unique_for: timedelta | None = None
+        self,
+        task: Task,
+        *,
+        unique_for: timedelta | None = None,
+        debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Append a task."""
 
@@ -169,21 +173,24 @@ class TaskFunction(Generic[P_contra]):
         after: timedelta | None = None,
         uniqueness_key: str | None = None,
         unique_for: timedelta | None = None,
+        debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now.  Without a ``uniqueness_key`` each call
         schedules one task more.  Raises InvalidTask where the payload does not fit or
-        ``unique_for`` comes without a ``uniqueness_key``, and NotConnected where no client is open.
+        ``unique_for`` or ``debounce`` comes without a ``uniqueness_key``, and NotConnected where
+        no client is open.
         """
-        if unique_for is not None and uniqueness_key is None:
-            raise InvalidTask("unique_for needs a uniqueness_key: it says what is the same task")
+        for name, window in (("unique_for", unique_for), ("debounce", debounce)):
+            if window is not None and uniqueness_key is None:
+                raise InvalidTask(f"{name} needs a uniqueness_key: it says what is the same task")
         client = self._registry.client
         due = self._due(client.now, at, after)
         task = self.make_task(
             payload, ordering_id=ordering_id, at=due, uniqueness_key=uniqueness_key
         )
-        return client.schedule_task(task, unique_for=unique_for)
+        return client.schedule_task(task, unique_for=unique_for, debounce=debounce)
 
     def make_task(
         self,

@@ -20,6 +20,7 @@ from scheduler.configuration.optional_dependencies import required_by
 from scheduler.configuration.settings import Settings
 from scheduler.ports.messages import MessageWriter
 from scheduler.records.appending import TaskAppender
+from scheduler.services.debounced_tasks import DecideDebounced
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.executor import RunRecurring
 from scheduler.services.relay.claim_state import DecidedHere
@@ -100,6 +101,7 @@ class SystemTaskRegistry:
             CLAIMS: partial(DecideClaims, dependencies, status, decided),
             DefinitionKind.TIMER.value: partial(RunTimer, dependencies, status, caller, timers),
             DefinitionKind.UNIQUE.value: partial(DecideUnique, dependencies),
+            DefinitionKind.DEBOUNCED.value: partial(DecideDebounced, dependencies),
             CALL: partial(CallBack, dependencies, status, caller, timers),
             SEND: partial(
                 DeliverMessage,

@@ -7,85 +7,44 @@ left behind, never by the clock of this node: a request that is run again after 
 same.  The row is durable before the task is made, which is made again then.
 """
 
-import hashlib
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
-from actors.model.definition import RESERVED, Definition, DefinitionKind, DefinitionName
-from actors.model.display import shown
-from actors.model.errors import InvalidKey, InvalidTask
+from actors.model.definition import Definition, DefinitionKind
+from actors.model.errors import InvalidKey
 from actors.model.instant import format_instant, from_millis
-from actors.model.key import TaskKey
 from actors.model.outcome import Drop, Outcome
 from actors.model.task import Task
 from scheduler.futures.awaiting import settled
 from scheduler.node.system_executor import SystemExecutor
+from scheduler.services.requested_tasks import (
+    ROW_KEPT_MS,
+    RequestedTask,
+    name_of,
+    name_of_request,
+    window_ms,
+)
 from scheduler.services.system_tasks import SystemDependencies
 
-WINDOW_MS_MAX = 366 * 86_400_000
-_ID_BYTES = 16
 
-
-class UniqueRequest(msgspec.Struct, frozen=True):
+class UniqueRequest(RequestedTask, frozen=True):
     """What a request says."""
 
-    key: str
-    """The task's key, as text."""
-    task_data: dict[str, Any]
-    kind: str | None
     window_ms: int
     """No further task is made of requests that come less than this after the one that made it."""
 
-    @property
-    def task(self) -> Task:
-        """The task that is asked for."""
-        key = TaskKey.parse(self.key)
-        return Task.model_construct(
-            ordering_id=key.ordering_id,
-            scheduled_time=key.scheduled_time,
-            uniqueness_key=key.uniqueness_key,
-            data=self.task_data,
-            kind=self.kind,
-        )
 
-
-def window_ms(unique_for: object) -> int:
-    """Return a window in milliseconds; InvalidTask where it is not one."""
-    if not isinstance(unique_for, timedelta):
-        raise InvalidTask(f"unique_for is a timedelta, got {shown(unique_for)}")
-    duration_ms = unique_for // timedelta(milliseconds=1)
-    if not 1 <= duration_ms <= WINDOW_MS_MAX:
-        raise InvalidTask(f"unique_for is from a millisecond to 366 days, got {unique_for}")
-    return duration_ms
-
-
-def request_task(task: Task, duration_ms: int, asked_ms: int, unique: str) -> Task:
-    """Return the task that asks for another one."""
+def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str) -> Task:
+    """Return the request for a task; InvalidTask where ``unique_for`` is not a window."""
+    duration_ms = window_ms("unique_for", unique_for)
     request = UniqueRequest(str(task.key), task.data, task.kind, duration_ms)
     return Task.model_construct(
-        ordering_id=name_of(task).ordering_id,
+        ordering_id=name_of(DefinitionKind.UNIQUE, task).ordering_id,
         scheduled_time=from_millis(asked_ms),
         uniqueness_key=unique,
         data=msgspec.structs.asdict(request),
     )
-
-
-def name_of(task: Task) -> DefinitionName:
-    """Return the name of the row that says when a task of these ids was made last.
-
-    A digest, because both ids together may be longer than one may be.
-    """
-    ids = msgspec.json.encode([task.kind, task.ordering_id, task.uniqueness_key])
-    return DefinitionName(
-        DefinitionKind.UNIQUE, hashlib.blake2b(ids, digest_size=_ID_BYTES).hexdigest()
-    )
-
-
-_KEPT_MS = 10 * 86_400_000
-"""How long a row outlives its window, for requests that reach the log late."""
-_ORDERING_IDS = f"{RESERVED}{DefinitionKind.UNIQUE.value}:"
 
 
 class UniqueMade(msgspec.Struct, frozen=True):
@@ -111,7 +70,7 @@ class DecideUnique(SystemExecutor):
             wanted = request.task
         except (msgspec.ValidationError, InvalidKey) as error:
             return Drop(f"its data is not a request for a unique task: {error}")
-        name = DefinitionName(DefinitionKind.UNIQUE, task.ordering_id.removeprefix(_ORDERING_IDS))
+        name = name_of_request(task.ordering_id)
         found = await settled(self._dependencies.definitions.find(name))
         made = None if found is None else msgspec.json.decode(found.rule, type=UniqueMade)
         asked_ms, mark = task.key.scheduled_ms, f"{task.key.scheduled_ms}:{task.uniqueness_key}"
@@ -124,7 +83,7 @@ class DecideUnique(SystemExecutor):
                 name,
                 self.offset_over(found),
                 msgspec.json.encode(UniqueMade(request.key, until_ms, mark)),
-                expires_ms=until_ms + _KEPT_MS,
+                expires_ms=until_ms + ROW_KEPT_MS,
             )
             await settled(self._dependencies.definitions.save(row))
         await settled(self._dependencies.appender.append(wanted))

@@ -130,10 +130,14 @@ class VirtualScheduler:
     # What a client does.
 
     def schedule_task(
-        self, task: Task, *, unique_for: timedelta | None = None
+        self,
+        task: Task,
+        *,
+        unique_for: timedelta | None = None,
+        debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Accept a task; the future is resolved already."""
-        return self._client.schedule_task(task, unique_for=unique_for)
+        return self._client.schedule_task(task, unique_for=unique_for, debounce=debounce)
 
     @property
     def client(self) -> SchedulerClient:

@@ -8,6 +8,7 @@ import asyncio
 import random
 import zlib
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -19,12 +20,14 @@ from actors.model.partition import partition_of
 from actors.model.task import Task
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.services.debounced_tasks import debounced_call
 from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Change, ChangeRequest, change_task
 from scheduler.services.relay.headers import ID_CHARS_MAX
 from scheduler.services.relay.message import Delivery, Message, delivery_task
 from scheduler.services.timers.timer import TimerRule
-from scheduler.services.unique_tasks import request_task
+from scheduler.services.unique_tasks import unique_request
+from tests.simulation.debounce_invariants import CALLED
 from tests.simulation.door_history import (
     DoorEntry,
     Put,
@@ -99,6 +102,7 @@ class DoorWorkload:
         self._repeat(load.timer_changes_per_s, self._change_timer)
         self._repeat(load.schedule_changes_per_s, self._change_schedule)
         self._repeat(load.unique_per_s, self._ask_unique)
+        self._repeat(load.debounced_per_s, self._call_debounced)
         for _ in range(load.schedules):
             self._world.after(
                 self._rng.uniform(0.0, 5_000.0) * self._world.pace, self._set_schedule
@@ -312,22 +316,29 @@ class DoorWorkload:
         checked = RecurringRule.model_validate(values)
         return checked.model_dump(mode="json", exclude_defaults=True)
 
-    # Tasks of which one is made in a window.
+    # Tasks of which one is made in a window, or after it.
 
     def _ask_unique(self) -> None:
+        self._request(WANTED, unique_request)
+
+    def _call_debounced(self) -> None:
+        self._request(CALLED, debounced_call)
+
+    def _request(self, prefix: str, make: Callable[[Task, timedelta, int, str], Task]) -> None:
         number, rng = self._next(), self._rng
         # Clients' clocks differ, and each request asks for a time that no other asks for.
         asked_ms = self._wall_ms() + rng.randrange(-400, 400)
         due_ms = self._wall_ms() + rng.randrange(self._paced(3_000)) // 1_000 * 1_000
         task = Task.model_construct(
-            ordering_id=f"{WANTED}{rng.randrange(self._load.unique_ids)}",
+            ordering_id=f"{prefix}{rng.randrange(self._load.unique_ids)}",
             scheduled_time=from_millis(due_ms // 1_000 * 1_000 + number % 1_000),
             uniqueness_key="k",
             data=dict(self._plan()),
             kind=None,
         )
         window_ms = self._paced(rng.choice((300, 1_000, 1_000, 4_000)))
-        request = request_task(task, window_ms, asked_ms, f"{asked_ms:015d}-{number:09d}")
+        window = timedelta(milliseconds=window_ms)
+        request = make(task, window, asked_ms, f"{asked_ms:015d}-{number:09d}")
         self._append(request, lambda: None)
 
     def _plan(self) -> Mapping[str, Any]:

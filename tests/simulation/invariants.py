@@ -22,6 +22,7 @@ from tests.simulation.attempt_invariants import (
     p6_the_last_record_wins,
     p7_isolation,
 )
+from tests.simulation.debounce_invariants import the_last_call_makes_its_task
 from tests.simulation.history import (
     Asked,
     Committed,
@@ -295,6 +296,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
     one_task_is_made_in_a_window,
+    the_last_call_makes_its_task,
     pauses_hold,
     holds_rebuild_nothing,
     liveness,

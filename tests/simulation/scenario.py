@@ -90,7 +90,7 @@ class Workload(_Part):
 
 
 class DoorLoad(_Part):
-    """What is asked of relay, timer service, recurring schedules and unique tasks."""
+    """What is asked of relay, timer service, recurring schedules, unique and debounced tasks."""
 
     messages_per_s: float = 0.0
     message_ids: int = 25
@@ -120,6 +120,8 @@ class DoorLoad(_Part):
     schedule_changes_per_s: float = 0.0
     unique_per_s: float = 0.0
     """Requests for tasks of which one is made in a window of time."""
+    debounced_per_s: float = 0.0
+    """Calls for tasks that the last of several calls makes."""
     unique_ids: int = 3
 
 

@@ -12,7 +12,7 @@ from actors.model.key import TaskKey
 from scheduler import Hourhand, Receipt, Task, TaskExecutor, TaskState
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.unique_tasks import request_task
+from scheduler.services.unique_tasks import unique_request
 from scheduler.testing import VirtualScheduler
 
 HOUR = timedelta(hours=1)
@@ -144,7 +144,7 @@ def test_what_cannot_be_is_refused_at_the_call() -> None:
 def test_a_request_that_cannot_be_read_is_dropped() -> None:
     """Anybody may write to the log."""
     bench = Bench()
-    good = request_task(bench.task(1), 1_000, 0, "a")
+    good = unique_request(bench.task(1), HOUR, 0, "a")
     bad = good.model_copy(update={"data": {**good.data, "key": "no key"}})
     TaskAppender(bench.client._task_writer(), 4).append(bad).result(timeout=1)
     bench.scheduler.run_due()

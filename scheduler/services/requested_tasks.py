@@ -1,0 +1,70 @@
+"""Tasks that a client asks a node for, because only the owner of their ids can decide about them.
+
+Requests are about the same thing where kind, ordering id and uniqueness key are the same.  They
+are tasks of one ordering id, so they come one after the other, whichever clients sent them.
+Decides what a request holds and which ids it has, never what is made of it.
+"""
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from actors.model.definition import DefinitionKind, DefinitionName, ordering_id_parts
+from actors.model.display import shown
+from actors.model.errors import InvalidTask
+from actors.model.key import TaskKey
+from actors.model.task import Task
+
+WINDOW_MS_MAX = 366 * 86_400_000
+ROW_KEPT_MS = 10 * 86_400_000
+"""How long a row outlives its window, for requests that reach the log late."""
+_ID_BYTES = 16
+
+
+class RequestedTask(msgspec.Struct, frozen=True):
+    """The task that a request is about."""
+
+    key: str
+    """Its key, as text."""
+    task_data: dict[str, Any]
+    kind: str | None
+
+    @property
+    def task(self) -> Task:
+        """The task that is asked for; InvalidKey where its key is not one."""
+        key = TaskKey.parse(self.key)
+        return Task.model_construct(
+            ordering_id=key.ordering_id,
+            scheduled_time=key.scheduled_time,
+            uniqueness_key=key.uniqueness_key,
+            data=self.task_data,
+            kind=self.kind,
+        )
+
+
+def window_ms(what: str, duration: object) -> int:
+    """Return a window in milliseconds; InvalidTask where it is not one."""
+    if not isinstance(duration, timedelta):
+        raise InvalidTask(f"{what} is a timedelta, got {shown(duration)}")
+    duration_ms = duration // timedelta(milliseconds=1)
+    if not 1 <= duration_ms <= WINDOW_MS_MAX:
+        raise InvalidTask(f"{what} is from a millisecond to 366 days, got {duration}")
+    return duration_ms
+
+
+def name_of(kind: DefinitionKind, task: Task) -> DefinitionName:
+    """Return the name of the row that says what was decided last about a task's ids and kind.
+
+    A digest, because both ids together may be longer than one may be.
+    """
+    ids = msgspec.json.encode([task.kind, task.ordering_id, task.uniqueness_key])
+    return DefinitionName(kind, hashlib.blake2b(ids, digest_size=_ID_BYTES).hexdigest())
+
+
+def name_of_request(ordering_id: str) -> DefinitionName:
+    """Return the name of the row that the requests of an ordering id are decided by."""
+    parts = ordering_id_parts(ordering_id)
+    assert parts is not None, "only requests come here, and their ordering ids are reserved"
+    return DefinitionName(DefinitionKind(parts[0]), parts[1])
