@@ -34,7 +34,7 @@ ENGINE: tuple[ModuleType, ...] = (
     startup,
     scaling,
 )
-"""What the engine itself does: the group ``engine``, which the quick version ends in 8 minutes."""
+"""What the engine itself does: the group ``engine``, a quarter of an hour in the quick version."""
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
     herd,

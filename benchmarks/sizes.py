@@ -1,6 +1,6 @@
 """How much work each version of the benchmark does: smoke, quick and full.
 
-The quick version ends within about half an hour; what it leaves out, or does smaller, is
+The quick version ends within about forty minutes; what it leaves out, or does smaller, is
 written here and nowhere else.
 """
 

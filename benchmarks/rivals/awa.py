@@ -27,10 +27,12 @@ _CALLS_AT_ONCE = 8
 _GRAIN_MS = 10
 """COPY takes one due time a call, so jobs ahead are due in steps of this."""
 _TEMPLATE = "awa_template"
-# Its own view of jobs joins every job with its row; these are the tables a finished job is in.
+# Its own view of jobs joins every job with its row; these are the tables a finished job is in, and
+# what it has counted of those that it has deleted since, some seconds later.
 _DONE = """
 SELECT (SELECT count(*) FROM awa.done_entries)
      + (SELECT coalesce(sum(cardinality(job_ids)), 0) FROM awa.receipt_completion_batches)
+     + (SELECT coalesce(sum(pruned_completed_count), 0) FROM awa.queue_terminal_rollups)
 """
 
 

@@ -86,7 +86,7 @@ def _done(bench: Bench, rival: ModuleType, database: str, count: int) -> float:
     assert bench.servers.postgres is not None
     ends_s = time.monotonic() + RUN_S
     with bench.servers.postgres.connect(database) as connection:
-        while left := rival.left(connection, count):
+        while (left := rival.left(connection, count)) > 0:
             if time.monotonic() > ends_s:
                 raise TimeoutError(f"{rival.NAME} has not completed {left} of {count} jobs")
             time.sleep(_POLL_S)
