@@ -36,14 +36,22 @@ from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
 
 POISON_KEY = "poisoner"
-RETRY_AFTER_S = 6
+RETRY_AFTER_S = 20
+"""Long enough to end the node before, however busy the machine is."""
 _LEAD_S = 14
 """From the first record written to the first task's time: all are accepted well before."""
+_LEAD_OF_WRITES = 6
+"""Or as many times what the first two records took, where the machine is busy."""
 _ACCEPTED_BEFORE_S = 2
-_READY_S = 40
+_READY_S = 90
 _STOP_AFTER_S, _START_AFTER_S, _KILL_AFTER_S = 1, 3, 9
 """Counted from the start of the storm."""
-_TAKEOVER_S_MAX = 30
+_AT_WORK_S_MAX = 12
+"""How long the kill waits for the restarted node: what moves to it just before would be taken for
+the killed node's, and taken over at once.
+"""
+_STILL_S_MAX = 30
+"""Nothing ends for so long where something is lost."""
 _QUIET_S = 3
 _LOOK_S = 0.1
 
@@ -88,6 +96,7 @@ class Play:
         self._stop_codes: list[int] = []
         self._succeeded: set[str] = set()
         self._moment = threading.Event()
+        self._lead_s = float(_LEAD_S)
 
     def run(self, tasks: int) -> Evidence:
         """Let everything happen; no node is left running."""
@@ -132,7 +141,9 @@ class Play:
                 retry_after_s=RETRY_AFTER_S,
             ),
         ]
+        began_us = now_us()
         write_by_console(self._settings, [(job.ordering_id, job.record()) for job in old])
+        self._lead_s = max(_LEAD_S, _LEAD_OF_WRITES * (now_us() - began_us) / 1_000_000)
         self._jobs += old
         node = self._start_nodes(1)[0]
         self._say("node 1 alone: two tasks, due 3 and 5 hours ago, were written while none ran")
@@ -145,7 +156,7 @@ class Play:
         """Start three nodes and write everything, half of it with Kafka's own producer."""
         self._start_nodes(3)
         self._say(f"three nodes run: pids {', '.join(str(node.pid) for node in self._nodes)}")
-        starts = datetime.now(UTC) + timedelta(seconds=_LEAD_S)
+        starts = datetime.now(UTC) + timedelta(seconds=self._lead_s)
         workload = make_workload(tasks, starts)
         strays = misplaced_jobs(starts)
         others = [job for job in workload.jobs if not job.by_client] + companions(strays)
@@ -162,7 +173,7 @@ class Play:
             written.result()
         self._say(f"Kafka's console producer wrote {len(others):,} tasks")
         if datetime.now(UTC) > starts - timedelta(seconds=_ACCEPTED_BEFORE_S):
-            raise NodeFailed(f"writing took over {_LEAD_S} s: too slow to judge the order")
+            raise NodeFailed(f"writing took over {self._lead_s:.0f} s: too slow to judge the order")
         self._jobs += [*workload.jobs, *strays, *companions(strays)]
         return workload, refusal
 
@@ -184,6 +195,7 @@ class Play:
         started = self._start_nodes(1)[0]
         self._say(f"pid {started.pid} started in its place")
         self._watch_until(workload.storm + timedelta(seconds=_KILL_AFTER_S))
+        self._wait_while(lambda: not self._has_run(started), _AT_WORK_S_MAX)
         sent_us = now_us()
         killed.kill()
         gone_us = now_us()
@@ -194,10 +206,16 @@ class Play:
 
     def _wait_for_all(self) -> None:
         wanted = {job.task_id for job in self._jobs}
-        # What is missing then is lost, and the audit will say so.
-        self._wait_while(lambda: not wanted <= self._succeeded, _TAKEOVER_S_MAX)
+        known = -1
+        while not wanted <= self._succeeded and known < len(self._succeeded):
+            known = len(self._succeeded)
+            # What is missing when nothing ends any more is lost, and the audit will say so.
+            self._wait_while(lambda: not wanted <= self._succeeded, _STILL_S_MAX)
         self._wait_while(lambda: True, _QUIET_S)
         self._say(f"{len(self._succeeded):,} tasks have run")
+
+    def _has_run(self, node: NodeProcess) -> bool:
+        return any(run.pid == node.pid for run in self._reader.runs)
 
     def _start_nodes(self, count: int) -> list[NodeProcess]:
         executor = f"{ClusterExecutor.__module__}:{ClusterExecutor.__name__}"
