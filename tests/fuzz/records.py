@@ -10,9 +10,12 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.model.codec import Headers
+from actors.model.codec import CommandKind, Headers
+from actors.model.key import TaskKey
+from actors.model.task import ID_BYTES_MAX
+from tests.builders import NOW_MS
 from tests.fuzz import values
-from tests.simulation.sizes import any_headers, filler, size_about
+from tests.simulation.sizes import any_headers, filler, size_about, sized_command
 
 CORPUS = Path(__file__).parent / "corpus" / "records.jsonl"
 BATCH_BYTES_MAX, ROW_BYTES_MAX = 20_000, 40_000
@@ -50,6 +53,8 @@ def hostile_record(rng: random.Random, number: int, partitions: int) -> Hostile:
         data: bytes | None = rng.choice((None, b"", b"\0", b"null", b"[]", rng.randbytes(60)))
     elif made == 1:
         data = _nested(rng)
+    elif made == 2 and rng.random() < 0.5:
+        data = _command(rng, number)
     elif made < 5:
         data = _damaged(rng, _written(rng, _fields(rng, number)))
     else:
@@ -93,6 +98,18 @@ def _fields(rng: random.Random, number: int) -> dict[str, object]:
             case _:
                 fields[values.text(rng)] = rng.choice(values.NUMBERS)
     return fields
+
+
+def _command(rng: random.Random, number: int) -> bytes:
+    """Return a command of a task that may be there, about as large as some limit or with an id
+    about as long as one may be.
+    """
+    name = f"bad-{max(0, number - rng.randrange(20))}"
+    if rng.random() < 0.2:
+        name = "x" * (ID_BYTES_MAX + rng.choice((-1, 0, 1)))
+    due_ms = NOW_MS + rng.randrange(3_600_000)
+    key = TaskKey(due_ms, f"bad-{rng.randrange(50)}", name)
+    return sized_command(key, rng.choice(list(CommandKind)), (BATCH_BYTES_MAX, ROW_BYTES_MAX), rng)
 
 
 def _written(rng: random.Random, fields: dict[str, object]) -> bytes:

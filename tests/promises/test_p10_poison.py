@@ -6,15 +6,16 @@ import pytest
 import tenacity
 
 from actors.model.backoff import RetryPolicy
-from actors.model.codec import encode_task
-from actors.model.events import RecordPoisoned, TreeRebuilt
+from actors.model.codec import CommandKind, encode_task
+from actors.model.events import CommandDecided, RecordPoisoned, TreeRebuilt
+from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.settings import ExecutionSettings, TreeSettings
-from actors.model.task import Task
+from actors.model.task import ID_BYTES_MAX, Task
 from scheduler.adapters.memory.writer import MemoryWriter
-from tests.builders import a_task
+from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
-from tests.simulation.sizes import any_headers, filler, size_about
+from tests.simulation.sizes import any_headers, filler, size_about, sized_command
 
 START = b'{"orderingId":"a","scheduledTime":"2026-02-09T01:41:13Z","uniquenessKey":"u"'
 
@@ -181,6 +182,34 @@ def test_p10_no_size_and_no_headers_hold_anything_up(seed: int) -> None:
     assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
     assert [group.committed(p) for p in (0, 1)] == ends
     assert group.broker.dead_letters.end_offset > 0
+    assert member.count(TreeRebuilt) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_p10_no_size_of_a_command_holds_anything_up(seed: int) -> None:
+    """Each kind, padded to about each limit or with an id as long as any, on both sides of it."""
+    rng = random.Random(seed)
+    group = Group(partitions=2, tree=SMALL_ROWS)
+    group.broker.batch_bytes_max = 3_000
+    member = group.join()
+    for number in range(100):
+        known = rng.random() < 0.5
+        name = f"{number}" if known else "x" * (ID_BYTES_MAX + rng.choice((-1, 0, 1)))
+        key = TaskKey(NOW_MS + 2_000, "a", name)
+        if known:
+            group.append(a_task(due_in_ms=2_000, ordering_id="a", uniqueness_key=name))
+        value = sized_command(key, rng.choice(list(CommandKind)), (3_000, 4_096), rng)
+        headers = any_headers(rng, 4_096)
+        group.broker.partitions[rng.randrange(2)].append(0, b"a", value, headers)
+        if number % 10 == 0:
+            group.append(a_task(due_in_ms=1_000, ordering_id="well", uniqueness_key=f"{number}"))
+    group.advance(10_000)
+
+    ends = [each.end_offset for each in group.broker.partitions]
+    assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
+    assert [group.committed(p) for p in (0, 1)] == ends
+    assert group.broker.dead_letters.end_offset > 0
+    assert member.count(CommandDecided) > 0
     assert member.count(TreeRebuilt) == 0
 
 

@@ -15,7 +15,7 @@ from actors.model.task import ID_BYTES_MAX
 from actors.ports.log import LogWriter
 from scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
-from tests.simulation.sizes import any_headers, size_about
+from tests.simulation.sizes import any_headers, size_about, sized_command
 from tests.simulation.task_maker import TaskMaker
 
 
@@ -63,6 +63,7 @@ class Producers:
         self._partitions = partitions
         self.limits = limits
         self._rng = rng
+        self._sized: list[TaskKey] = []
 
     def send_strange(self) -> TaskKey | None:
         """Append something; return the key of the task, where it is one that will run."""
@@ -114,10 +115,26 @@ class Producers:
 
     def send_sized(self) -> TaskKey:
         """Append a task about as large as some limit, with any headers, astray or not."""
-        rng, count = self._rng, len(self._partitions)
+        rng = self._rng
+        if self._sized and rng.random() < self._workload.sized_commands:
+            return self._send_sized_command(rng.choice(self._sized[-20:]))
         due_ms = self._maker.clock.now_ms() + rng.randrange(self._maker.paced(3_000))
         key = TaskKey(due_ms, self._maker.healthy_id(), self._maker.next_name())
         value = self._maker.padded(key, size_about(self.limits, rng) - rng.choice((0, 0, 82)))
+        self._sized.append(key)
+        self._append_anywhere(key, value)
+        return key
+
+    def _send_sized_command(self, key: TaskKey) -> TaskKey:
+        """Append a command of such a task, about as large as some limit, astray or not."""
+        kind = self._rng.choice(list(CommandKind))
+        value = sized_command(key, kind, self.limits, self._rng)
+        self.counts["sized command"] += 1
+        self._append_anywhere(key, value)
+        return key
+
+    def _append_anywhere(self, key: TaskKey, value: bytes) -> None:
+        rng, count = self._rng, len(self._partitions)
         headers = any_headers(rng, self.limits.batch)
         own = partition_of(key.ordering_id, count)
         astray = rng.random() < self._workload.sized_misplaced
@@ -130,7 +147,6 @@ class Producers:
         else:
             # Packed better than this log's own writers pack it.
             self._partitions[partition].append(self._maker.clock.now_ms(), name, value, headers)
-        return key
 
     def _send_poison(self) -> None:
         """Append what cannot be read, or can be read and never be stored."""

@@ -63,6 +63,8 @@ class Workload(_Part):
     """Records about as large as some limit, with any headers."""
     sized_misplaced: float = 0.5
     """Share of these that stand in a wrong partition."""
+    sized_commands: float = 0.0
+    """Share of such records that are commands of tasks sent so before."""
     sized: float = 0.0
     """Share of a client's tasks that are about as large as some limit."""
     heavy: float = 0.0

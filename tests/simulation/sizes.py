@@ -7,7 +7,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.model.codec import Headers
+from actors.model.codec import Command, CommandKind, Headers, encode_command
+from actors.model.key import TaskKey
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _NAMES = (
@@ -52,6 +53,22 @@ def any_headers(rng: random.Random, bytes_max: int) -> Headers:
         found.append(("\x02" * size, None) if rng.random() < 0.3 else ("large", content))
     rng.shuffle(found)
     return tuple(found)
+
+
+def sized_command(
+    key: TaskKey, kind: CommandKind, limits: Sequence[int], rng: random.Random
+) -> bytes:
+    """Return the record of a command about as large as some limit, and no smaller than it is: a
+    later version may say more in a command, and a node reads past what it does not know.
+    """
+    command = Command(kind, key)
+    if kind is CommandKind.RESCHEDULE:
+        command = Command(kind, key, to_ms=key.scheduled_ms + rng.randrange(2_000))
+    value = encode_command(command)
+    room = size_about(limits, rng) - len(value) - len(b',"note":""')
+    if room < 0:
+        return value
+    return b'%b,"note":"%b"}' % (value[:-1], filler(room, rng).encode())
 
 
 @dataclass(frozen=True, slots=True)
