@@ -6,7 +6,7 @@ A module of tasks makes one, which needs no driver, no settings and no server; a
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -19,7 +19,7 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.payload import Signature
-from scheduler.executors.user_executors import TaskKind, check_kind
+from scheduler.executors.user_executors import ExecutorRegistry, TaskKind, check_kind
 from scheduler.futures.light_future import LightFuture
 from scheduler.records.receipt import Receipt
 
@@ -46,7 +46,7 @@ class Scheduling(Protocol):
         """Append a task."""
 
 
-class Hourhand(Mapping[str, TaskKind]):
+class Hourhand(ExecutorRegistry):
     """A registry: a mapping of kinds to what runs them, filled by its decorators.
 
     ::

@@ -39,6 +39,13 @@ class TaskKind:
             )
 
 
+class ExecutorRegistry(Mapping[str, TaskKind]):
+    """Executors by kind that bring middleware, for commands as well, which can be given none."""
+
+    middleware: tuple[Middleware, ...] = ()
+    """It goes around every attempt of a node that is given the registry, outside of the node's."""
+
+
 Executors = Mapping[str, "TaskKind | Callable[[], TaskExecutor]"]
 """By kind: a TaskExecutor class, a function that returns one, or a ``TaskKind``."""
 
@@ -70,8 +77,7 @@ class UserExecutors:
             )
         default = None if executor is None else tried_factory("executor", executor)
         kinds = {kind: _checked(kind, found) for kind, found in (executors or {}).items()}
-        # A registry brings some of its own, for commands as well, which can be given none.
-        carried: Sequence[Middleware] = getattr(executors, "middleware", ())
+        carried = executors.middleware if isinstance(executors, ExecutorRegistry) else ()
         return cls(default, kinds, MiddlewareStack((*carried, *middleware)))
 
     @property
