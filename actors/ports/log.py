@@ -96,6 +96,16 @@ class TaskLog(Protocol):
         """Leave the group, revoking what is still assigned."""
 
 
+class AppendListener(Protocol):
+    """Hears what became of a record: one of both, once."""
+
+    def set_result(self, result: Position) -> None:
+        """Take where the record stands."""
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Take why the log may not hold it."""
+
+
 class AppendGroup(Protocol):
     """Records that one thread appends one after another, and hears of together.
 
@@ -132,6 +142,11 @@ class LogWriter(Protocol):
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
     ) -> "Future[Position]":
         """Append a record to the task topic; TaskTooLarge where the log refuses its size."""
+
+    def append_for(
+        self, appended: AppendListener, partition: int, key: bytes, value: bytes
+    ) -> None:
+        """Append a record without headers, and have ``appended`` told in place of a future."""
 
     def begin_group(self) -> AppendGroup:
         """Return a group for records of the task topic that nobody needs to hear of singly."""

@@ -7,7 +7,6 @@ only to tell what a command achieved.
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from threading import Lock, Thread
 from typing import Self
@@ -23,7 +22,7 @@ from actors.model.key import TaskKey
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
 from actors.model.task import Task
-from actors.ports.log import LogWriter, Position
+from actors.ports.log import LogWriter
 from actors.ports.store import Stores
 from scheduler.client.async_reads import AsyncReads
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
@@ -151,7 +150,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         future = ReceiptFuture(self._clock, self._telemetry)
         try:
             key, value = self._admission_with(unique_for, debounce)(task)
-            future.follow(self._append_value(key.ordering_id, value), key)
+            self._append_value(future, key, value)
         except HourhandError as error:
             future.refuse(error)
         return future
@@ -304,10 +303,11 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
 
         return admit
 
-    def _append_value(self, ordering_id: str, value: bytes) -> "Future[Position]":
+    def _append_value(self, future: ReceiptFuture, key: TaskKey, value: bytes) -> None:
         writer = self._task_writer()
-        partition = partition_of(ordering_id, self._partition_count)
-        return writer.append(partition, ordering_id.encode(), value)
+        partition = partition_of(key.ordering_id, self._partition_count)
+        future.key = key
+        writer.append_for(future, partition, key.ordering_id.encode(), value)
 
     def _task_writer(self) -> LogWriter:
         if self._writer is None:
@@ -323,7 +323,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         try:
             self._refuse_when_closed()
             key, value = self._encoded_own(task)
-            future.follow(self._append_value(key.ordering_id, value), key)
+            self._append_value(future, key, value)
         except HourhandError as error:
             future.refuse(error)
         return future
@@ -362,7 +362,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             command = Command(kind, checked_key(key), to_ms=None if to_ms is None else to_ms())
             value = encoded(encode_command, command)
             refuse_large(value, self._limits.record_bytes_max)
-            future.follow(self._append_value(key.ordering_id, value), key)
+            self._append_value(future, key, value)
         except HourhandError as error:
             future.refuse(error)
         return future

@@ -1,14 +1,16 @@
-"""``AppendGroup`` on a writer that has nothing better than a future for each record.
+"""What a ``LogWriter`` does that has nothing better than a future for each record.
 
-Decides nothing: it asks the futures, the last one first.
+Decides nothing: a group asks its futures, the last one first.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
+from actors.model.codec import Headers
 from actors.model.errors import HourhandError
 from actors.model.partition import partition_of
-from actors.ports.log import Position
+from actors.ports.log import AppendListener, Position
 
 
 class FutureGroup:
@@ -39,3 +41,35 @@ class FutureGroup:
             elif error is not None:
                 raise error
         return failures
+
+
+class FutureWriter(ABC):
+    """The part of a ``LogWriter`` that follows from ``append``."""
+
+    @abstractmethod
+    def partition_count(self) -> int:
+        """Return the number of partitions."""
+
+    @abstractmethod
+    def append(
+        self, partition: int, key: bytes, value: bytes, headers: Headers = ()
+    ) -> "Future[Position]":
+        """Append a record."""
+
+    def append_for(
+        self, appended: AppendListener, partition: int, key: bytes, value: bytes
+    ) -> None:
+        """Append a record, and tell ``appended`` what its future resolves to."""
+
+        def tell(done: "Future[Position]") -> None:
+            error = done.exception()
+            if error is None:
+                appended.set_result(done.result())
+            else:
+                appended.set_exception(error)
+
+        self.append(partition, key, value).add_done_callback(tell)
+
+    def begin_group(self) -> FutureGroup:
+        """Return a group of futures."""
+        return FutureGroup(self.append, self.partition_count())

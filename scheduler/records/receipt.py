@@ -3,8 +3,6 @@
 Decides when a request counts as accepted, which is when the log says so; never what is sent.
 """
 
-from concurrent.futures import Future
-
 import msgspec
 
 from actors.model.errors import CallerError, HourhandError
@@ -25,9 +23,14 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReceiptFuture(LightFuture[Receipt]):
-    """What became of a request, told once the log has acknowledged its record or refused it."""
+    """What became of a request, told once the log has acknowledged its record or refused it.
+
+    It is what the log tells (an ``AppendListener``): a task has no other future on its way.
+    """
 
     _is_watched = True
+    key: TaskKey
+    """Whose record it is; set before the record is appended."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
         self._clock = clock
@@ -35,32 +38,33 @@ class ReceiptFuture(LightFuture[Receipt]):
         self._started_ms = clock.monotonic_ms()
         self.note_process()
 
-    def follow(self, appended: "Future[Position]", key: TaskKey) -> None:
-        """Resolve when the record does."""
-        self._key = key
-        appended.add_done_callback(self._acknowledged)
-
     def refuse(self, error: HourhandError) -> None:
         """Resolve with what nothing was sent for.
 
         Its trace ends at the client and would hold this future: both would be left to the
         cyclic collector, and nobody would hear of the refusal for long.
         """
-        self.set_exception(error.with_traceback(None))
+        super().set_exception(error.with_traceback(None))
 
-    def _acknowledged(self, appended: "Future[Position]") -> None:
-        error = appended.exception()
-        duration_ms = self._clock.monotonic_ms() - self._started_ms
-        if error is not None:
-            if not isinstance(error, CallerError):
-                # What the log refuses for its size is nothing that it failed.
-                code = error.code if isinstance(error, HourhandError) else type(error).__name__
-                self._telemetry.emit(LogCalled("append", duration_ms, code))
-            self.set_exception(error)
+    def set_result(self, result: Receipt | Position) -> None:
+        """Take where the record stands."""
+        if isinstance(result, Receipt):
+            super().set_result(result)
             return
-        partition, offset = appended.result()
+        partition, offset = result
+        duration_ms = self._clock.monotonic_ms() - self._started_ms
         self._telemetry.emit(TaskEnqueued(partition, duration_ms))
-        self.set_result(Receipt(self._key, partition, offset))
+        super().set_result(Receipt(self.key, partition, offset))
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Take why the log may not hold the record."""
+        if not isinstance(exception, CallerError):
+            # What the log refuses for its size is nothing that it failed.
+            duration_ms = self._clock.monotonic_ms() - self._started_ms
+            named = exception.code if isinstance(exception, HourhandError) else None
+            code = named or type(exception).__name__
+            self._telemetry.emit(LogCalled("append", duration_ms, code))
+        super().set_exception(exception)
 
 
 def refused(error: HourhandError) -> LightFuture[Receipt]:

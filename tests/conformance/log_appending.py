@@ -12,6 +12,7 @@ from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, TaskTooLarge
 from actors.model.partition import partition_of
 from actors.ports.log import Position
+from scheduler.futures.light_future import LightFuture
 from tests.conformance.log_bench import WAIT_S, Bench, LogWorld, append_all, poll_until
 
 
@@ -72,6 +73,28 @@ class AppendingContract:
         append_all(writer, 0, [largest])
         member = made.join("a")
         poll_until(lambda: member.values(0) == [largest], member)
+
+    def test_who_is_named_for_a_record_is_told_of_it(
+        self, bench: Callable[..., Bench], log_world: LogWorld
+    ) -> None:
+        """Where it stands, that it is too large, or that the writer was closed."""
+        made = bench(2)
+        writer = made.writer()
+        told = [LightFuture[Position]() for _ in range(102)]
+        for number, each in enumerate(told[:100]):
+            writer.append_for(each, 1, b"k", b"%d" % number)
+        writer.append_for(told[100], 1, b"k", b"x" * (2 * log_world.record_bytes_max))
+        positions = [each.result(WAIT_S) for each in told[:100]]
+        assert {position.partition for position in positions} == {1}
+        assert positions == sorted(set(positions))
+        with pytest.raises(TaskTooLarge):
+            told[100].result(WAIT_S)
+        member = made.join("a")
+        poll_until(lambda: member.values(1) == [b"%d" % number for number in range(100)], member)
+        writer.close()
+        writer.append_for(told[101], 1, b"k", b"late")
+        with pytest.raises(HourhandError):
+            told[101].result(WAIT_S)
 
     def test_a_group_and_single_records_share_the_order_of_their_partition(
         self, bench: Callable[..., Bench]

@@ -23,7 +23,7 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.future_group import FutureWriter
 from tests.conformance.log_bench import QUICK
 from tests.conformance.task_log import TaskLogContract
 
@@ -72,7 +72,7 @@ class OneAtATimeLog:
             self._log.close()
 
 
-class OneAtATimeWriter:
+class OneAtATimeWriter(FutureWriter):
     """A writer whose every call waits for its turn."""
 
     def __init__(self, writer: LogWriter, turn: threading.RLock) -> None:
@@ -90,10 +90,6 @@ class OneAtATimeWriter:
         """Take a turn."""
         with self._turn:
             return self._writer.append(partition, key, value, headers)
-
-    def begin_group(self) -> FutureGroup:
-        """Return a group, whose every append waits for its turn."""
-        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Take a turn."""

@@ -10,7 +10,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
-from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.future_group import FutureWriter
 from tests.builders import NOW_MS
 
 
@@ -154,7 +154,7 @@ class FakeRunner:
         (self.abandoned if give_up else self.drained).extend(partitions)
 
 
-class FakeWriter:
+class FakeWriter(FutureWriter):
     """Keeps what is appended; the test acknowledges it.  Implements ``LogWriter``."""
 
     def __init__(self) -> None:
@@ -172,10 +172,6 @@ class FakeWriter:
         future: Future[Position] = Future()
         self.appended.append((partition, value, future))
         return future
-
-    def begin_group(self) -> FutureGroup:
-        """Return a group."""
-        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Keep the record and its reason."""

@@ -13,7 +13,7 @@ from functools import partial
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import HourhandError, TaskTooLarge
 from actors.model.partition import partition_of
-from actors.ports.log import Position
+from actors.ports.log import AppendListener, Position
 from scheduler.adapters.embedded.database import GROUP_ROWS_MAX, Database
 from scheduler.adapters.embedded.folder import log_file, ring
 from scheduler.adapters.embedded.pair import check_pair
@@ -123,6 +123,15 @@ class EmbeddedWriter:
         if len(key) + len(value) > self._record_bytes_max:
             return failed(_too_large(key, value, self._record_bytes_max))
         return self._appends.ask((partition, key, value, packed_headers(headers)))
+
+    def append_for(
+        self, appended: AppendListener, partition: int, key: bytes, value: bytes
+    ) -> None:
+        """Append a record without headers, and have ``appended`` told."""
+        if len(key) + len(value) > self._record_bytes_max:
+            appended.set_exception(_too_large(key, value, self._record_bytes_max))
+        else:
+            self._appends.ask_for((partition, key, value, None), appended)
 
     def begin_group(self) -> EmbeddedGroup:
         """Return a group; its records share transactions as all do."""

@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
@@ -15,7 +16,7 @@ from confluent_kafka import KafkaError, Producer
 from actors.model.codec import Headers, LogRecord
 from actors.model.errors import HourhandError, LogUnavailable, TaskTooLarge
 from actors.ports.clock import Clock
-from actors.ports.log import Position
+from actors.ports.log import AppendListener, Position
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -131,6 +132,27 @@ class KafkaWriter:
         except TaskTooLarge as error:
             return failed(error)
         return self._produce(self._topic, value, key, partition, headers)
+
+    def append_for(
+        self, appended: AppendListener, partition: int, key: bytes, value: bytes
+    ) -> None:
+        """Append a record without headers, and have ``appended`` told."""
+        try:
+            self._refuse_large(key, value)
+            reported = partial(self._reported, appended)
+            self._producer.produce(self._topic, value, key, partition, reported)
+        except HourhandError as error:
+            # The traces hold the frames of this call, and these the one that will hold the error.
+            if error.__cause__ is not None:
+                error.__cause__.with_traceback(None)
+            appended.set_exception(error.with_traceback(None))
+
+    def _reported(self, appended: AppendListener, error: KafkaError | None, message: Any) -> None:
+        """Tell of a record; called by the driver, once."""
+        if error is None:
+            appended.set_result(Position(message.partition(), message.offset()))
+        else:
+            appended.set_exception(self.failure(error, message.topic()))
 
     def begin_group(self) -> KafkaGroup:
         """Return a group whose records share one callback."""

@@ -10,7 +10,7 @@ from actors.ports.clock import Clock
 from actors.ports.log import Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver, Request
-from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.future_group import FutureWriter
 from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 
 RECORD_BYTES_MAX = 1_000_000
@@ -18,7 +18,7 @@ RECORD_BYTES_MAX = 1_000_000
 _TOPIC = "memory"
 
 
-class MemoryWriter:
+class MemoryWriter(FutureWriter):
     """Appends to a broker's partitions."""
 
     def __init__(
@@ -58,10 +58,6 @@ class MemoryWriter:
             return Position(partition, stored.append(timestamp_ms, key, value, headers))
 
         return self._ask("append", partition, effect)
-
-    def begin_group(self) -> FutureGroup:
-        """Return a group."""
-        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append a record, the reason and where it stood to the broker's dead letters.

@@ -29,7 +29,7 @@ from actors.ports.log import LogWriter, Position, TaskLog
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.adapters.observing.traced_runner import TracedRunner
-from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.future_group import FutureWriter
 from scheduler.observe.health import Health, NodeProbes
 from scheduler.observe.observation import Observation
 from scheduler.ports.messages import MessageWriter
@@ -178,15 +178,18 @@ class TracedStatus(_Behind):
         return _ending(spans, written)
 
 
-class TracedWriter:
+class TracedWriter(FutureWriter):
     """``LogWriter``: a span a record, whose context goes with it."""
 
     def __init__(self, writer: LogWriter, spans: Spans) -> None:
         self._writer = writer
         self._spans = spans
-        self.partition_count = writer.partition_count
         self.flush = writer.flush
         self.close = writer.close
+
+    def partition_count(self) -> int:
+        """Return the log's number of partitions."""
+        return self._writer.partition_count()
 
     def append(
         self, partition: int, key: bytes, value: bytes, headers: Headers = ()
@@ -199,10 +202,6 @@ class TracedWriter:
         carried = (*headers, *_header_of(span))
         appended = self._writer.append(partition, key, value, carried)
         return _ending([span], appended)
-
-    def begin_group(self) -> FutureGroup:
-        """Return a group; each of its records has a span."""
-        return FutureGroup(self.append, self.partition_count())
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         """Append to the dead-letter topic; the record's own headers name its trace."""

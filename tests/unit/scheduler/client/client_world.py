@@ -10,7 +10,7 @@ from actors.ports.log import Position
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
-from scheduler.futures.future_group import FutureGroup
+from scheduler.futures.future_group import FutureWriter
 from tests.builders import NOW_MS, a_task
 
 PARTITIONS = 4
@@ -27,7 +27,7 @@ class StandingClock:
         return 0.0
 
 
-class HeldWriter:
+class HeldWriter(FutureWriter):
     """Keeps each record's future, for the test to settle; settles at once where told to."""
 
     def __init__(self, settle: Callable[[int, Future[Position]], None] | None = None) -> None:
@@ -48,10 +48,6 @@ class HeldWriter:
         if self._settle is not None:
             self._settle(len(self.records) - 1, future)
         return future
-
-    def begin_group(self) -> FutureGroup:
-        """Return a group."""
-        return FutureGroup(self.append, PARTITIONS)
 
     def dead_letter(self, record: LogRecord, reason: str) -> "Future[Position]":
         raise AssertionError("a client dead-letters nothing")

@@ -6,11 +6,13 @@ from concurrent.futures import Future, wait
 import pytest
 
 from actors.model.codec import LogRecord
-from actors.model.errors import LogUnavailable
+from actors.model.errors import LogUnavailable, NodeStopped
 from actors.ports.log import Position
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.writer import KafkaMessages, KafkaWriter
 from scheduler.configuration.settings import KafkaSettings, Settings
+from scheduler.futures.light_future import LightFuture
+from tests.garbage import cyclic_garbage
 from tests.servers.mock_broker import MockBroker
 
 ANSWER_S = 20.0
@@ -106,6 +108,26 @@ def test_a_broker_that_refuses_every_producer_is_not_stormed(
     assert all(isinstance(failure, LogUnavailable) for failure in failures)
     given_up = [record for record in caplog.records if "gave up" in record.message]
     assert len(given_up) < enough / 10
+
+
+def test_a_refused_record_leaves_nothing_to_the_collector(
+    broker: MockBroker, writer: KafkaMessages
+) -> None:
+    """A refusal that nobody asks for is told when its future is gone, which must not take long."""
+    with cyclic_garbage() as found:
+        broker.lose_tail(requests=1_000)
+        failures = {_failure_of_one(writer) for _ in range(20)}
+        writer.close()
+        failures.add(_failure_of_one(writer))
+
+    assert failures == {LogUnavailable, NodeStopped}
+    assert found["LightFuture"] == 0
+
+
+def _failure_of_one(writer: KafkaWriter) -> type[BaseException | None]:
+    future = LightFuture[Position]()
+    writer.append_for(future, 0, b"id", b"{}")
+    return type(future.exception(ANSWER_S))
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
