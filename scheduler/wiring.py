@@ -188,6 +188,7 @@ def _system_tasks(settings: Settings, opened: _Connections) -> SystemTaskRegistr
         telemetry=observation.telemetry,
         open_messages=lambda: observation.messages(open_messages(settings)),
         open_caller=partial(open_caller, settings.timers, opened.clock, observation.headers),
+        lease_ends_ms=opened.log.lease_ends_ms,
     )
 
 

@@ -64,6 +64,7 @@ class SystemTaskRegistry:
     """Called at most once, when the first message is passed on."""
     open_caller: Callable[[], Caller]
     """Called at most once, when the first timer calls back."""
+    lease_ends_ms: Callable[[], float]
     looks_max: int = 5
     _lock: Lock = field(default_factory=Lock)
     _messages: MessageWriter | None = None
@@ -73,7 +74,9 @@ class SystemTaskRegistry:
         """What the executors work with."""
         appender = TaskAppender(self.writer, self.partition_count)
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
-        return SystemDependencies(appender, book, self.clock, self.telemetry, self.looks_max)
+        return SystemDependencies(
+            appender, book, self.clock, self.telemetry, self.lease_ends_ms, self.looks_max
+        )
 
     def factory_with(self, users: UserFactory) -> RoutedFactory:
         """Return a factory for a user's tasks and the system's."""

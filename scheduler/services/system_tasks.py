@@ -34,6 +34,8 @@ class SystemDependencies:
     definitions: DefinitionBook
     clock: Clock
     telemetry: Telemetry
+    lease_ends_ms: Callable[[], float]
+    """Until when this node owns its partitions for sure, by monotonic time."""
     looks_max: int = 5
     """How often one attempt looks for a claim that is not decided; 1 under a virtual clock."""
 

@@ -8,6 +8,7 @@ and the simulation are built from it.
 import asyncio
 import contextvars
 import inspect
+import math
 import random
 import threading
 from collections import deque
@@ -232,6 +233,8 @@ def virtual_kinds(
         telemetry=ports.telemetry,
         open_messages=lambda: messages,
         open_caller=lambda: caller,
+        # A virtual process never stands still while another one goes on.
+        lease_ends_ms=lambda: math.inf,
         looks_max=1,
     )
 

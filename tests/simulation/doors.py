@@ -68,6 +68,7 @@ class NodeDoors:
         stores: Stores,
         telemetry: Telemetry,
         loop: SimulatedLoop,
+        lease_ends_ms: Callable[[], float],
         rng: random.Random,
     ) -> None:
         self.node = node
@@ -89,6 +90,7 @@ class NodeDoors:
             telemetry=telemetry,
             open_messages=lambda: out,
             open_caller=lambda: caller,
+            lease_ends_ms=lease_ends_ms,
         )
         dependencies = kinds.dependencies
         self._kinds = kinds
@@ -96,8 +98,7 @@ class NodeDoors:
         self.service = TimerService(dependencies.appender, dependencies.definitions, clock, _unique)
         self.log = MemoryLog(site.in_topic, site.in_settings, clock)
         self.intake = self._open_intake(dependencies, MemoryWriter(site.in_topic, deliver))
-        self._step_at_ms = 0.0
-        self._stopped = False
+        self._step_at_ms, self._stopped = 0.0, False
 
     def _open_intake(self, dependencies: SystemDependencies, letters: MemoryWriter) -> RelayIntake:
         relay = self._site.settings.relay

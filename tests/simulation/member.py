@@ -137,6 +137,7 @@ class Member:
                 stores=stores,
                 telemetry=self,
                 loop=self._loop,
+                lease_ends_ms=self.log.lease_ends_ms,
                 rng=random.Random(self.rng.getrandbits(64)),
             )
             make_executor = self.doors.factory_with(users)

@@ -1,14 +1,24 @@
-"""Ticks that are tried again after the catch-up window has passed."""
+"""Ticks that go on, or are tried again, after the catch-up window has passed."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from datetime import timedelta
 
 import pytest
 
+from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import LogUnavailable
 from actors.model.task import Task
 from actors.ports.log import Position
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.node.current_attempt import note_attempt
 from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.recurring.executor import LeaseEnded, RunRecurring
+from scheduler.services.system_tasks import SystemDependencies
+from scheduler.testing import VirtualScheduler, execute_task
+from tests.builders import an_attempt
 from tests.unit.scheduler.services.recurring.test_recurring import Bench
 
 Append = Future[Position]
@@ -58,3 +68,55 @@ def test_a_task_whose_append_was_not_answered_counts_as_made(
     assert len(answers.lost) == 1
     assert bench.ran == bench.expected(10, 20)
     assert (found.state.taken, found.state.missed) == (2, 0)
+
+
+class _PausingBook(DefinitionBook):
+    """Definitions that are read before a pause of the process, and answered after it."""
+
+    def __init__(self, kit: VirtualScheduler, pause: Callable[[], object]) -> None:
+        partition_count = len(kit.broker.partitions)
+        super().__init__(kit.stores.definitions, partition_count, kit.clock)
+        self._pause = pause
+
+    def find(self, name: DefinitionName) -> "Future[Definition | None]":
+        """Read one row."""
+        found = super().find(name)
+        # What runs meanwhile is another process, which knows nothing of the attempt here.
+        copy_context().run(self._pause)
+        return found
+
+
+def test_p23_a_node_that_wakes_without_its_lease_makes_no_occurrence() -> None:
+    """Its successor counted the time as missed meanwhile: one more would be over the count."""
+    bench = Bench()
+    kit = bench.scheduler
+    bench.client.schedule_recurring(
+        "n", every=timedelta(seconds=10), catch_up=timedelta(seconds=0), count_max=3
+    ).result()
+    bench.advance(seconds=5)
+    (tick,) = kit.all_scheduled()
+    kit.stop()
+    kit.clock.advance(5_000)
+    lease_ends_ms = kit.clock.monotonic_ms() + 4_500
+
+    def sleep_and_be_replaced() -> None:
+        kit.clock.advance(6_000)
+        kit.restart()
+
+    dependencies = SystemDependencies(
+        TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions)),
+        _PausingBook(kit, sleep_and_be_replaced),
+        kit.clock,
+        kit.telemetry,
+        lambda: lease_ends_ms,
+    )
+
+    def attempt() -> None:
+        note_attempt(an_attempt())
+        execute_task(RunRecurring(dependencies, kit.stores), tick)
+
+    with pytest.raises(LeaseEnded):
+        copy_context().run(attempt)
+    kit.drain()
+
+    assert bench.ran == bench.expected(20, 30, 40)

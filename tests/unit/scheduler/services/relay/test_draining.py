@@ -1,6 +1,7 @@
 """A delivery whose owner lets go waits for nobody's decision any more."""
 
 import asyncio
+import math
 
 import pytest
 
@@ -24,7 +25,9 @@ def _delivery(scheduler: VirtualScheduler) -> DeliverMessage:
     appender = TaskAppender(writer, writer.partition_count())
     count = appender.partition_count
     book = DefinitionBook(scheduler.stores.definitions, count, scheduler.clock)
-    dependencies = SystemDependencies(appender, book, scheduler.clock, scheduler.telemetry)
+    dependencies = SystemDependencies(
+        appender, book, scheduler.clock, scheduler.telemetry, lambda: math.inf
+    )
     decided, now_ms = DecidedHere(), scheduler.clock.monotonic_ms()
     for partition in range(count):
         decided.note_decided(partition, [place_of(0, 7)], now_ms)

@@ -1,5 +1,7 @@
 """What has nobody to wait for is passed on without an attempt of its own coroutine."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -23,7 +25,9 @@ def _deliverer(scheduler: VirtualScheduler) -> DeliverMessage:
     writer = MemoryWriter(scheduler.broker)
     appender = TaskAppender(writer, writer.partition_count())
     book = DefinitionBook(scheduler.stores.definitions, appender.partition_count, scheduler.clock)
-    dependencies = SystemDependencies(appender, book, scheduler.clock, scheduler.telemetry)
+    dependencies = SystemDependencies(
+        appender, book, scheduler.clock, scheduler.telemetry, lambda: math.inf
+    )
 
     def allows(topic: str, relayed: bool) -> bool:
         return topic == _OUT and not relayed
