@@ -7,7 +7,7 @@ from msgspec.structs import fields as fields_of
 
 from actors.model import events
 from actors.model.codec import CommandKind
-from actors.model.events import Event
+from actors.model.events import AttemptFinished, Event
 from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
 from actors.ports.telemetry import Telemetry
@@ -40,6 +40,9 @@ _SAMPLES: dict[object, object] = {
     CommandKind: CommandKind.CANCEL,
     CommandOutcome: CommandOutcome.APPLIED,
 }
+_SAMPLES[tuple[AttemptFinished, ...]] = (
+    AttemptFinished(3, TaskKey(1_770_601_272_959, "an id", ""), 1, AttemptResult.SUCCESS, 5, 9),
+)
 
 
 def one_of_each() -> list[Event]:

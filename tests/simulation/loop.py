@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakSet
 
 from actors.ports.clock import Clock
 
@@ -26,6 +27,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._sequence = count()
@@ -76,6 +78,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             work = task.get_coro()
             assert work is not None, "a task was made of a coroutine"
             work.close()
+        for future in self._futures:
+            if future.done() and not future.cancelled():
+                # As for a task: whoever awaited it was not woken any more.
+                future.exception()
 
     # What asyncio calls.
 
@@ -89,7 +95,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> "asyncio.Future[Any]":
         """Return a future of this loop."""
-        return asyncio.Future(loop=self)
+        future: asyncio.Future[Any] = asyncio.Future(loop=self)
+        self._futures.add(future)
+        return future
 
     def call_soon(
         self,
