@@ -148,15 +148,6 @@ STORE = Schema(
             # They cover the columns there were.
             "UPDATE command_outcome SET checksum = NULL",
         ),
-        (
-            """CREATE TABLE completion_segment (
-                id INTEGER PRIMARY KEY,
-                partition INTEGER NOT NULL, hour_ms INTEGER NOT NULL,
-                first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
-                body BLOB NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER)""",
-            """CREATE INDEX completion_segment_by_time
-                ON completion_segment (partition, hour_ms, last_ms, first_ms, write_time)""",
-        ),
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

@@ -1,4 +1,4 @@
-"""``StatusStore`` on the store file: completions, as rows and segments, and attempts."""
+"""``StatusStore`` on the store file: completions and attempts."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +18,9 @@ from scheduler.adapters.embedded.rows import (
     read_rows,
     storable,
     sweep,
-    tombstones_over,
     whole_hours,
 )
-from scheduler.adapters.embedded.seal import Row, opened
-from scheduler.adapters.embedded.segments import (
-    entries_between,
-    entries_of,
-    insert_segments,
-    merged,
-    plain_by_hour,
-    sweep_segments,
-)
+from scheduler.adapters.embedded.seal import Row
 
 _KIND = "status"
 _ONE = "partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
@@ -38,7 +29,7 @@ _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 
 
 class EmbeddedStatus:
-    """Rows of ``task_status``, ``completion_segment`` and ``attempt_history``."""
+    """Rows of ``task_status`` and ``attempt_history``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,9 +39,7 @@ class EmbeddedStatus:
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
-        """Write completions, in key order: many plain successes of an hour as segments."""
-        distinct = {each.key: each for each in completions}.values()
-        by_hour, others = plain_by_hour(distinct, write_time)
+        """Write completions, in key order."""
         rows = [
             (
                 partition,
@@ -65,18 +54,9 @@ class EmbeddedStatus:
                 each.reason,
                 write_time,
             )
-            for each in others
+            for each in {each.key: each for each in completions}.values()
         ]
-        rows.sort(key=_by_key)
-
-        def work(connection: sqlite3.Connection) -> None:
-            insert_rows(connection, self._upsert_completion, _KIND, rows)
-            for hour_ms, found in by_hour.items():
-                span = (hour_ms, hour_ms)
-                if not tombstones_over(connection, _KIND, partition, span, write_time):
-                    insert_segments(connection, partition, hour_ms, found, write_time)
-
-        return self._database.write(work, rows=len(distinct))
+        return self._insert(self._upsert_completion, rows)
 
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -84,15 +64,9 @@ class EmbeddedStatus:
         """Read a range."""
         query = f"{_COMPLETIONS} {RANGE} ORDER BY {KEY_COLUMNS}"
         arguments = (partition, *after, *up_to)
-
-        def load(connection: sqlite3.Connection) -> Sequence[Completion]:
-            rows = map(opened, connection.execute(query, arguments))
-            between = (after.scheduled_ms, up_to.scheduled_ms)
-            entries = entries_between(connection, partition, *between)
-            inside = (row for row in entries if after < row[1:4] <= up_to)
-            return [_completion(row[1:-1]) for row in merged(rows, inside)]
-
-        return self._database.read(load)
+        return self._database.read(
+            lambda connection: list(map(_completion, read_rows(connection, query, arguments)))
+        )
 
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]
@@ -102,14 +76,8 @@ class EmbeddedStatus:
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Mapping[TaskKey, Completion]:
-            rows = [
-                opened(row)
-                for key in wanted
-                for row in connection.execute(query, (partition, *key))
-            ]
-            entries = sorted(entries_of(connection, partition, wanted), key=_by_key)
-            found = (_completion(row[1:-1]) for row in merged(rows, entries))
-            return {each.key: each for each in found}
+            rows = _rows_of(connection, query, partition, wanted)
+            return {each.key: each for each in map(_completion, rows)}
 
         return self._database.read(find)
 
@@ -176,8 +144,7 @@ class EmbeddedStatus:
             more = False
             for table in ("task_status", "attempt_history"):
                 more |= sweep(connection, table, partition, span, write_time)
-            # Last: what shows meanwhile is a success, never the row that it replaced.
-            return more or sweep_segments(connection, partition, span, write_time)
+            return more
 
         return self._database.write_in_steps(step, end_hour_ms)
 
