@@ -59,12 +59,6 @@ class OrderingLane:
         busy_ms = self.attempt.task.key.scheduled_ms
         return busy_ms if waiting is None else min(busy_ms, waiting.scheduled_ms)
 
-    @property
-    def held_bytes(self) -> int:
-        """What its tasks hold in memory."""
-        held_bytes = 0 if self.tasks is None else self.tasks.size_bytes
-        return held_bytes + (0 if self.attempt is None else self.attempt.task.held_bytes)
-
     def holds(self, key: TaskKey) -> bool:
         """Whether it has this key."""
         if self.attempt is not None and self.attempt.task.key == key:

@@ -24,23 +24,22 @@ class DurableStarts:
         gate: Callable[[Attempt], bool],
         submit: Callable[[Sequence[RunningAttempt]], None],
         refuse: Callable[[RunningAttempt], None],
+        give_up_later: Callable[[Callable[[], object]], Callable[[], None]],
     ) -> None:
         """At most ``ready_max`` attempts have a durable start, or soon will, and no worker.
 
         ``submit`` hands attempts to the workers, ``refuse`` ends one whose user code is not called.
+        ``give_up_later`` calls what it is given once no start takes so long any more, and returns
+        what calls that off.
         """
         self._ready_max = ready_max
         self._gate = gate
         self._submit = submit
         self._refuse = refuse
+        self._give_up_later = give_up_later
         self._lock = threading.Lock()
         self._waiting: deque[RunningAttempt] = deque()
         self._ready = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many attempts have no worker, and no durable start yet."""
-        return len(self._waiting)
 
     def add(self, overdue: Iterable[RunningAttempt]) -> None:
         """Have the starts of these attempts made durable in their turn, then hand them on."""
@@ -50,39 +49,66 @@ class DurableStarts:
 
     def leave(self) -> None:
         """One that was handed on has a worker."""
-        with self._lock:
-            self._ready -= 1
-            assert self._ready >= 0, "more leave than came"
+        self._make_room(1)
         self._record()
 
-    def _record(self) -> None:
-        """Record as many as there is room for, once half of the room is free: in groups."""
+    def _make_room(self, attempts: int) -> None:
         with self._lock:
-            if not self._waiting or self._ready > self._ready_max // 2:
-                return
+            self._ready -= attempts
+            assert self._ready >= 0, "more leave than came"
+
+    def _take(self) -> Sequence[RunningAttempt]:
+        """Take as many as there is room for, once half of the room is free: in groups."""
+        with self._lock:
+            if self._ready > self._ready_max // 2:
+                return ()
             room = self._ready_max - self._ready
             taken = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
             self._ready += len(taken)
-        groups: dict[StartRecorder, list[RunningAttempt]] = {}
-        for running in taken:
-            record_starts = running.attempt.record_starts
-            assert record_starts is not None, "its start need not be durable"
-            if running.withdrawn or not self._gate(running.attempt):
-                self._refuse_one(running)
-            else:
-                groups.setdefault(record_starts, []).append(running)
-        for record_starts, group in groups.items():
-            recorded = record_starts([running.attempt for running in group])
-            recorded.add_done_callback(partial(self._take_recorded, group))
+            return taken
 
-    def _take_recorded(self, group: Sequence[RunningAttempt], recorded: "Future[None]") -> None:
-        """Hand on what is durable; where the tree went away, its successor starts it again."""
-        if recorded.cancelled() or recorded.exception() is not None:
-            for running in group:
-                self._refuse_one(running)
-        else:
+    def _record(self) -> None:
+        while taken := self._take():
+            groups: dict[StartRecorder, list[RunningAttempt]] = {}
+            refused = []
+            for running in taken:
+                record_starts = running.attempt.record_starts
+                assert record_starts is not None, "its start need not be durable"
+                if running.withdrawn or not self._gate(running.attempt):
+                    refused.append(running)
+                else:
+                    groups.setdefault(record_starts, []).append(running)
+            self._make_room(len(refused))
+            for running in refused:
+                self._refuse(running)
+            for record_starts, group in groups.items():
+                self._ask(record_starts, group)
+
+    def _ask(self, record_starts: StartRecorder, group: Sequence[RunningAttempt]) -> None:
+        recorded = record_starts([running.attempt for running in group])
+        # A tree that ends may never read what it is asked; nobody would answer then.
+        call_off = self._give_up_later(recorded.cancel)
+        recorded.add_done_callback(lambda _: call_off())
+        recorded.add_done_callback(partial(self._take_recorded, record_starts, group))
+
+    def _take_recorded(
+        self,
+        record_starts: StartRecorder,
+        group: Sequence[RunningAttempt],
+        recorded: "Future[None]",
+    ) -> None:
+        """Hand on what is durable.
+
+        Where the tree went away its successor starts all of it again, what waits here too.
+        """
+        if not recorded.cancelled() and recorded.exception() is None:
             self._submit(group)
-
-    def _refuse_one(self, running: RunningAttempt) -> None:
-        self._refuse(running)
-        self.leave()
+            return
+        with self._lock:
+            lost = [each for each in self._waiting if each.attempt.record_starts == record_starts]
+            kept = [each for each in self._waiting if each.attempt.record_starts != record_starts]
+            self._waiting = deque(kept)
+        self._make_room(len(group))
+        for running in (*group, *lost):
+            self._refuse(running)
+        self._record()

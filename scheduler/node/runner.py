@@ -37,7 +37,7 @@ from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
-"""How long a suspect's worker waits for its start to become durable before it gives up."""
+"""How long an overdue task waits for its start to become durable before it is given up."""
 READY_PER_WORKER = 2
 """So many overdue attempts for each worker have a durable start and wait: workers never wait for
 the store, and a process that dies leaves few suspects that did not run."""
@@ -71,6 +71,7 @@ class WorkerRunner(RegisteredAttempts):
             gate=gate,
             submit=self._submit_to_workers,
             refuse=self._refuse,
+            give_up_later=partial(self._loop.call_later, round(1000 * START_DEADLINE_S)),
         )
 
     def _submit(self, started: Sequence[RunningAttempt]) -> None:

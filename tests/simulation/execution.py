@@ -86,7 +86,11 @@ class SimulatedRunner(RegisteredAttempts):
         self._ends: list[tuple[float, int, str, _Slot]] = []
         self._sequence = count()
         self._starts = DurableStarts(
-            2 * workers, gate=gate, submit=self._queue_all, refuse=self._refuse
+            2 * workers,
+            gate=gate,
+            submit=self._queue_all,
+            refuse=self._refuse,
+            give_up_later=lambda call: loop.call_later(START_DEADLINE_S, call).cancel,
         )
 
     def _submit(self, started: Sequence[RunningAttempt]) -> None:

@@ -1,6 +1,6 @@
 """Starts of overdue tasks are recorded in groups, few enough that a dying process leaves few."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -20,6 +20,7 @@ class Bench:
         self.submitted: list[RunningAttempt] = []
         self.refused: list[RunningAttempt] = []
         self.asked: list[tuple[Sequence[Attempt], Future[None]]] = []
+        self.deadlines: list[Callable[[], object]] = []
         self.shut: set[str] = set()
         """Ordering ids that the gate keeps out."""
         self.starts = DurableStarts(
@@ -27,7 +28,12 @@ class Bench:
             gate=lambda attempt: attempt.task.key.ordering_id not in self.shut,
             submit=self.submitted.extend,
             refuse=self.refused.append,
+            give_up_later=self._give_up_later,
         )
+
+    def _give_up_later(self, call: Callable[[], object]) -> Callable[[], None]:
+        self.deadlines.append(call)
+        return lambda: self.deadlines.remove(call)
 
     def record(self, attempts: Sequence[Attempt]) -> "Future[None]":
         """Implements ``StartRecorder``."""
@@ -68,24 +74,46 @@ def test_few_have_a_durable_start_and_no_worker() -> None:
         bench.starts.leave()
 
     assert [len(attempts) for attempts, _ in bench.asked] == [READY_MAX, READY_MAX // 2]
-    assert bench.starts.waiting == 3 * READY_MAX - READY_MAX - READY_MAX // 2
+    assert len(bench.submitted) == READY_MAX
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_a_start_that_could_not_be_recorded_is_refused_and_makes_room(*, cancelled: bool) -> None:
-    """The tree went away, or the store did."""
+def test_a_tree_that_cannot_record_a_start_is_asked_for_no_other(*, cancelled: bool) -> None:
+    """It went away, or the store did: its successor starts all that waits again."""
     bench = Bench()
     added = bench.add(READY_MAX + 1)
 
     recorded = bench.asked[0][1]
     if cancelled:
         recorded.cancel()
-        recorded.set_running_or_notify_cancel()
     else:
         recorded.set_exception(OSError("gone"))
 
-    assert bench.refused == added[:READY_MAX] and not bench.submitted
-    assert [len(attempts) for attempts, _ in bench.asked] == [READY_MAX, 1]
+    assert bench.refused == added and not bench.submitted and len(bench.asked) == 1
+    bench.add(READY_MAX)
+    assert len(bench.asked[1][0]) == READY_MAX, "what was refused makes room"
+
+
+def test_a_tree_that_never_answers_is_given_up() -> None:
+    """It ended before it read what it was asked; one that answers is not."""
+    bench = Bench()
+    added = bench.add(READY_MAX)
+    bench.deadlines[0]()
+
+    bench.add(1)
+    bench.asked[1][1].set_result(None)
+
+    assert bench.refused == added and not bench.deadlines and len(bench.submitted) == 1
+
+
+def test_ever_so_many_are_refused_without_a_call_in_a_call() -> None:
+    """A lease that ended before a large backlog had its turn."""
+    bench = Bench()
+    bench.shut.update(f"id-{number}" for number in range(20_000))
+
+    added = bench.add(20_000)
+
+    assert bench.refused == added and not bench.asked
 
 
 def test_what_may_not_run_any_more_is_not_recorded() -> None:
