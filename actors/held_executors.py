@@ -1,7 +1,7 @@
 """The user's executors of one busy ordering id, one for each kind, and the attempts they make.
 
-Decides what runs a task and what an attempt of it carries, for whoever holds the id.  Never
-decides what becomes of an attempt.
+Decides what runs a task and what an attempt of it carries: the lane of an id and its mailbox use
+the same rules.  Never decides what becomes of an attempt.
 """
 
 from actors.model.attempts import Attempt, StartRecorder

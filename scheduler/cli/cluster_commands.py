@@ -24,7 +24,13 @@ from scheduler.cli.failing import say
 from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.operating import operator_session
 from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import CommandOptions, ResultOptions, command_session
+from scheduler.cli.session import (
+    CommandOptions,
+    LogLevelOption,
+    PortOption,
+    ResultOptions,
+    command_session,
+)
 from scheduler.cli.text_output import cell_of, heading_of, print_rows
 from scheduler.configuration.optional_dependencies import required_by
 from scheduler.process.interrupts import signals_taken_by
@@ -39,13 +45,8 @@ def admin(
     host: Annotated[
         str | None, typer.Option(metavar="HOST", help="Address to listen on: admin.host.")
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
-    ] = None,
-    log_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
-    ] = "info",
+    port: PortOption = None,
+    log_level: LogLevelOption = "info",
     common: CommandOptions,
 ) -> None:
     """Serve the dashboard and the admin API until stopped.

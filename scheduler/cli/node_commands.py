@@ -21,7 +21,13 @@ from scheduler.admin.masking import masked
 from scheduler.cli.failing import leave_at_once, reported_errors, say
 from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.rendering import as_json
-from scheduler.cli.session import CommandOptions, DebugOption, ResultOptions, command_session
+from scheduler.cli.session import (
+    CommandOptions,
+    DebugOption,
+    MetricsPortOption,
+    ResultOptions,
+    command_session,
+)
 from scheduler.configuration.settings import Settings
 from scheduler.executors.loading import load_executors
 from scheduler.scheduler import Scheduler
@@ -38,12 +44,7 @@ def run(
             help="A TaskExecutor class, a function returning one, or a registry; may be repeated.",
         ),
     ],
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65_535, metavar="PORT", help="Port for metrics and health: observe.port."
-        ),
-    ] = None,
+    metrics_port: MetricsPortOption = None,
     log_level: Annotated[
         str,
         typer.Option(metavar="LEVEL", help="debug (every attempt), info, warning or error."),

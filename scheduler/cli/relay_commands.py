@@ -35,7 +35,14 @@ from scheduler.cli.operating import (
 )
 from scheduler.cli.relay_running import RelayRunning
 from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import CommandOptions, Commands, ResultOptions, command_session
+from scheduler.cli.session import (
+    CommandOptions,
+    Commands,
+    LogLevelOption,
+    MetricsPortOption,
+    ResultOptions,
+    command_session,
+)
 from scheduler.cli.task_commands import WaitOption
 from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.settings import Settings
@@ -80,15 +87,8 @@ def relay(
         bool,
         typer.Option("--create-topics", help="Create in-topic and out-topic if they are missing."),
     ] = False,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65_535, metavar="PORT", help="Port for metrics and health: observe.port."
-        ),
-    ] = None,
-    log_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
-    ] = "info",
+    metrics_port: MetricsPortOption = None,
+    log_level: LogLevelOption = "info",
     common: CommandOptions,
 ) -> None:
     """Run a relay node until stopped.

@@ -115,6 +115,19 @@ OutputOption = Annotated[
         "--output", "-o", metavar="FORMAT", help="text, or json: results and errors for programs."
     ),
 ]
+LogLevelOption = Annotated[
+    str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65_535, metavar="PORT", help="Port for metrics and health: observe.port."
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show a trace with every error.")]
 
 

@@ -10,7 +10,14 @@ from scheduler.cli.failing import leave_at_once, say
 from scheduler.cli.log_lines import log_to_stderr
 from scheduler.cli.operating import ActOptions, NamedAct, operator_session
 from scheduler.cli.rendering import as_json, facts_of
-from scheduler.cli.session import CommandOptions, Commands, ResultOptions, command_session
+from scheduler.cli.session import (
+    CommandOptions,
+    Commands,
+    LogLevelOption,
+    PortOption,
+    ResultOptions,
+    command_session,
+)
 from scheduler.cli.task_text import view_lines
 from scheduler.cli.text_output import fact_lines, print_rows
 from scheduler.configuration.optional_dependencies import required_by
@@ -33,17 +40,12 @@ def timers(
     host: Annotated[
         str | None, typer.Option(metavar="HOST", help="Address to listen on: timers.host.")
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="Port to listen on; 0: any free one."),
-    ] = None,
+    port: PortOption = None,
     executor: Annotated[
         list[str] | None,
         typer.Option(metavar="[KIND=]MODULE:NAME", help="Runs your own tasks on the same topic."),
     ] = None,
-    log_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
-    ] = "info",
+    log_level: LogLevelOption = "info",
     common: CommandOptions,
 ) -> None:
     """Run a node that serves timers over HTTP, until stopped.

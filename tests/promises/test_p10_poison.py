@@ -161,6 +161,22 @@ def test_p10_a_stray_that_its_partition_refuses_is_a_dead_letter(kind: str) -> N
     assert member.count(TreeRebuilt) == 0
 
 
+def _append_beside_good_tasks(group: Group, value: bytes, number: int, rng: random.Random) -> None:
+    """Append a record with any headers to either partition, and a good task now and then."""
+    headers = any_headers(rng, 4_096)
+    group.broker.partitions[rng.randrange(2)].append(0, b"a", value, headers)
+    if number % 10 == 0:
+        group.append(a_task(due_in_ms=1_000, ordering_id="well", uniqueness_key=f"{number}"))
+
+
+def _assert_that_all_was_read(group: Group) -> None:
+    """Some of it is a dead letter, the good tasks ran, and every offset is committed."""
+    ends = [each.end_offset for each in group.broker.partitions]
+    assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
+    assert [group.committed(p) for p in (0, 1)] == ends
+    assert group.broker.dead_letters.end_offset > 0
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_p10_no_size_and_no_headers_hold_anything_up(seed: int) -> None:
     """A byte to either side of each limit, packed well or badly, in either partition."""
@@ -172,16 +188,10 @@ def test_p10_no_size_and_no_headers_hold_anything_up(seed: int) -> None:
         empty = encode_task(a_task(ordering_id="a", uniqueness_key=f"{number}", data={"pad": ""}))
         missing = max(0, size_about((3_000, 4_096), rng) - len(empty))
         value = empty.replace(b'"pad":"', b'"pad":"' + filler(missing, rng).encode())
-        headers = any_headers(rng, 4_096)
-        group.broker.partitions[rng.randrange(2)].append(0, b"a", value, headers)
-        if number % 10 == 0:
-            group.append(a_task(due_in_ms=1_000, ordering_id="well", uniqueness_key=f"{number}"))
+        _append_beside_good_tasks(group, value, number, rng)
     group.advance(10_000)
 
-    ends = [each.end_offset for each in group.broker.partitions]
-    assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
-    assert [group.committed(p) for p in (0, 1)] == ends
-    assert group.broker.dead_letters.end_offset > 0
+    _assert_that_all_was_read(group)
     assert member.count(TreeRebuilt) == 0
 
 
@@ -199,16 +209,10 @@ def test_p10_no_size_of_a_command_holds_anything_up(seed: int) -> None:
         if known:
             group.append(a_task(due_in_ms=2_000, ordering_id="a", uniqueness_key=name))
         value = sized_command(key, rng.choice(list(CommandKind)), (3_000, 4_096), rng)
-        headers = any_headers(rng, 4_096)
-        group.broker.partitions[rng.randrange(2)].append(0, b"a", value, headers)
-        if number % 10 == 0:
-            group.append(a_task(due_in_ms=1_000, ordering_id="well", uniqueness_key=f"{number}"))
+        _append_beside_good_tasks(group, value, number, rng)
     group.advance(10_000)
 
-    ends = [each.end_offset for each in group.broker.partitions]
-    assert sum(ran.ordering_id == "well" for ran in group.journal.ran) == 10
-    assert [group.committed(p) for p in (0, 1)] == ends
-    assert group.broker.dead_letters.end_offset > 0
+    _assert_that_all_was_read(group)
     assert member.count(CommandDecided) > 0
     assert member.count(TreeRebuilt) == 0
 

@@ -73,7 +73,7 @@ LOOKS: dict[str, Callable[[Task], object]] = {
     "model_dump": lambda task: task.model_dump(),
     "model_dump of json": lambda task: task.model_dump(mode="json"),
     "model_dump of what was set": lambda task: task.model_dump(exclude_unset=True),
-    "model_dump of what is no default": lambda task: task.model_dump(exclude_defaults=True),
+    "model_dump of what is not a default": lambda task: task.model_dump(exclude_defaults=True),
     "model_dump_json": lambda task: task.model_dump_json(),
     "model_copy": lambda task: task.model_copy(),
     "model_copy with another kind": lambda task: task.model_copy(update={"kind": "other"}),
@@ -154,7 +154,7 @@ def test_a_task_of_a_row_equals_the_one_that_was_scheduled(
 
 @pytest.mark.parametrize("look", ["copy", "deepcopy", "deep model_copy", "pickle"])
 def test_a_copy_is_a_task_of_its_own(look: str) -> None:
-    """Its type is no other, and it shares data where a copy does."""
+    """It has the same type, and it shares data where a copy does."""
     written, made = _both(a_key(), {"lines": [1]}, None)
     task = made()
 

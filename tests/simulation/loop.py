@@ -80,7 +80,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             work.close()
         for future in self._futures:
             if future.done() and not future.cancelled():
-                # As for a task: whoever awaited it was not woken any more.
+                # As for a task: what awaited it will not be woken.
                 future.exception()
 
     # What asyncio calls.

@@ -281,7 +281,7 @@ def test_whatever_else_comes_for_an_id_finds_its_mailbox(
 
 
 def test_a_completion_under_way_finds_the_mailbox_of_its_id() -> None:
-    """Asked for by the lane, answered to whoever took it over; others go on."""
+    """The lane asked for it, and the role that took the lane over is answered; others go on."""
     bench = LaneBench()
     task = _task("x")
     bench.execute(task, _task("y"))

@@ -47,7 +47,7 @@ def an_event(kind: type) -> Event:
 def test_an_event_about_many_tasks_is_a_line_for_each_thing_it_says(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whoever looks for one task finds the lines that a task alone would have."""
+    """A search for one task finds the lines that a task alone would have."""
     caplog.set_level(logging.DEBUG, "hourhand")
     finished = events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS)
 
