@@ -105,8 +105,8 @@ class OrderingExecutor(Actor):
         """A later record of the task at hand, until its executor is known to have seen it."""
         self._busy_since_ms: int | None = None
         """Scheduled time of the task at hand, also of another owner's attempt; None without one."""
-        self._retried: TaskKey | None = None
-        """The task at hand, where an operator's retry withdrew it to open it again."""
+        self._withdrawn: TaskKey | None = None
+        """The task at hand, where a command withdrew it that may leave it open."""
         self._spilled: tuple[TaskKey, TaskKey] | None = None
         """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
@@ -210,6 +210,16 @@ class OrderingExecutor(Actor):
             self._tasks.clear()
         return count
 
+    def _spill_from(self, key: TaskKey) -> int:
+        """Forget the queue because of a key that a command may have left open.
+
+        It is read again once the command is done, and before all that waits behind it (P4).
+        Return how many tasks the queue had.
+        """
+        count = self._spill_queue()
+        self._spill(first_key_at(key.scheduled_ms), key)
+        return count
+
     # The next task, when there is none at hand.
 
     def _go_on(self) -> None:
@@ -276,8 +286,8 @@ class OrderingExecutor(Actor):
     def _finish(self, message: TaskExecuted) -> None:
         assert self._current is None or self._current == message.key, "another task is at hand"
         self._enter(OrderingPhase.IDLE)
-        update, retried = self._update, self._retried
-        self._update = self._retried = self._current = self._busy_since_ms = None
+        update, withdrawn = self._update, self._withdrawn
+        self._update = self._withdrawn = self._current = self._busy_since_ms = None
         self._current_bytes = 0
         is_leaving = self._mode is OrderingMode.LEAVING
         missed = update is not None and update.offset > message.offset and not is_leaving
@@ -285,11 +295,9 @@ class OrderingExecutor(Actor):
             # The task ended before it heard of this record, which may open the key again.
             self._tasks.add(update)
         released = 0 if missed else 1
-        again = message.key if message.in_doubt else retried
+        again = message.key if message.in_doubt else withdrawn
         if again is not None and not is_leaving:
-            # Read again once its command is done, and before all that waits behind it (P4).
-            released += self._spill_queue()
-            self._spill(first_key_at(again.scheduled_ms), again)
+            released += self._spill_from(again)
         self._go_on()
         self._report(released)
 
@@ -342,8 +350,8 @@ class OrderingExecutor(Actor):
         self._received += 1
         key = message.key
         if key == self._current:
-            if message.withdrawal is Withdrawal.RETRY:
-                self._retried = key
+            if message.withdrawal is not Withdrawal.CLOSE:
+                self._withdrawn = key
             self._tell_executor(message)
             self._report(released=0)
             return
@@ -351,10 +359,14 @@ class OrderingExecutor(Actor):
         if task is not None:
             ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
             result = WithdrawalResult.RAN if ran else WithdrawalResult.WITHDRAWN
+        released = 0
         if result is WithdrawalResult.WITHDRAWN:
             self._tasks.remove(key)
+            released = 1
+            if message.withdrawal is not Withdrawal.CLOSE and self._mode not in _ENDING:
+                released += self._spill_from(key)
         message.reply_to.tell(TaskWithdrawn(key, result))
-        self._report(released=int(result is WithdrawalResult.WITHDRAWN))
+        self._report(released)
 
     def _start(self) -> None:
         if self._mode is OrderingMode.CATCHING_UP:

@@ -53,6 +53,39 @@ def test_a_waiting_task_that_ran_is_not_moved() -> None:
     assert asker.take(TaskWithdrawn).result is WithdrawalResult.RAN and bench.running() == "b"
 
 
+@pytest.mark.parametrize("withdrawal", [Withdrawal.MOVE, Withdrawal.RETRY])
+def test_nothing_overtakes_a_waiting_task_that_a_command_may_leave_open(
+    withdrawal: Withdrawal,
+) -> None:
+    """It is read again when the command is done, and what waits behind it too (P4)."""
+    bench = Bench()
+    bench.execute("a", "b", "c")
+
+    bench.tell(WithdrawTask(task_named("b").key, withdrawal, Probe()))
+    bench.finish()
+
+    assert bench.attempted == ["a"] and bench.slots == 0
+    request = bench.loaded("b", "c")
+    assert request.after < task_named("b").key and request.up_to == task_named("c").key
+    assert bench.attempted == ["a", "b"]
+
+
+@pytest.mark.parametrize("withdrawal", [Withdrawal.MOVE, Withdrawal.RETRY])
+def test_nothing_overtakes_the_task_at_hand_that_a_command_may_leave_open(
+    withdrawal: Withdrawal,
+) -> None:
+    """A task that is moved to the time it has already is still the next (P4)."""
+    bench = Bench()
+    bench.execute("a", "b")
+
+    bench.tell(WithdrawTask(task_named("a").key, withdrawal, Probe()))
+    bench.finish()
+
+    assert bench.attempted == ["a"]
+    bench.loaded("a", "b")
+    assert bench.attempted == ["a", "a"]
+
+
 def test_the_task_at_hand_is_withdrawn_by_its_executor() -> None:
     """It knows whether user code runs."""
     bench = Bench()
