@@ -235,10 +235,13 @@ def _states(state: TaskState | Collection[TaskState] | None) -> frozenset[TaskSt
         return frozenset()
     try:
         # A state is text, and would be taken for a collection of its characters.
-        return frozenset(map(TaskState, [state] if isinstance(state, str) else state))
+        asked = [state] if isinstance(state, str) else list(state)
+        if all(issubclass(type(each), str) for each in asked):
+            return frozenset(map(TaskState, asked))
     except (TypeError, ValueError):
-        known = ", ".join(each.value for each in TaskState)
-        raise InvalidTask(f"cannot list: the states are {known}, got {shown(state)}") from None
+        pass
+    known = ", ".join(each.value for each in TaskState)
+    raise InvalidTask(f"cannot list: the states are {known}, got {shown(state)}")
 
 
 def _key_of(task: object) -> TaskKey:

@@ -24,6 +24,7 @@ from scheduler import (
     TaskState,
 )
 from scheduler.testing import VirtualScheduler
+from tests.fuzz.values import Explosive
 
 MINUTE = timedelta(minutes=1)
 
@@ -270,6 +271,7 @@ def test_a_listing_reads_no_further_than_it_is_asked(world: World) -> None:
         lambda client: client.list_tasks(limit=0),
         lambda client: client.list_tasks(state="done"),
         lambda client: client.list_tasks(state=7),
+        lambda client: client.list_tasks(state=[Explosive()]),
         lambda client: client.list_tasks(ordering_id=7),
         lambda client: client.list_tasks(kind=7),
         lambda client: client.list_tasks(scheduled_from=datetime(2026, 1, 1)),  # noqa: DTZ001
