@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 """Type checkers take it for true; ``typing`` has the same, and takes time to load."""
 if TYPE_CHECKING:
     from actors.model.backoff import RetryPolicy
+    from actors.model.batch_executor import BatchExecutor, BatchOutcome
     from actors.model.errors import HourhandError
     from actors.model.key import TaskKey
     from actors.model.outcome import Done, Drop, Retry
@@ -41,6 +42,8 @@ __all__ = [
     "AttemptContext",
     "AttemptInfo",
     "AttemptResult",
+    "BatchExecutor",
+    "BatchOutcome",
     "CommandOutcome",
     "Done",
     "Drop",
@@ -68,6 +71,8 @@ _LOADED_WHEN_NAMED = {
     "AttemptContext": "scheduler.executors.middleware",
     "AttemptInfo": "scheduler.reading.task_info",
     "AttemptResult": "actors.model.status",
+    "BatchExecutor": "actors.model.batch_executor",
+    "BatchOutcome": "actors.model.batch_executor",
     "CommandOutcome": "actors.model.status",
     "Done": "actors.model.outcome",
     "Drop": "actors.model.outcome",

@@ -6,8 +6,8 @@ is scheduled, and is a failed attempt, which names the field, when it is run.
 """
 
 import inspect
-from collections.abc import Callable
-from typing import Any, get_type_hints, is_typeddict
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -126,7 +126,7 @@ class Signature:
                 raise InvalidExecutor(
                     f"{self._name}: the annotations of its function cannot be read: {error}"
                 ) from error
-            found = [hints.get(each.name, dict[str, Any]) for each in self._parameters]
+            found = [self._annotation(hints.get(each.name)) for each in self._parameters]
             positions = [None if each is Task else Payload(each) for each in found]
             if sum(each is not None for each in positions) > 1:
                 raise InvalidExecutor(
@@ -135,3 +135,32 @@ class Signature:
                 )
             self._positions = positions
         return self._positions
+
+    def _annotation(self, hint: Any) -> Any:
+        """Return what a parameter takes, from its annotation."""
+        return dict[str, Any] if hint is None else hint
+
+
+class BatchSignature(Signature):
+    """What a registered function of a batch takes: a list of payloads, or of tasks.
+
+    Raises InvalidExecutor where it takes anything else.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
+        super().__init__(name, function)
+        if len(self._parameters) != 1:
+            raise InvalidExecutor(
+                f"{name}: the function of a batch takes one list: def f(rows: list[Row])"
+            )
+
+    def _annotation(self, hint: Any) -> Any:
+        if hint is None:
+            return dict[str, Any]
+        elements = get_args(hint)
+        if get_origin(hint) not in (list, Sequence) or len(elements) != 1:
+            raise InvalidExecutor(
+                f"{self._name}: the function of a batch takes a list of payloads or of tasks, as"
+                f" list[Row], got {shown(hint)}"
+            )
+        return elements[0]

@@ -12,13 +12,14 @@ from functools import update_wrapper
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from actors.model.backoff import RetryPolicy
+from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from actors.model.display import shown
-from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
+from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
-from scheduler.executors.payload import Signature
+from scheduler.executors.payload import BatchSignature, Signature
 from scheduler.executors.user_executors import ExecutorRegistry, TaskKind, check_kind
 from scheduler.futures.light_future import LightFuture
 from scheduler.records.receipt import Receipt
@@ -26,6 +27,9 @@ from scheduler.records.receipt import Receipt
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
 Returned = Outcome | None | Awaitable[Outcome | None] | Awaitable[None]
+BatchReturned = (
+    Sequence[BatchOutcome] | None | Awaitable[Sequence[BatchOutcome] | None] | Awaitable[None]
+)
 ExecutorClass = TypeVar("ExecutorClass", bound=type[TaskExecutor])
 
 
@@ -93,6 +97,34 @@ class Hourhand(ExecutorRegistry):
         """
         self._refuse(kind)
         return TaskDecorator(self, kind, retry or RetryPolicy(), timeout, concurrency)
+
+    def batch(
+        self,
+        kind: str,
+        *,
+        tasks_max: int = BatchExecutor.batch_tasks_max,
+        wait: timedelta = BatchExecutor.batch_wait,
+        batches_max: int = BatchExecutor.batches_max,
+        retries_alone: bool = False,
+        retry: RetryPolicy | None = None,
+        timeout: timedelta | None = None,
+    ) -> "BatchDecorator":
+        """Register a function that runs many tasks of a kind at once; blocking or ``async def``.
+
+        The function takes a list of payloads, whose annotation is their type, or of tasks, and
+        returns what ``BatchExecutor.execute_many`` does, which explains the other arguments.
+        Raises InvalidExecutor where the kind is taken or is not one.
+        """
+        self._refuse(kind)
+        attributes = {
+            "batch_tasks_max": tasks_max,
+            "batch_wait": wait,
+            "batches_max": batches_max,
+            "retries_alone": retries_alone,
+            "retry": retry or RetryPolicy(),
+            "timeout": timeout,
+        }
+        return BatchDecorator(self, kind, attributes)
 
     def executor(
         self, kind: str, *, concurrency: int | None = None
@@ -262,6 +294,78 @@ class TaskDecorator:
         made = type(getattr(function, "__name__", "function"), (base,), names)
         self._registry.add(self._kind, TaskKind(made, self._concurrency))
         return TaskFunction(self._registry, self._kind, function, signature)
+
+
+class BatchDecorator:
+    """Registers the function it decorates, which takes a list."""
+
+    def __init__(self, registry: Hourhand, kind: str, attributes: dict[str, Any]) -> None:
+        self._registry = registry
+        self._kind = kind
+        self._attributes = attributes
+
+    @overload
+    def __call__(
+        self, function: Callable[[list[Task]], BatchReturned]
+    ) -> TaskFunction[dict[str, Any]]: ...
+    @overload
+    def __call__(self, function: Callable[[list[P]], BatchReturned]) -> TaskFunction[P]: ...
+    def __call__(self, function: Callable[..., BatchReturned]) -> TaskFunction[Any]:
+        """Register the function and return what schedules a task of it."""
+        name = f"task {self._kind!r}"
+        if not callable(function):
+            raise InvalidExecutor(f"{name} decorates {shown(function)}: a function is needed")
+        signature = BatchSignature(name, function)
+        base = _AsyncFunctionBatch if inspect.iscoroutinefunction(function) else _FunctionBatch
+        names = {
+            **self._attributes,
+            "_call": staticmethod(function),
+            "_signature": signature,
+            "__doc__": function.__doc__,
+        }
+        made = type(getattr(function, "__name__", "function"), (base,), names)
+        self._registry.add(self._kind, TaskKind(made))
+        return TaskFunction(self._registry, self._kind, function, signature)
+
+
+class _FunctionBatch(BatchExecutor):
+    """Runs a registered function that takes a list."""
+
+    _call: Callable[..., Any]
+    _signature: BatchSignature
+
+    def execute_many(
+        self, tasks: Sequence[Task]
+    ) -> Sequence[BatchOutcome] | None | Awaitable[Sequence[BatchOutcome] | None]:
+        """Call the function with the payloads of those tasks whose data fit."""
+        payloads, outcomes = self._read(tasks)
+        return self._merged(outcomes, self._call(payloads) if payloads else None)
+
+    def _read(self, tasks: Sequence[Task]) -> tuple[list[Any], list[BatchOutcome]]:
+        """Return the payloads, and for each task the error of one that does not fit."""
+        payloads: list[Any] = []
+        outcomes: list[BatchOutcome] = []
+        for task in tasks:
+            try:
+                payloads += self._signature.arguments(task)
+                outcomes.append(None)
+            except PayloadInvalid as error:
+                outcomes.append(error)
+        return payloads, outcomes
+
+    @staticmethod
+    def _merged(outcomes: list[BatchOutcome], returned: object) -> Sequence[BatchOutcome]:
+        found = iter(outcomes_of(returned, outcomes.count(None)))
+        return [next(found) if each is None else each for each in outcomes]
+
+
+class _AsyncFunctionBatch(_FunctionBatch):
+    """Runs a registered coroutine function that takes a list."""
+
+    async def execute_many(self, tasks: Sequence[Task]) -> Sequence[BatchOutcome] | None:
+        """Await the function, called with the payloads of those tasks whose data fit."""
+        payloads, outcomes = self._read(tasks)
+        return self._merged(outcomes, await self._call(payloads) if payloads else None)
 
 
 class _FunctionExecutor(TaskExecutor):

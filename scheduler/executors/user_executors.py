@@ -7,7 +7,9 @@ run at once.  Never decides what becomes of a task that it cannot run: the tree 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import cast
 
+from actors.model.batch_executor import BatchExecutor
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
 from actors.model.executor_attributes import policy_of
@@ -15,6 +17,7 @@ from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.executors.batches import Batches, BatchMember
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
 from scheduler.executors.middleware import Middleware, MiddlewareStack
 
@@ -58,6 +61,8 @@ class UserExecutors:
     """Runs what has no kind."""
     kinds: Mapping[str, TaskKind] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
+    batches: dict[str | None, Batches] = field(default_factory=dict)
+    """Of the kinds that run many tasks at a time, from the first of them on."""
 
     @classmethod
     def of(
@@ -101,7 +106,15 @@ class UserExecutors:
             factory = None if known is None else known.executor
         if factory is None:
             raise UnknownKind(self._complaint(kind))
-        return self.middleware.around(_made(factory))
+        if (batches := self.batches.get(kind)) is not None:
+            return BatchMember(batches)
+        executor = _made(factory)
+        if isinstance(executor, BatchExecutor):
+            batches = Batches(
+                cast("Callable[[], BatchExecutor]", factory), executor, self.middleware
+            )
+            return BatchMember(self.batches.setdefault(kind, batches))
+        return self.middleware.around(executor)
 
     def _complaint(self, kind: str | None) -> str:
         known = ", ".join(sorted(self.kinds)[:_NAMED_MAX])

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
@@ -36,6 +36,8 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.executors.batches import Batches, BatchMember
+from scheduler.executors.middleware import AttemptContext
 from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
     RegisteredAttempts,
@@ -169,37 +171,89 @@ class VirtualRunner(RegisteredAttempts):
         return ()
 
     def run_one(self) -> bool:
-        """Run one queued attempt to its end; return False where there is none."""
+        """Run one queued attempt, or one batch, to its end; return False where there is none."""
         if not self._ready:
             return False
         running = self._ready.popleft()
+        if isinstance(running.executor, BatchMember):
+            self._run_batch([running, *self._take_others(running.executor.batches)])
+        elif (started_ms := self._begin(running)) is not None:
+            try:
+                tell_attempt(running.attempt, running.executor)
+                outcome: object = running.executor.execute(running.attempt.task.to_task())
+                if inspect.isawaitable(outcome):
+                    outcome = awaited(outcome)
+            except KeyboardInterrupt:
+                # Whoever runs the test wants it to end.
+                raise
+            except BaseException as error:  # noqa: BLE001 - user code may raise anything
+                outcome = error
+            finally:
+                # What the test logs from here on is not the attempt's.
+                note_attempt(None)
+            self._end(running, outcome, started_ms)
+        return True
+
+    def _take_others(self, batches: Batches) -> Sequence[RunningAttempt]:
+        """Take what else is ready and fits into a batch."""
+        fitting = [
+            each
+            for each in self._ready
+            if isinstance(each.executor, BatchMember) and each.executor.batches is batches
+        ][: batches.limits.tasks_max - 1]
+        for each in fitting:
+            self._ready.remove(each)
+        return fitting
+
+    def _run_batch(self, members: Sequence[RunningAttempt]) -> None:
+        begun = [(each, at) for each in members if (at := self._begin(each)) is not None]
+        if not begun:
+            return
+        attempts = [
+            AttemptContext(each.attempt.task.to_task(), each.attempt.number, each.attempt.epoch)
+            for each, _ in begun
+        ]
+        batches = cast("BatchMember", members[0].executor).batches
+        outcomes: Sequence[object]
+        try:
+            batch = batches.batch_of(attempts)
+        except BaseException as error:  # noqa: BLE001 - a constructor is user code
+            outcomes = [error] * len(attempts)
+        else:
+            outcomes = awaited(batch.run_async()) if batch.runs_async else batch.run(awaited)
+            batches.end(batch)
+        for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
+            if isinstance(outcome, KeyboardInterrupt):
+                raise outcome
+            self._end(running, outcome, started_ms)
+
+    def _begin(self, running: RunningAttempt) -> int | None:
+        """Return when user code is called, now; None where it may not be."""
         attempt = running.attempt
         now_ms = self._clock.monotonic_ms()
         if not self._gate(attempt) or not self._registry.begin(running, now_ms):
             self._refuse(running)
-            return True
+            return None
         started_ms = self._clock.now_ms()
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         event = AttemptStarted(
             attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms
         )
         self._telemetry.emit(event)
-        try:
-            tell_attempt(attempt, running.executor)
-            outcome: object = running.executor.execute(attempt.task.to_task())
-            if inspect.isawaitable(outcome):
-                outcome = awaited(outcome)
-            ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
-        except KeyboardInterrupt:
-            # Whoever runs the test wants it to end.
-            raise
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            ended = self._failed(running, error, started_ms, self._clock.now_ms())
-        finally:
-            # What the test logs from here on is not the attempt's.
-            note_attempt(None)
+        return started_ms
+
+    def _end(self, running: RunningAttempt, outcome: object, started_ms: int) -> None:
+        """End an attempt with what user code returned or raised."""
+        finished_ms = self._clock.now_ms()
+        error = outcome if isinstance(outcome, BaseException) else None
+        if error is None:
+            try:
+                ended = ended_well(running.attempt, outcome, started_ms, finished_ms)
+            except TypeError as meaningless:
+                error = meaningless
+        if error is not None:
+            ended = self._failed(running, error, started_ms, finished_ms)
         self._registry.end(running, ended)
-        return True
 
     def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
         """Queue an attempt whose start is durable; its tree may have gone meanwhile."""

@@ -26,6 +26,7 @@ _SAMPLE = Task(
         "account": "ada",
         "args": [42],
         "card": "4711",
+        "celsius": 20.5,
         "cents": 990,
         "invoice": 42,
         "job": 1,

@@ -17,6 +17,7 @@ from hourhand import Settings, Task
 from tests.tidy.source import ROOT
 
 GOOD = """
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,8 +25,8 @@ from typing import assert_type
 
 from pydantic import JsonValue
 
-from hourhand import Done, Drop, Hourhand, Retry, RetryPolicy, Scheduler, SchedulerClient, Settings
-from hourhand import Task, TaskExecutor, TaskKind
+from hourhand import BatchExecutor, BatchOutcome, Done, Drop, Hourhand, Retry, RetryPolicy
+from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor, TaskKind
 from hourhand.testing import VirtualScheduler, execute_task
 
 
@@ -89,12 +90,25 @@ def ping() -> None: ...
 class Later(SendLater): ...
 
 
+class Insert(BatchExecutor):
+    batch_tasks_max = 500
+
+    def execute_many(self, tasks: Sequence[Task]) -> Sequence[BatchOutcome]:
+        return [Drop("no") if task.data else ValueError("no") for task in tasks]
+
+
+@app.batch("file", tasks_max=500, wait=timedelta(seconds=1), retries_alone=True)
+def file(invoices: list[Invoice]) -> None: ...
+
+
 send(Invoice(1))
 with Scheduler(settings, executors=app, executor=SendInvoice):
     send.schedule(Invoice(1), ordering_id="a", after=timedelta(hours=1)).result()
     charge.schedule(Invoice(1), ordering_id="a", at=datetime.now(UTC), uniqueness_key="b")
     ping.schedule(None, ordering_id="a")
+    file.schedule(Invoice(1), ordering_id="a")
 Scheduler(settings, executors={"later": Later, "send": TaskKind(SendInvoice, concurrency=3)})
+Scheduler(settings, executors={"insert": Insert})
 """
 
 BAD = """
