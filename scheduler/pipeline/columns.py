@@ -5,6 +5,7 @@ milliseconds; what ends in ``_ms`` does not occur, so nobody has to convert.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 from actors.model.bucket import HOUR_MS
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
+from actors.model.kind import MEMBER, carried_kind
 from scheduler.pipeline.options import STATES
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
@@ -102,13 +104,18 @@ _TABLES: dict[str, tuple[Column, ...]] = {
     ),
 }
 
+_KIND = Column("kind", *_TEXT, "which executor runs the task; null: the default", nullable=True)
+_OPENS_KIND = f'"{MEMBER}":'
+_DERIVED: dict[str, tuple[Column, ...]] = {BulkTable.TASKS.value: (_KIND,), STATES: (_KIND,)}
+"""Columns that no store has: they are made of others when they are read."""
+
 WRITTEN = (*KEY, _DATA)
-"""What a DataFrame needs to be written as tasks; further columns are ignored."""
+"""What a DataFrame needs to be written as tasks; ``kind`` may be there, others are ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
-    """Return a table's columns in order, or those chosen; SettingsInvalid where one is none."""
-    columns = (*BUCKET, *KEY, *_TABLES[table])
+    """Return a table's columns in order, or those chosen; SettingsInvalid for an unknown one."""
+    columns = (*stored_columns_of(table), *_DERIVED.get(table, ()))
     if chosen is None:
         return columns
     names = [each.name for each in columns]
@@ -118,6 +125,11 @@ def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column,
             f" {', '.join(names)}"
         )
     return tuple(each for each in columns if each.name in chosen)
+
+
+def stored_columns_of(table: str) -> tuple[Column, ...]:
+    """Return a table's columns without those that are made of others."""
+    return (*BUCKET, *KEY, *_TABLES[table])
 
 
 def schema_of(table: str, chosen: Sequence[str] | None = None) -> StructType:
@@ -137,26 +149,45 @@ def arrow_schema_of(table: str, chosen: Sequence[str] | None = None) -> pa.Schem
 
 
 def stored_names(table: BulkTable) -> dict[str, str]:
-    """Return what the store calls each column; it has no hours, which are made of times."""
-    names = [each.name for each in columns_of(table.value)[len(BUCKET) :]]
+    """Return what the store calls each column, or the one that it is made of."""
+    names = [each.name for each in stored_columns_of(table.value)[len(BUCKET) :]]
     others = dict(zip(names, COLUMNS[table], strict=True))
-    return {"partition": "partition", "hour": COLUMNS[table][0], **others}
+    derived = {each.name: others["data"] for each in _DERIVED.get(table.value, ())}
+    return {"partition": "partition", "hour": COLUMNS[table][0], **others, **derived}
 
 
 def batch_of_columns(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
     """Turn columns by name, times in milliseconds, into an Arrow batch.
 
-    ``hour`` may be any time in its hour.
+    ``hour`` may be any time in its hour; ``kind`` is the data that carries it.
     """
     arrays = [_array_of(field, columns[field.name]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _array_of(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if field.name == _KIND.name:
+        return pa.array(kinds_of(values), field.type)
     if not pa.types.is_timestamp(field.type):
         return pa.array(values, field.type)
     millis = pa.array(values, pa.int64())
     return instants_of(hours_of(millis) if field.name == "hour" else millis)
+
+
+def kinds_of(data: Sequence[str | None]) -> list[str | None]:
+    """Return the kind that each task's data carries; None where it carries none."""
+    return [
+        None
+        if text is None or _OPENS_KIND not in text
+        else _kind_of(text[text.index(_OPENS_KIND) :])
+        for text in data
+    ]
+
+
+@lru_cache(maxsize=1_000)
+def _kind_of(tail: str) -> str | None:
+    # Most tasks have one of few kinds and no trace, so their data ends alike.
+    return carried_kind(tail.encode())
 
 
 class BucketCount:
@@ -181,8 +212,9 @@ def batch_of(
     """Turn a table's rows, in the order of its columns after the bucket's, into an Arrow batch."""
     rows = [row for _, page in pages for row in page]
     of_buckets = [[bucket[part] for bucket, page in pages for _ in page] for part in (0, 1)]
-    names = [each.name for each in columns_of(table)]
+    names = [each.name for each in stored_columns_of(table)]
     columns = dict(zip(names, [*of_buckets, *zip(*rows, strict=True)], strict=True))
+    columns.update({each.name: columns["data"] for each in _DERIVED.get(table, ())})
     return batch_of_columns(schema, columns)
 
 

@@ -21,7 +21,7 @@ from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from scheduler import wiring
 from scheduler.futures.answers import JOB_S, answered
-from scheduler.pipeline.columns import columns_of
+from scheduler.pipeline.columns import stored_columns_of
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.state_tables import DEFINITIONS, OUTCOMES, definitions_of, outcomes_of
 from scheduler.ports.bulk import COLUMNS, BulkTable
@@ -143,7 +143,7 @@ def _by_owner(
 ) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
     """Return a batch's rows as the port has them, by partition."""
     columns = []
-    for column in columns_of(table.value)[2:]:
+    for column in stored_columns_of(table.value)[2:]:
         values = batch.column(column.name)
         if pa.types.is_timestamp(values.type):
             numbers = values.cast(pa.int64()).to_pylist()

@@ -63,6 +63,7 @@ def require_columns(schema: StructType) -> None:
         "ordering_id": (StringType,),
         "uniqueness_key": (StringType, IntegerType, LongType),
         "data": (StringType,),
+        **({"kind": (StringType,)} if "kind" in schema.names else {}),
     }
     missing = [each.name for each in WRITTEN if each.name not in schema.names]
     if missing:
@@ -202,12 +203,14 @@ def _never(*_: object) -> Any:
 
 
 def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
-    """Return the tasks of a batch; raises InvalidTask naming the first row that is none."""
+    """Return the tasks of a batch; raises InvalidTask naming the first row that is not a task."""
+    nothing = pa.nulls(batch.num_rows, pa.string())
     columns = (
         batch.column("scheduled_time"),
         batch.column("ordering_id"),
         batch.column("uniqueness_key").cast(pa.string()),
         batch.column("data"),
+        batch.column("kind") if "kind" in batch.schema.names else nothing,
     )
     plain = plain_tasks(rules, *columns)
     if plain is None:

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from actors.model.ownership import Claim
 from scheduler import wiring
-from scheduler.pipeline.columns import arrow_schema_of
+from scheduler.pipeline.columns import arrow_schema_of, stored_columns_of
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.reading import HourhandReader
 from scheduler.pipeline.state_tables import (
@@ -32,13 +32,14 @@ _TASKS_PER_CORE = 3
 
 
 def rows_frame(spark: SparkSession, source: Options, table: str) -> DataFrame:
-    """Return a table of the data source, read by its reader, planned in this process.
+    """Return a table's stored columns, read by the data source's reader, planned in this process.
 
     Spark would start two further processes to plan it, for every read.
     """
-    reader = HourhandReader(source._replace(table=table))
+    stored = tuple(each.name for each in stored_columns_of(table))
+    reader = HourhandReader(source._replace(table=table, columns=stored))
     parts = list(reader.partitions())
-    return _shared(spark, parts, arrow_schema_of(table), reader.read)
+    return _shared(spark, parts, arrow_schema_of(table, stored), reader.read)
 
 
 def definitions_frame(spark: SparkSession, source: Options, partitions: Sequence[int]) -> DataFrame:

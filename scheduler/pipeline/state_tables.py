@@ -15,7 +15,7 @@ from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim, Straggler, Watermark
 from actors.model.status import CommandOutcome, RecordedOutcome
-from scheduler.pipeline.columns import columns_of
+from scheduler.pipeline.columns import stored_columns_of
 from scheduler.ports.bulk import BulkTable
 from scheduler.ports.transfer import OutcomeRow
 
@@ -74,7 +74,7 @@ LOG_SCHEMA = pa.schema(
 def compared_columns(table: str) -> list[str]:
     """Return the columns by which rows are compared; write times are each installation's own."""
     if table in {each.value for each in BulkTable}:
-        return [each.name for each in columns_of(table) if each.name != "write_time"]
+        return [each.name for each in stored_columns_of(table) if each.name != "write_time"]
     schemas = {DEFINITIONS: DEFINITION_SCHEMA, OUTCOMES: OUTCOME_SCHEMA, LOG: LOG_SCHEMA}
     return list(schemas.get(table, OWNER_SCHEMA).names)
 

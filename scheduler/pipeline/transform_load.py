@@ -26,6 +26,7 @@ from actors.model.partition import partition_of
 from scheduler.pipeline.columns import hours_of, instants_of
 from scheduler.pipeline.validation import (
     FIELDS,
+    OPTIONAL,
     LoadRules,
     TaskColumns,
     Verdict,
@@ -44,7 +45,7 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
-_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data")
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind")
 _MICROS = pa.timestamp("us", tz="UTC")
 _JUDGED_ARROW = pa.schema(
     [
@@ -88,6 +89,7 @@ def judged_columns(
         f.col(columns["ordering_id"]).cast("string").alias("ordering_id"),
         f.col(columns["uniqueness_key"]).cast("string").alias("uniqueness_key"),
         _data(rows.schema, columns).alias("data"),
+        (f.col(columns["kind"]) if "kind" in columns else no_text).alias("kind"),
         (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
         (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
     )
@@ -145,7 +147,7 @@ def _chosen(schema: StructType, names: Mapping[str, str]) -> dict[str, str]:
         found = next((each for each in candidates if each in schema.names), None)
         if found is not None:
             chosen[field] = found
-        elif field != "data" or field in names:
+        elif field not in OPTIONAL or field in names:
             raise InvalidTask(
                 f"column {' or '.join(candidates)} is missing; the input has"
                 f" {', '.join(schema.names)}: name the right one with --column {field}=NAME"
@@ -160,8 +162,11 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         "scheduled_time": (StringType, TimestampType, TimestampNTZType, IntegralType),
         "ordering_id": texts,
         "uniqueness_key": texts,
+        "kind": (StringType,),
     }
     for field, types in allowed.items():
+        if field not in chosen:
+            continue
         kind = schema[chosen[field]].dataType
         if not isinstance(kind, types):
             raise InvalidTask(

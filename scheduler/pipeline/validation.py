@@ -27,6 +27,7 @@ from actors.model.instant import (
     to_millis,
 )
 from actors.model.key import TaskKey
+from actors.model.kind import carried_kind, checked_kind, is_kind, with_kind
 from actors.model.partition import partition_of
 from actors.model.task import ID_BYTES_MAX, StoredTask
 from scheduler.pipeline.sink import NO_OFFSET
@@ -36,8 +37,11 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "ordering_id": ("ordering_id", "orderingId"),
     "uniqueness_key": ("uniqueness_key", "uniquenessKey"),
     "data": ("data", "taskData"),
+    "kind": ("kind",),
 }
 """What a task is made of, and the names it has in a file that says nothing else."""
+OPTIONAL = frozenset({"data", "kind"})
+"""Fields that a file need not have."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
 _line_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -81,7 +85,12 @@ def checked_timezone(name: str | None) -> str | None:
 
 
 def validate(
-    rules: LoadRules, time: object, ordering_id: object, uniqueness_key: object, data: Any
+    rules: LoadRules,
+    time: object,
+    ordering_id: object,
+    uniqueness_key: object,
+    data: Any,
+    kind: object = None,
 ) -> Verdict:
     """Judge one row; ``time`` is text, a datetime, or whole UTC milliseconds."""
     try:
@@ -91,7 +100,7 @@ def validate(
             _identifier("ordering_id", ordering_id, empty=False),
             _identifier("uniqueness_key", uniqueness_key, empty=True),
         )
-        encoded = _object(data)
+        encoded = _kinded(_object(data), kind)
         if time_ms < rules.oldest_ms:
             raise ValueError(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
@@ -116,14 +125,14 @@ def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verd
     try:
         found = _line_decoder.decode(line)
         values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
-        time, ordering_id, uniqueness_key = (
+        time, ordering_id, uniqueness_key, kind = (
             None if raw is None else msgspec.json.decode(raw)
-            for raw in map(values.get, ("scheduled_time", "ordering_id", "uniqueness_key"))
+            for raw in map(values.get, ("scheduled_time", "ordering_id", "uniqueness_key", "kind"))
         )
         data = values["data"]
     except (ValueError, RecursionError) as error:
         return Verdict(None, f"the line is not a JSON object: {error}"[:_REASON_CHARS_MAX])
-    return validate(rules, time, ordering_id, uniqueness_key, data and bytes(data))
+    return validate(rules, time, ordering_id, uniqueness_key, data and bytes(data), kind)
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
@@ -211,6 +220,13 @@ def _object(data: str | bytes | None) -> bytes:
     return encoded
 
 
+def _kinded(data: bytes, kind: object) -> bytes:
+    """Return data that carries a kind; as it is where no kind is given, or it carries that one."""
+    if kind is None or kind == "" or carried_kind(data) == checked_kind(kind):
+        return data
+    return with_kind(data, checked_kind(kind))
+
+
 class TaskColumns(NamedTuple):
     """Rows that are tasks, none of their values missing."""
 
@@ -246,8 +262,9 @@ def plain_tasks(
     ordering_id: pa.Array,
     uniqueness_key: pa.Array,
     data: pa.Array,
+    kind: pa.Array | None = None,
 ) -> TaskColumns | None:
-    """Return the tasks that rows are; None where one of them may be none."""
+    """Return the tasks that rows are; None where a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
     given = (times, ordering_id, uniqueness_key)
     if not len(times) or not instants or any(each.null_count for each in given):
@@ -258,8 +275,13 @@ def plain_tasks(
     if not _are_ids(rules, ordering_id, uniqueness_key, data):
         return None
     encoded = _given_data(data).cast(pa.binary())
-    if not _are_objects(encoded.to_pylist()):
+    texts = encoded.to_pylist()
+    if not _are_objects(texts):
         return None
+    if kind is not None and kind.null_count < len(kind):
+        if not all(not each or is_kind(each) for each in pc.unique(kind).to_pylist()):
+            return None
+        encoded = pa.array(map(_kinded, texts, kind.to_pylist()), pa.binary())
     return TaskColumns(millis, ordering_id, uniqueness_key, encoded)
 
 

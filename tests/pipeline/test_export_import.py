@@ -29,6 +29,9 @@ from tests.pipeline.moving_world import (
 pytestmark = pytest.mark.integration
 
 
+KINDED = b'{"n":1,"hourhand.kind":"send-mail"}'
+
+
 def rows_of(frame: DataFrame, table: str) -> list[str]:
     """Return a table's rows, as text, without what is each installation's own."""
     return sorted(map(str, frame.select(*compared_columns(table)).collect()))
@@ -86,15 +89,27 @@ def test_the_round_trip_is_exact(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def export(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An export with a task, which no test changes."""
+    """An export with a task of a kind, which no test changes."""
     assert spark.version
     folder = tmp_path_factory.mktemp("export")
     settings = settings_of(folder / "data")
     filled = Installation(settings)
-    filled.add_tasks([key_at(1)])
+    filled.add_tasks([key_at(1)], data=KINDED)
     filled.close()
     run_export(job_on(settings), ExportPlan(str(folder / "out"), SETTLE_S))
     return folder / "out"
+
+
+def test_a_kind_arrives_with_its_task(
+    spark: SparkSession, options: dict[str, str], export: Path, tmp_path: Path
+) -> None:
+    """The folder holds it in the data alone, so older exports are the same."""
+    run_import(job_on(settings_of(tmp_path / "data")), ImportPlan(str(export)))
+
+    (task,) = spark.read.format("hourhand").options(**options).load().collect()
+
+    assert (task.kind, task.data) == ("send-mail", KINDED.decode())
+    assert "kind" not in spark.read.parquet(str(export / "tasks")).columns
 
 
 def _unfinished(export: Path, target: Settings) -> None:

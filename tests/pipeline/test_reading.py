@@ -113,6 +113,44 @@ def test_columns_are_those_named(
     assert reading.table("tasks", columns="ordering_id", **further).distinct().count() == 1
 
 
+@pytest.mark.parametrize("further", [{}, {"bucketsPerTask": "1"}], ids=["whole", "buckets"])
+@pytest.mark.parametrize("table", ["tasks", "states"])
+def test_a_kind_is_a_column(
+    installation: Installation, reading: Reading, table: str, further: dict[str, str]
+) -> None:
+    """Null where the task has none; a query can filter by it."""
+    trace = f'"hourhand.traceparent":"00-{32 * "a"}-{16 * "b"}-01"'
+    stored = {
+        "plain": '{"kind":"no"}',
+        "mail": '{"n":1,"hourhand.kind":"send-mail"}',
+        "traced": f'{{"hourhand.kind":"send-mail",{trace}}}',
+        "quoted": '{"hourhand.kind":"a","text":"\\"hourhand.kind\\":\\"b"}',
+    }
+    for name, data in stored.items():
+        installation.add_tasks([key_at(0, uniqueness_key=name)], data=data.encode())
+
+    found = reading.table(table, **further)
+    kinds = {row.uniqueness_key: row.kind for row in found.collect()}
+    mails = reading.table(table, **further).where("kind = 'send-mail'")
+    others = reading.table(table, columns="uniqueness_key, kind").where("kind IS NULL")
+
+    assert kinds == {"plain": None, "mail": "send-mail", "traced": "send-mail", "quoted": None}
+    assert {row.uniqueness_key for row in mails.collect()} == {"mail", "traced"}
+    assert sorted(map(tuple, others.collect())) == [("plain", None), ("quoted", None)]
+    assert "kind" not in reading.table("statuses").columns
+
+
+def test_the_state_of_a_swept_task_has_no_kind(
+    installation: Installation, reading: Reading
+) -> None:
+    """Its data is gone, and the kind with it."""
+    installation.add_completions([a_completion(key=key_at(0))])
+
+    (row,) = reading.table("states").collect()
+
+    assert (row.state, row.data, row.kind) == ("success", None, None)
+
+
 def test_a_column_that_is_none_is_refused(reading: Reading) -> None:
     """With those there are."""
     with pytest.raises(Exception, match="table states has no column 'write_time': choose of part"):

@@ -9,6 +9,7 @@ import pytest
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey
+from actors.model.kind import split_kind
 from actors.model.partition import partition_of
 from actors.model.task import ID_BYTES_MAX
 from scheduler.pipeline.transform_load import times_of
@@ -30,7 +31,7 @@ NOON_MS = 1_770_638_400_000
 NOON_RULES = LoadRules(partition_count=4, oldest_ms=NOON_MS, record_bytes_max=1_000)
 LAX = LoadRules(4, INSTANT_MIN_MS, 1_000_000)
 MICROS = pa.timestamp("us", tz="UTC")
-Row = tuple[Any, Any, Any, Any]
+Row = tuple[Any, ...]
 SOUND: Row = (NOON_MS, "customer-7", "x", '{"n":1}')
 
 
@@ -117,6 +118,31 @@ def test_a_line_keeps_its_data_as_it_was_written() -> None:
     assert first == second
 
 
+def test_a_line_of_the_log_keeps_its_kind() -> None:
+    """In the row's data, where a node looks for it."""
+    line = f'{{"scheduledTime":"{AT}","orderingId":"a","uniquenessKey":"7","taskData":{{"n":1}},'
+
+    task, _ = validate_line(RULES, line + '"kind":"send-mail"}', {})
+    refused, reason = validate_line(RULES, line + '"kind":"send mail"}', {})
+
+    assert task is not None
+    assert split_kind(task.data) == ("send-mail", b'{"n":1}')
+    assert refused is None
+    assert "'send mail' is not a kind: write at most 64 letters" in str(reason)
+
+
+@pytest.mark.parametrize("kind", [None, "", "send-mail"])
+def test_data_that_carries_a_kind_is_left_as_it_is(kind: str | None) -> None:
+    """Rows that were read from an installation, or from an archive, carry it with their trace."""
+    data = '{"n":1,"hourhand.kind":"send-mail","hourhand.traceparent":"00-%s-%s-01"}'
+    stored = data % (32 * "a", 16 * "b")
+
+    task, _ = validate(RULES, AT, "a", "x", stored, kind)
+
+    assert task is not None
+    assert task.data == stored.encode()
+
+
 @pytest.mark.parametrize("line", ["[1]", "{", '"text"', '{"orderingId":"a"}', "NaN"])
 def test_a_line_that_is_none_is_told_why(line: str) -> None:
     """And the next one is read."""
@@ -132,7 +158,7 @@ def test_an_unknown_zone_is_refused_before_anything_is_read() -> None:
 
 def batch_of(*rows: Row) -> list[pa.Array]:
     """Return the columns of rows; a time is milliseconds."""
-    times, *texts = zip(*rows, strict=True)
+    times, *texts = zip(*((*row, None)[:5] for row in rows), strict=True)
     return [pa.array(times, pa.int64()), *(pa.array(each, pa.string()) for each in texts)]
 
 
@@ -150,6 +176,9 @@ def one_by_one(rules: LoadRules, *rows: Row) -> list[tuple[Any, ...]]:
         (NOON_MS, "a", "x", None),
         (NOON_MS, "a", "x", ""),
         (INSTANT_MAX_MS, "a", "\0", "{}"),
+        (NOON_MS, "a", "x", "{}", "send-mail"),
+        (NOON_MS, "a", "x", '{"n":1,"hourhand.kind":"charge"}', "send-mail"),
+        (NOON_MS, "a", "x", '{"n":1,"hourhand.kind":"charge"}', ""),
     ],
 )
 def test_a_batch_of_tasks_is_what_its_rows_are(row: Row) -> None:
@@ -175,6 +204,7 @@ def test_a_batch_of_tasks_is_what_its_rows_are(row: Row) -> None:
         (NOON_MS, "a", "x", '{"n":NaN}'),
         (NOON_MS, "a", "x", '{"a":' * 100_000),
         (NOON_MS, "a", "x", '{"n":"' + 1_000 * "x" + '"}'),
+        (NOON_MS, "a", "x", "{}", "send mail"),
     ],
 )
 def test_a_batch_with_one_row_that_is_none_is_left_to_be_judged_by_row(row: Row) -> None:
@@ -194,7 +224,7 @@ def test_ids_are_measured_in_bytes() -> None:
 
 def test_text_that_is_no_text_is_left_to_be_judged_by_row() -> None:
     """Spark's strings are bytes, which need not be UTF-8."""
-    times, ids, _, data = batch_of(SOUND)
+    times, ids, _, data, _ = batch_of(SOUND)
     broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
 
     assert plain_tasks(NOON_RULES, times, broken, ids, data) is None
