@@ -188,8 +188,9 @@ class CompletionTracker(Actor):
     def _record_completion(self, message: RecordCompletion) -> None:
         record, completion = message.record, self._unless_done(message.completion)
         assert record is None or record.key == completion.key, "the last attempt of another key"
-        self._remember(completion)
+        # Before it is known: what is in no group may be forgotten.
         self._group.completions[completion.key] = completion
+        self._remember(completion)
         if message.record is not None:
             self._group.attempts.append(message.record)
         recorded = CompletionRecorded(completion.key, completion.result)
@@ -201,8 +202,8 @@ class CompletionTracker(Actor):
         group = self._group.completions
         for completion in message.completions:
             assert completion.result is CompletionResult.SUCCESS, "lanes close what ended well"
-            self._remember(completion)
             group[completion.key] = completion
+            self._remember(completion)
         self._group.replies.append((message.reply_to, CompletionsRecorded(message.completions)))
         self._write_group()
 
@@ -263,7 +264,7 @@ class CompletionTracker(Actor):
         if self._known.remember(completion):
             groups = (self._group, *self._in_flight.values())
             undurable = set(chain.from_iterable(group.completions for group in groups))
-            self._known.forget_older_half(undurable)
+            self._known.forget_older(undurable)
 
     def _load(self, after: TaskKey, up_to: TaskKey) -> None:
         assert after <= up_to, "a range of keys ends before it begins"

@@ -70,6 +70,7 @@ def a_completion(
     attempts: int = 1,
     moved_to_ms: int | None = None,
     for_good: bool = False,
+    reason: str | None = None,
 ) -> Completion:
     """Return a completion of ``key`` (by default ``a_key()``), ended at ``NOW_MS``."""
     return Completion(
@@ -81,6 +82,7 @@ def a_completion(
         finished_ms=NOW_MS,
         moved_to_ms=moved_to_ms,
         for_good=for_good,
+        reason=reason,
     )
 
 

@@ -1,10 +1,10 @@
 """The completions of one partition that are known from memory.
 
 As long as a partition is owned nobody else writes completions, so all of them are known back to
-a bound, which is raised to keep within the memory limit.  Decides whether a key is closed where
-that can be told without the store.  Written by the CompletionTracker alone; read by everybody
-on the partition's dispatcher, because a question and an answer for each task would cost more
-than all else that is done for it there.
+a bound, which is raised to keep within a number of them and of bytes.  Decides whether a key is
+closed where that can be told without the store.  Written by the CompletionTracker alone; read by
+everybody on the partition's dispatcher, because a question and an answer for each task would cost
+more than all else that is done for it there.
 """
 
 from collections.abc import Collection
@@ -17,12 +17,15 @@ from actors.model.task import StoredTask
 class KnownCompletions:
     """A dictionary with a bound; no I/O, no locks."""
 
-    __slots__ = ("_bound_ms", "_completions", "_completions_max")
+    __slots__ = ("_bound_ms", "_bytes_max", "_completions", "_completions_max", "_held_bytes")
 
-    def __init__(self, bound_ms: int, completions_max: int) -> None:
-        assert completions_max > 0, "what was just closed is always known"
+    def __init__(self, bound_ms: int, completions_max: int, bytes_max: int) -> None:
+        assert completions_max > 0 and bytes_max > 0, "what was just closed is always known"
         self._completions: dict[TaskKey, Completion] = {}
         self._completions_max = completions_max
+        self._bytes_max = bytes_max
+        self._held_bytes = 0
+        """Also of those whose place others took, until it is counted anew."""
         self._bound_ms = bound_ms
         """Every completion of a loaded key at or after this time is known."""
 
@@ -42,17 +45,29 @@ class KnownCompletions:
         return key.scheduled_ms >= self._bound_ms
 
     def remember(self, completion: Completion) -> bool:
-        """Take note of a completion; True where there are more than there should be."""
+        """Take note of a completion; True where more is held than may be."""
         self._completions[completion.key] = completion
-        return len(self._completions) > self._completions_max
+        self._held_bytes += completion.held_bytes
+        return self._is_over()
 
-    def forget_older_half(self, undurable: Collection[TaskKey]) -> None:
-        """Raise the bound; what is not durable yet is known here only, so it stays."""
-        assert self._completions, "only a full memory forgets"
-        times = sorted(key.scheduled_ms for key in self._completions)
-        self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
-        self._completions = {
-            key: completion
-            for key, completion in self._completions.items()
-            if key.scheduled_ms >= self._bound_ms or key in undurable
-        }
+    def forget_older(self, undurable: Collection[TaskKey]) -> None:
+        """Raise the bound by halves; what is not durable yet is known here only, so it stays."""
+        assert self._is_over(), "only a full memory forgets"
+        self._count_bytes()
+        while self._is_over():
+            times = sorted(key.scheduled_ms for key in self._completions if key not in undurable)
+            if not times:
+                break
+            self._bound_ms = max(self._bound_ms, times[len(times) // 2] + 1)
+            self._completions = {
+                key: completion
+                for key, completion in self._completions.items()
+                if key.scheduled_ms >= self._bound_ms or key in undurable
+            }
+            self._count_bytes()
+
+    def _count_bytes(self) -> None:
+        self._held_bytes = sum([each.held_bytes for each in self._completions.values()])
+
+    def _is_over(self) -> bool:
+        return len(self._completions) > self._completions_max or self._held_bytes > self._bytes_max

@@ -11,8 +11,8 @@ from collections.abc import Hashable
 
 MEMORY_BYTES_DEFAULT = 1 << 30
 """The budget where nobody says what the machine allows."""
-COMPLETION_BYTES = 500
-"""What a known completion holds in memory, with its key."""
+COMPLETIONS_BYTES_MIN = 50_000
+"""What the known completions of a partition may always hold: about a hundred of them."""
 PAGE_BYTES_MAX = 16 * 2**20
 """Largest page of a read, less its last row."""
 
@@ -71,11 +71,10 @@ class NodeMemory:
         """What records on their way to the store may hold, less the last poll's."""
         return self.limit_bytes // 4
 
-    def completions_max(self, chosen: int, partition_count: int) -> int:
-        """Return how many completions each of so many partitions may know, at most ``chosen``."""
+    def completions_bytes_max(self, partition_count: int) -> int:
+        """Return what the known completions of each of so many partitions may hold."""
         assert partition_count > 0, "a topic has partitions"
-        fitting = self.limit_bytes // (4 * partition_count * COMPLETION_BYTES)
-        return min(chosen, max(100, fitting))
+        return max(COMPLETIONS_BYTES_MIN, self.limit_bytes // (4 * partition_count))
 
     @property
     def share_bytes(self) -> int:

@@ -4,10 +4,16 @@ The rule of promises P5 and P6 lives here: which completion closes which row.
 """
 
 from enum import StrEnum
+from sys import getsizeof
 
 import msgspec
 
 from actors.model.key import TaskKey
+
+HELD_BYTES = 450
+"""What a completion holds in memory beside its texts, with its place in a dictionary."""
+_SHORT_CHARS_MAX = 200
+"""Of ids that are counted by characters: to measure their bytes takes longer and tells little."""
 
 
 class CompletionResult(StrEnum):
@@ -46,6 +52,16 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     for_good: bool = False
     """A move that no later schedule record reopens (run-now)."""
     reason: str | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it holds in memory, with its key."""
+        _, ordering_id, uniqueness_key = self.key
+        chars = len(ordering_id) + len(uniqueness_key)
+        if chars <= _SHORT_CHARS_MAX and self.reason is None:
+            return HELD_BYTES + chars
+        texts = (ordering_id, uniqueness_key, self.reason)
+        return HELD_BYTES + sum([getsizeof(text) for text in texts])
 
     def closes(self, offset: int) -> bool:
         """Whether a row made by the record at ``offset`` is closed by this completion."""

@@ -35,6 +35,6 @@ class Effects:
 
     def known_since(self, bound_ms: int) -> KnownCompletions:
         """Return what remembers a partition's completions, as many as settings and memory allow."""
-        chosen = self.settings.window.completions_max
-        completions_max = self.memory.completions_max(chosen, self.partition_count)
-        return KnownCompletions(bound_ms, completions_max)
+        completions_max = self.settings.window.completions_max
+        bytes_max = self.memory.completions_bytes_max(self.partition_count)
+        return KnownCompletions(bound_ms, completions_max, bytes_max)

@@ -164,3 +164,19 @@ def test_p13_known_completions_are_bounded() -> None:
 
     assert len(group.journal.names) == 1_000
     assert "find_completions" in member.faults.seen
+
+
+def test_p13_known_completions_are_bounded_in_bytes() -> None:
+    """Ids may have 32,760 bytes each: the count alone would keep all of them."""
+    group = Group(tree=TreeSettings(window=BUDGET))
+    member = group.join()
+    tasks = [a_task(due_in_ms=n * 10, uniqueness_key=f"{n:030000}") for n in range(100)]
+    for task in tasks:
+        group.append(task)
+    group.advance(30_000)
+    for task in tasks:
+        group.append(task)
+    group.advance(30_000)
+
+    assert len(group.journal.names) == 100
+    assert "find_completions" in member.faults.seen

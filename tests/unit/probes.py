@@ -140,7 +140,7 @@ class Harness:
             partition_scheduler=self.scheduler,
             partition_executor=self.executor,
             completion_tracker=self.tracker,
-            known_completions=KnownCompletions(known_since_ms, 100),
+            known_completions=KnownCompletions(known_since_ms, 100, 1_000_000),
             memory=self.effects.memory.begin(PARTITION),
         )
 

@@ -33,7 +33,7 @@ class Bench:
             CompletionTracker(
                 self.harness.effects,
                 self.harness.ownership,
-                KnownCompletions(bound_ms, window.completions_max),
+                KnownCompletions(bound_ms, window.completions_max, 1_000_000),
             )
         )
         self.asker = Probe()

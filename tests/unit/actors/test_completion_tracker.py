@@ -230,6 +230,18 @@ def test_p13_older_completions_are_forgotten_and_then_read() -> None:
     assert bench.requests.made.count("find_completions") == reads + 1
 
 
+def test_p5_an_old_task_that_ends_is_not_forgotten_before_it_is_durable() -> None:
+    """What was left over from long ago is older than all that is known, and makes it too much."""
+    bench = Bench()
+    for number in range(1, KNOWN_MAX + 1):
+        bench.close(key_of(number))
+    bench.requests.hold(*WRITES)
+
+    bench.close(key_of(0))
+
+    assert bench.is_closed(key_of(0))
+
+
 def test_p5_what_is_not_durable_is_never_forgotten() -> None:
     """The store does not know it yet, so a read would miss it."""
     bench = Bench()

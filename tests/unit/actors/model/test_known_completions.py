@@ -10,9 +10,9 @@ from tests.unit.actors.completion_tracker_bench import key_of
 TASK = a_stored_task(due_in_ms=0, offset=3)
 
 
-def known(completions_max: int = 100) -> KnownCompletions:
+def known(completions_max: int = 100, bytes_max: int = 1_000_000) -> KnownCompletions:
     """Return what a tree knows that began now."""
-    return KnownCompletions(NOW_MS, completions_max)
+    return KnownCompletions(NOW_MS, completions_max, bytes_max)
 
 
 def test_a_loaded_key_without_a_completion_is_open() -> None:
@@ -44,9 +44,62 @@ def test_past_the_limit_the_older_half_is_forgotten_but_what_is_not_durable() ->
     keys = [key_of(number) for number in range(4)]
     full = [completions.remember(a_completion(key=key)) for key in keys]
 
-    completions.forget_older_half({keys[0]})
+    completions.forget_older({keys[0]})
 
     assert full == [False, False, False, True]
     assert [completions.find(key) is not None for key in keys] == [True, False, False, True]
     assert not completions.covers(keys[2])
     assert completions.is_closed(replace(TASK, key=keys[1])) is None
+
+
+def test_what_is_forgotten_is_about_half() -> None:
+    """A little less would be forgotten again and again, each time by a look at all of them."""
+    completions = known(completions_max=9)
+    keys = [key_of(number) for number in range(10)]
+    for key in keys:
+        completions.remember(a_completion(key=key))
+
+    completions.forget_older(())
+
+    assert [completions.find(key) is not None for key in keys] == [False] * 6 + [True] * 4
+
+
+def test_past_the_limit_of_bytes_halves_are_forgotten_until_the_rest_fits() -> None:
+    """The ids may be long, and the largest the latest ones."""
+    large = [key_of(number)._replace(ordering_id="x" * 10_000) for number in range(50, 58)]
+    completions = known(bytes_max=30_000)
+    for number in range(8):
+        assert not completions.remember(a_completion(key=key_of(number)))
+    full = [completions.remember(a_completion(key=key)) for key in large[:3]]
+
+    completions.forget_older(())
+
+    assert full == [False, False, True]
+    assert [completions.find(key) is not None for key in large[:3]] == [False, True, True]
+    assert completions.find(key_of(7)) is None
+    assert not completions.remember(a_completion(key=key_of(60))), "there is room again"
+
+
+def test_what_is_not_durable_stays_even_where_it_is_too_much() -> None:
+    """As soon as it is durable the next completion makes room."""
+    key = key_of(1)._replace(ordering_id="x" * 10_000)
+    completions = known(bytes_max=9_000)
+    assert completions.remember(a_completion(key=key))
+
+    completions.forget_older({key})
+    assert completions.find(key) is not None
+
+    assert completions.remember(a_completion(key=key_of(2)))
+    completions.forget_older({key_of(2)})
+    assert completions.find(key) is None
+
+
+def test_a_completion_that_took_anothers_place_forgets_nothing() -> None:
+    """An operator may retry a task, and it ends again, any number of times."""
+    completions = known(bytes_max=2_000)
+    for offset in range(90):
+        if completions.remember(a_completion(key=TASK.key, offset=offset)):
+            completions.forget_older(())
+
+    found = completions.find(TASK.key)
+    assert found is not None and found.offset == 89

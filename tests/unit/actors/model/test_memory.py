@@ -1,6 +1,6 @@
 """The budget of a node, and what its partitions may hold of it."""
 
-from actors.model.memory import PAGE_BYTES_MAX, NodeMemory
+from actors.model.memory import COMPLETIONS_BYTES_MIN, PAGE_BYTES_MAX, NodeMemory
 
 
 def test_partitions_share_the_windows_half_equally() -> None:
@@ -28,7 +28,10 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
     assert memory.held_bytes == 407
     window.executing_bytes = 4_000
     assert (window.room_bytes, window.page_bytes()) == (-3_600, 1)
-    assert NodeMemory(2_000_000).completions_max(1_000, 4) == 250
-    assert NodeMemory(1).completions_max(1_000, 4) == 100
-    assert NodeMemory().completions_max(7, 4) == 7
     assert NodeMemory(1 << 40).begin(0).page_bytes() == PAGE_BYTES_MAX
+
+
+def test_known_completions_have_a_quarter_in_equal_shares() -> None:
+    """Of all partitions of the topic; a few each may always know."""
+    assert NodeMemory(8_000_000).completions_bytes_max(4) == 500_000
+    assert NodeMemory(8_000_000).completions_bytes_max(400) == COMPLETIONS_BYTES_MIN

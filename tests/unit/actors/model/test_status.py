@@ -1,9 +1,12 @@
 """Which results are final, and which completion closes which row."""
 
+import tracemalloc
+
 import pytest
 
-from actors.model.status import CompletionResult
-from tests.builders import a_completion
+from actors.model.key import TaskKey
+from actors.model.status import Completion, CompletionResult
+from tests.builders import NOW_MS, a_completion
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,27 @@ def test_p5_which_records_a_completion_closes_its_key_to(
 def test_every_result_is_in_the_table_above() -> None:
     """A new result must say whether it is done."""
     assert len(CompletionResult) == 6
+
+
+@pytest.mark.parametrize("text", ["a", "a" * 90, "ü" * 90, "字" * 90, "x" * 32_000, "😀" * 8_000])
+def test_a_known_completion_holds_about_what_is_counted(text: str) -> None:
+    """Its objects, its ids however wide their characters are, and its place in a dictionary."""
+    tracemalloc.start()
+    try:
+        known = dict[TaskKey, Completion]()
+        before_bytes, _ = tracemalloc.get_traced_memory()
+        for number in range(400):
+            key = TaskKey(NOW_MS + number, f"{text}-{number}", f"{text}/{number}")
+            known[key] = a_completion(key=key, offset=NOW_MS + number)
+        held_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
+    finally:
+        tracemalloc.stop()
+
+    assert 0.6 < held_bytes / sum(each.held_bytes for each in known.values()) < 1.4
+
+
+def test_a_known_completion_counts_its_reason() -> None:
+    """Words of user code, up to 1,000 characters."""
+    reason = "r" * 1_000
+
+    assert a_completion(reason=reason).held_bytes >= a_completion().held_bytes + 1_000
