@@ -272,18 +272,31 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             data=body.data,
             kind=body.kind,
         )
+        if len(body.window) > 1:
+            raise Problem(
+                400,
+                "invalid-request",
+                "the first call wins with `uniqueForMs`, the last one with `debounceMs`: send one"
+                " of them",
+            )
         if body.dry_run:
             state = service.inspector.show(task.key).state
             return TaskPreview(dry_run=True, key=str(task.key), state=state)
 
         def act() -> tuple[TaskScheduled, str]:
             try:
-                receipt = service.client.schedule_task(task).result(ACKNOWLEDGED_S)
+                receipt = service.client.schedule_task(task, **body.window).result(ACKNOWLEDGED_S)
             except TimeoutError:
                 raise LogUnavailable("the log did not acknowledge the task in time") from None
             return TaskScheduled(receipt=ShownReceipt.of(receipt)), "accepted"
 
-        detail = {"reason": body.reason, **({"kind": body.kind} if body.kind else {})}
+        named = {
+            "kind": body.kind,
+            "uniqueForMs": body.unique_for_ms,
+            "debounceMs": body.debounce_ms,
+        }
+        told = {name: value for name, value in named.items() if value is not None}
+        detail = {"reason": body.reason, **told}
         return service.audit.audited(who_asks(request), "schedule", str(task.key), detail, act)
 
 

@@ -4,7 +4,7 @@ And by which statuses it may be refused.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
@@ -19,6 +19,7 @@ from actors.model.pauses import PauseScope
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
 from scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
+from scheduler.services.requested_tasks import WINDOW_MS_MAX
 from scheduler.services.typed_routes import Responses, TypedRouter, described
 
 REFUSALS = described(
@@ -208,12 +209,38 @@ class RecurringBody(_ChangeBody):
 class TaskBody(_ChangeBody):
     """A task to schedule."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"not": _only(["uniqueForMs", "debounceMs"], [])},
+    )
+
     ordering_id: Text = Field(alias="orderingId", min_length=1)
     scheduled_time: TimeField = Field(alias="scheduledTime")
     uniqueness_key: Text = Field(alias="uniquenessKey")
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: KindText | None = None
     """Which of several executors runs it; the default one without it."""
+    unique_for_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
+        None, alias="uniqueForMs"
+    )
+    """Makes no task of a call that comes less than this after one that made a task of the same
+    kind, ordering id and uniqueness key.  The receipt is that of the request then.
+    """
+    debounce_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
+        None, alias="debounceMs"
+    )
+    """Makes the task of the last such call, once none came for so long; not with ``uniqueForMs``.
+    The receipt is that of the call then.
+    """
+
+    @property
+    def window(self) -> dict[str, timedelta]:
+        """How calls for the same ids become one task, as the client's calls take it."""
+        named = {"unique_for": self.unique_for_ms, "debounce": self.debounce_ms}
+        return {
+            name: timedelta(milliseconds=given_ms)
+            for name, given_ms in named.items()
+            if given_ms is not None
+        }
 
 
 class RuleBody(_ChangeBody):

@@ -6,12 +6,13 @@ written to the audit log first, as the admin API's acts are; scheduling is not a
 """
 
 # ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+import shlex
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -44,6 +45,9 @@ WaitOption = Annotated[
     float,
     typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for the outcome."),
 ]
+
+Window = Mapping[str, timedelta]
+"""``unique_for`` or ``debounce`` of a client's calls that schedule; empty without either."""
 
 _ACKNOWLEDGED_MARGIN_S = 10
 _EFFECTIVE = frozenset({CommandOutcome.APPLIED, CommandOutcome.RUNNING})
@@ -78,10 +82,54 @@ class TaskOptions(ResultOptions):
     data: Annotated[
         str, typer.Option(metavar="JSON", help="A JSON object, or @file, or @- for stdin.")
     ] = "{}"
+    unique_for: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Make no task of a call that comes less than this after one that made a task.",
+        ),
+    ] = None
+    debounce: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Make the task of the last call, once no call came for this long.",
+        ),
+    ] = None
     from_file: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Many tasks: a JSON object a line; - is stdin."),
     ] = None
+
+    def window(self) -> Window:
+        """Return how calls for the same ids become one task; InvalidTask where they cannot."""
+        if self.unique_for is not None and self.debounce is not None:
+            raise InvalidTask(
+                "--unique-for lets the first call win, --debounce the last one: give one of them"
+            )
+        named = {"--unique-for": self.unique_for, "--debounce": self.debounce}
+        for name, text in named.items():
+            if text is not None and self.from_file is None and self.uniqueness_key is None:
+                raise InvalidTask(
+                    f"{name} is for calls with the same uniqueness key: give --uniqueness-key"
+                )
+        return {
+            name: timedelta(milliseconds=task_input.parse_duration_ms(text))
+            for name, text in (("unique_for", self.unique_for), ("debounce", self.debounce))
+            if text is not None
+        }
+
+    def task(self, ordering_id: str, now_ms: int) -> Task:
+        """Return the one task; InvalidTask where the options are not one."""
+        due_ms = task_input.due_ms(self.at, self.delay, now_ms, "--at and --in")
+        key = uuid.uuid4().hex if self.uniqueness_key is None else self.uniqueness_key
+        return Task(
+            ordering_id=ordering_id,
+            scheduled_time=from_millis(due_ms),
+            uniqueness_key=key,
+            data=task_input.parse_data(self.data),
+            kind=self.kind,
+        )
 
 
 def schedule(
@@ -94,13 +142,18 @@ def schedule(
     {"orderingId":"customer-7","scheduledTime":"2026-02-09T01:41:12.959Z",
     "uniquenessKey":"invoice-42","taskData":{"invoice":42},"version":1}
 
+    With --unique-for or --debounce, calls of the same kind, ordering id and uniqueness key become
+    one task.  A node decides that, so the key that is printed is that of the request.
+
     \b
     Examples:
       hourhand schedule --ordering-id customer-7 --in 10s --data '{"invoice": 42}'
       hourhand schedule --ordering-id customer-7 --at 2027-01-01T09:00:00+01:00 --data @task.json
+      hourhand schedule --ordering-id page-4 --uniqueness-key index --at now --debounce 1m
       hourhand schedule --from-file tasks.jsonl
     """
     with command_session(given) as settings:
+        window = given.window()
         if given.from_file is not None:
             if (
                 given.ordering_id
@@ -111,28 +164,22 @@ def schedule(
                 or given.data != "{}"
             ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")
-            schedule_file(settings, given.from_file, given.output)
+            schedule_file(settings, given.from_file, given.output, window)
             return
         if given.ordering_id is None:
             raise InvalidTask("--ordering-id is missing (or --from-file for many tasks)")
-        now_ms = wiring.open_clock().now_ms()
-        task = Task(
-            ordering_id=given.ordering_id,
-            scheduled_time=from_millis(
-                task_input.due_ms(given.at, given.delay, now_ms, "--at and --in")
-            ),
-            uniqueness_key=uuid.uuid4().hex
-            if given.uniqueness_key is None
-            else given.uniqueness_key,
-            data=task_input.parse_data(given.data),
-            kind=given.kind,
-        )
+        task = given.task(given.ordering_id, wiring.open_clock().now_ms())
         with SchedulerClient(settings) as client:
-            receipt = _acknowledged(client.schedule_task(task), settings)
+            receipt = _acknowledged(client.schedule_task(task, **window), settings)
         if given.wants_json:
             typer.echo(as_json(ShownReceipt.of(receipt)))
         else:
             typer.echo(str(receipt.key))
+        if window:
+            say(
+                "this is the key of the request, which a node decides: `hourhand list"
+                f" --ordering-id {shlex.quote(task.ordering_id)}` shows the task"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,8 +324,13 @@ def _acknowledged(future: "Future[Receipt]", settings: Settings) -> Receipt:
         raise LogUnavailable(f"the log did not acknowledge within {timeout_s:.0f} s") from None
 
 
-def schedule_file(settings: Settings, name: str, output: OutputFormat) -> None:
-    """Schedule every task of a file (``-``: standard input); exit 2 where any is refused."""
+def schedule_file(
+    settings: Settings, name: str, output: OutputFormat, window: Window | None = None
+) -> None:
+    """Schedule every task of a file (``-``: standard input); exit 2 where any is refused.
+
+    With a window each task is asked for, and what is accepted are requests.
+    """
     invalid_lines = 0
 
     def on_invalid(number: int, error: HourhandError) -> None:
@@ -297,7 +349,7 @@ def schedule_file(settings: Settings, name: str, output: OutputFormat) -> None:
 
     with _opened(name) as lines, SchedulerClient(settings) as client:
         tasks = _with_progress(task_input.read_tasks(lines, on_invalid), wiring.open_clock())
-        result = client.schedule_tasks(tasks, on_rejected)
+        result = client.schedule_tasks(tasks, on_rejected, **(window or {}))
     rejected = result.rejected_count + invalid_lines
     if output is OutputFormat.JSON:
         typer.echo(as_json({"accepted": result.accepted, "rejected": rejected}))

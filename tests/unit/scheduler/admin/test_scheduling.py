@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from actors.model.instant import format_instant
+from actors.model.instant import format_instant, to_millis
+from scheduler.reading.task_state import TaskState
 from scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.test_acting import audited, state_of
@@ -49,9 +50,32 @@ def test_a_task_of_a_kind_is_scheduled() -> None:
     assert world.get("/audit")[1]["entries"][0]["detail"]["kind"] == "mail"
 
 
+@pytest.mark.parametrize(("window", "ran"), [("uniqueForMs", 1), ("debounceMs", 2)])
+def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
+    """The first one's or the last one's; the receipt is that of the request."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    due = format_instant(to_millis(scheduler.now))
+
+    for number in (1, 2):
+        body = {**TASK, "scheduledTime": due, "data": {"n": number}, window: 60_000}
+        status, told = api.post("/tasks", body)
+        assert status == 200, told
+        assert told["receipt"]["key"].split(",")[1].startswith("hourhand%3A")
+        scheduler.advance(seconds=10)
+    scheduler.advance(minutes=2)
+
+    (task,) = scheduler.client.list_tasks()
+    assert (task.state, task.data) == (TaskState.SUCCESS, {"n": ran})
+    assert api.get("/audit")[1]["entries"][0]["detail"] == {window: 60_000, "reason": ""}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"uniqueForMs": 60_000, "debounceMs": 60_000},
+        {"uniqueForMs": 0},
+        {"debounceMs": "1m"},
         {"orderingId": ""},
         {"orderingId": "hourhand:timer:1"},
         {"scheduledTime": "tomorrow"},

@@ -115,6 +115,43 @@ def test_a_file_is_scheduled_and_every_bad_line_is_named(folder: Path) -> None:
     assert done.exit_code == 2
 
 
+@pytest.mark.parametrize("option", ["--unique-for", "--debounce"])
+def test_a_task_is_asked_for_in_a_window(folder: Path, option: str) -> None:
+    """A node decides, so the key is that of a request; a file may ask for each of its tasks."""
+    name = ("--ordering-id", "page 4", "--uniqueness-key", "index", "--at", "now")
+    line = {"orderingId": "a", "scheduledTime": "2999-01-01T00:00:00Z", "uniquenessKey": "1"}
+    (folder / "tasks.jsonl").write_text(json.dumps({**line, "taskData": {}, "version": 1}))
+
+    asked = hourhand("schedule", *name, option, "1m")
+    of_file = hourhand("schedule", "--from-file", "tasks.jsonl", option, "1m", "-o", "json")
+
+    assert asked.exit_code == 0, asked.output
+    assert asked.stdout.split(",")[1].startswith("hourhand%3A")
+    assert "`hourhand list --ordering-id 'page 4'` shows the task" in asked.stderr
+    assert json.loads(of_file.stdout) == {"accepted": 1, "rejected": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--unique-for", "1h"), "--unique-for is for calls with the same uniqueness key: give"),
+        (("--debounce", "1h"), "--debounce is for calls with the same uniqueness key: give --un"),
+        (
+            ("--uniqueness-key", "x", "--unique-for", "1h", "--debounce", "1m"),
+            "--unique-for lets the first call win, --debounce the last one: give one of them",
+        ),
+        (("--uniqueness-key", "x", "--debounce", "soon"), "'soon' is not a duration"),
+        (("--uniqueness-key", "x", "--debounce", "0s"), "debounce is from a millisecond to 366"),
+    ],
+)
+def test_a_window_that_means_nothing_is_refused(arguments: tuple[str, ...], complaint: str) -> None:
+    """Before anything is sent."""
+    asked = hourhand("schedule", "--ordering-id", "a", "--in", "1h", *arguments)
+
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert complaint in asked.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("list",), ("show", KEY), ("cancel", KEY), ("outcome", "0:1"), ("running",), ("top",)],
