@@ -8,7 +8,7 @@ from actors.model.attempts import Attempt, StartRecorder
 from actors.model.backoff import RetryPolicy
 from actors.model.errors import UnknownKind
 from actors.model.executor_attributes import (
-    Unreadable,
+    FailingExecutor,
     attribute_complaint,
     policy_of,
     timeout_ms_of,
@@ -42,7 +42,7 @@ class HeldExecutors:
         except UnknownKind:
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            return Unreadable(error)
+            return FailingExecutor(error)
         self._by_kind[kind] = executor
         return executor
 
@@ -68,7 +68,7 @@ class HeldExecutors:
         try:
             timeout_ms = timeout_ms_of(executable, timeout_ms)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            executable = Unreadable(error)
+            executable = FailingExecutor(error)
         attempts = task.attempts
         suspect = attempts.suspect
         attempt = Attempt(

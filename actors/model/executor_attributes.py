@@ -14,8 +14,11 @@ from actors.model.task import Task
 logger = logging.getLogger("hourhand.retry")
 
 
-class Unreadable:
-    """Takes an executor's place in one attempt, which fails with what reading it raised."""
+class FailingExecutor:
+    """Takes an executor's place in one attempt, which fails with an error that is known before.
+
+    That is what the factory raised, or the attribute ``timeout``.
+    """
 
     attempt = 0
     fence = 0

@@ -14,6 +14,7 @@ from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.client.task_queries import (
     ChosenTasks,
     KeyOrReceipt,
+    KeyReceiptOrPair,
     TaskQueries,
     TaskWatch,
     chosen_tasks,
@@ -43,7 +44,7 @@ class AsyncReads:
         self._sleeper = sleeper
         self._client = client
 
-    async def find_task(self, task: KeyOrReceipt) -> TaskInfo:
+    async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a task as the store has it; see ``SchedulerClient.find_task``."""
         return await awaited_answer(self._queries.find(task))
 

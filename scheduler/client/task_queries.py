@@ -18,7 +18,7 @@ from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.futures.answers import answered
-from scheduler.futures.light_future import LightFuture
+from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.futures.steps import Steps, begun
 from scheduler.reading.finding import found_attempts, found_task, open_keys
 from scheduler.reading.inspector import Inspector
@@ -30,6 +30,7 @@ from scheduler.records.receipt import Receipt
 KeyOrReceipt = TaskKey | Receipt
 KeyOrPair = TaskKey | tuple[str, str]
 """A task's key, or its ordering id and uniqueness key where one open task has both."""
+KeyReceiptOrPair = KeyOrReceipt | tuple[str, str]
 
 _PAGE_TASKS = 500
 _FIRST_PAUSE_S = 0.02
@@ -66,8 +67,10 @@ class TaskQueries:
         self._stores_soon = stores_soon
         self._partition_count = partition_count
 
-    def find(self, task: KeyOrReceipt) -> LightFuture[TaskInfo]:
-        """Return what is stored of a task."""
+    def find(self, task: KeyReceiptOrPair) -> LightFuture[TaskInfo]:
+        """Return what is stored of a task, or of the open task of a pair of ids."""
+        if isinstance(task, tuple) and not isinstance(task, TaskKey):
+            return and_then(self.open_key(task), self.find)
         key, offset = _key_of(task), None
         if isinstance(task, Receipt):
             _, offset = checked_place(task.partition, task.offset)

@@ -13,6 +13,7 @@ from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from scheduler.client.task_queries import (
     KeyOrReceipt,
+    KeyReceiptOrPair,
     TaskQueries,
     TaskWatch,
     chosen_tasks,
@@ -42,8 +43,11 @@ class TaskReadingClient(ABC):
     def _queries(self) -> TaskQueries:
         """Return what asks the store."""
 
-    def find_task(self, task: KeyOrReceipt) -> TaskInfo:
+    def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a task as the store has it, by its key or by the receipt of scheduling it.
+
+        A pair of ordering id and uniqueness key finds the one open task that has both; it raises
+        TaskNotFound where there is none, and SeveralTasks, which names their keys, for more.
 
         Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
         a record that no node has stored yet is told from one that is gone.

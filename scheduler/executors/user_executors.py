@@ -139,11 +139,14 @@ def _made(factory: ExecutorFactory) -> TaskExecutor:
     try:
         return factory()
     except BaseException:  # noqa: BLE001 - it is raised again by each attempt
-        return _Unmade(factory)
+        return _LazyExecutor(factory)
 
 
-class _Unmade(TaskExecutor):
-    """Stands in where the user's constructor raised: each attempt calls it once more."""
+class _LazyExecutor(TaskExecutor):
+    """Constructs the user's executor in each attempt, because its constructor has raised before.
+
+    So a later attempt may succeed, by the retry policy of the user's class.
+    """
 
     def __init__(self, make: ExecutorFactory) -> None:
         self._make = make

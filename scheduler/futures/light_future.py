@@ -193,7 +193,7 @@ def then(future: Future[Given], answer: Callable[[Given], T]) -> LightFuture[T]:
     def settle(done: Future[Given]) -> None:
         try:
             answered = answer(done.result())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - the future fails with it
             following.set_exception(error)
         else:
             following.set_result(answered)
@@ -210,7 +210,7 @@ def and_then(future: Future[Given], begin: Callable[[Given], Future[T]]) -> Ligh
     def go_on(done: Future[Given]) -> None:
         try:
             begun = begin(done.result())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - the future fails with it
             following.set_exception(error)
         else:
             begun.add_done_callback(lambda done: resolve(following, done.result))
@@ -223,7 +223,7 @@ def resolve(future: Future[T], call: Callable[[], T]) -> None:
     """Resolve a future with what ``call`` returns, or with what it raises."""
     try:
         returned = call()
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+    except BaseException as error:  # noqa: BLE001 - the future fails with it
         future.set_exception(error)
     else:
         future.set_result(returned)

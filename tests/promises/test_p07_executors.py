@@ -20,7 +20,7 @@ class _Misled(TaskExecutor):
         raise AssertionError(f"{task.key} was run")
 
 
-class _Unmade(Journal):
+class _RaisingConstructor(Journal):
     """Makes no executor."""
 
     def make_executor(self) -> TaskExecutor:
@@ -35,7 +35,7 @@ class _Misleading(Journal):
 
 
 @pytest.mark.parametrize(
-    ("journal", "error"), [(_Unmade, "LookupError"), (_Misleading, "TypeError")]
+    ("journal", "error"), [(_RaisingConstructor, "LookupError"), (_Misleading, "TypeError")]
 )
 def test_p7_an_executor_that_cannot_be_used_costs_attempts_and_no_tree(
     journal: type[Journal], error: str

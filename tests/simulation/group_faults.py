@@ -36,8 +36,9 @@ def cut_off(world: FaultyWorld, rng: random.Random) -> None:
 
 
 def flicker(world: FaultyWorld, rng: random.Random) -> None:
-    """A node is cut off until the group gave it up, then reaches the coordinator for moments:
-    now and then one of its commits gets through before it hears that it is not a member.
+    """A node is cut off, and the group removes it.  Then it reaches the coordinator for moments.
+
+    In some of them a commit arrives before the node hears that it is not a member.
     """
     member = rng.choice(world.members)
     membership = member.log.membership
@@ -61,8 +62,9 @@ def flicker(world: FaultyWorld, rng: random.Random) -> None:
 
 
 def commits_alone(world: FaultyWorld, rng: random.Random) -> None:
-    """A node is cut off until the group gave it up; then its commits get through, and no more:
-    each is refused, and no poll says why.
+    """A node is cut off, and the group removes it.  Then only its commits arrive.
+
+    Each is refused, and no poll says why.
     """
     member = rng.choice(world.members)
     membership, network = member.log.membership, world.network

@@ -291,8 +291,8 @@ def test_what_cannot_be_asked_is_refused_at_the_call(
         ask(world.client)
 
 
-@pytest.mark.parametrize("task", ["2026-02-09T01:41:12.959Z,a,b", None, ("a", "b"), 7])
-def test_only_a_key_or_a_receipt_names_a_task(world: World, task: object) -> None:
+@pytest.mark.parametrize("task", ["2026-02-09T01:41:12.959Z,a,b", None, ("a", "b", "c"), 7])
+def test_only_a_key_a_receipt_or_a_pair_names_a_task(world: World, task: object) -> None:
     """The message says how a text becomes a key."""
     with pytest.raises(InvalidKey, match=r"TaskKey\.parse"):
         world.client.find_task(task)  # type: ignore[arg-type]
@@ -342,6 +342,28 @@ def test_a_pair_that_names_no_task_or_several_is_refused(world: World) -> None:
     assert world.client.find_task(keys[0]).state is TaskState.PENDING
 
 
+def test_a_pair_finds_the_one_open_task_that_has_both_ids(world: World) -> None:
+    """None, one or several; a task that has ended is found by its key."""
+    done = world.schedule("invoice", due_in=MINUTE)
+    world.scheduler.advance(MINUTE)
+    pair = ("customer-7", "invoice")
+
+    with pytest.raises(TaskNotFound, match="no open task has ordering id 'customer-7' and uniq"):
+        world.client.find_task(pair)
+
+    first = world.schedule("invoice", due_in=MINUTE)
+    world.scheduler.run_due()
+    found = world.client.find_task(pair)
+    assert (found.key, found.state) == (first.key, TaskState.PENDING)
+    assert world.client.find_task(done).state is TaskState.SUCCESS
+
+    second = world.schedule("invoice", due_in=2 * MINUTE)
+    world.scheduler.run_due()
+    with pytest.raises(SeveralTasks, match="2 open tasks have") as several:
+        world.client.find_task(pair)
+    assert all(str(each.key) in str(several.value) for each in (first, second))
+
+
 def test_a_closed_client_reads_nothing(world: World) -> None:
     """It says that it is closed."""
     receipt = world.schedule()
@@ -364,6 +386,9 @@ def test_coroutines_read_the_same(world: World) -> None:
         aio = world.client.aio
         assert await aio.outcome(command) is None
         assert (await aio.find_task(task)).absence is Absence.NOT_STORED_YET
+        pair = (task.key.ordering_id, task.key.uniqueness_key)
+        with pytest.raises(TaskNotFound):
+            await aio.find_task(pair)
         assert (await aio.wait_outcome(command, 1)).outcome is CommandOutcome.APPLIED
         assert (await aio.wait_task(task, MINUTE)).state is TaskState.CANCELLED
         assert await aio.history(task) == ()
