@@ -110,8 +110,9 @@ class AppendGroup(Protocol):
     """Records that one thread appends one after another, and hears of together.
 
     They are numbered from 0 in the order of ``append``, which takes records of a group that is
-    settled no more.  Each is on its way when ``append`` returns, and partitions keep their
-    order, as with ``LogWriter.append``.
+    settled no more.  Each is on its way when ``append`` returns, or some hundredths of a second
+    later, with others.  Partitions keep their order, as with ``LogWriter.append``, between a
+    group's records and single ones, too.
     """
 
     def append(self, ordering_id: str, value: bytes) -> None:

@@ -1,4 +1,5 @@
-"""A producer whose acknowledgements are served by one thread at a time.
+"""A producer whose acknowledgements are served by one thread at a time, and that holds records of
+groups until the driver gets many at once.
 
 Decides which thread that is: whoever appends steadily or waits for its own records serves all
 of them, else a thread of this module.  Left to another thread, each acknowledgement costs a
@@ -8,6 +9,7 @@ the driver gives a producer up for good: see ``ServedProducer``.
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +25,15 @@ Delivered = Callable[[KafkaError | None, Any], None]
 ANY_PARTITION = -1
 """Leaves the choice to the producer's partitioner."""
 
+Refused = Callable[[bytes, HourhandError], None]
+"""Takes the value of a record that the driver never got, and why."""
+_Held = tuple[str, bytes, bytes, Delivered, Refused]
+"""A record's topic, value and key, and who hears of it; no class, as one is made for each."""
+
+HOLD_MS = 50
+"""How long a record of a group waits for others.  The driver sends what a partition got within its
+linger as one request, which costs a broker about what a record does."""
+HELD_RECORDS_MAX = 1_000
 _POLL_S = 0.1
 _WAIT_S = 0.02
 """Between two looks of a thread that waits for its own records, which another may serve."""
@@ -42,6 +53,8 @@ logger = logging.getLogger("hourhand.kafka")
 
 class ServedProducer:
     """Produces from any thread; delivery callbacks never run in two threads at a time.
+
+    What is held keeps its place: whatever is produced later goes to the driver after it.
 
     An idempotent producer may fail for good: of a partition whose leader lost the end of its log,
     for example, the driver cannot know any more what was stored.  It takes no record then, for
@@ -63,6 +76,9 @@ class ServedProducer:
         self._failure = failure
         self._room_timeout_s = room_timeout_s
         self._clock = clock
+        self._held: deque[_Held] = deque()
+        """What the driver gets next: any thread adds to its end; ``_taking`` guards its start."""
+        self._held_since_ms = self._handed_ms = clock.monotonic_ms() - HOLD_MS
         self._appended = 0
         self._waiting = 0
         self._closed = False
@@ -104,11 +120,12 @@ class ServedProducer:
         Raises NodeStopped when closed, LogUnavailable and what ``failure`` makes of errors;
         then there will be no report.
         """
+        if self._held:
+            self.hand_over()
         waited_s = 0.0
         while True:
             with self._taking:
-                if self._closed:
-                    raise NodeStopped("the log was closed; open a new client to schedule tasks")
+                self._refuse_when_closed()
                 try:
                     if headers:
                         self._produce(
@@ -132,6 +149,90 @@ class ServedProducer:
         self._appended += 1
         if not self._appended % _APPENDS_PER_SERVE:
             self.serve(0.0)
+
+    def hold(
+        self, topic: str, value: bytes, key: bytes, delivered: Delivered, refused: Refused
+    ) -> None:
+        """Take a record that the driver may get later, of any partition: with many others, or when
+        it has waited for them.
+
+        Raises as ``produce`` does where it is not taken.  One that was taken and that the driver
+        refuses then is told to ``refused``, by any thread.
+        """
+        held = self._held
+        if len(held) >= HELD_RECORDS_MAX:
+            self.hand_over()
+        if not held:
+            self._refuse_when_closed()
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - self._handed_ms >= HOLD_MS:
+                # Of a stream that is slow: there is no company to wait for.
+                self._handed_ms = now_ms
+                self.produce(topic, value, key, ANY_PARTITION, delivered)
+                return
+            self._held_since_ms = now_ms
+        held.append((topic, value, key, delivered, refused))
+
+    def hand_over(self) -> None:
+        """Give the driver all that is held.
+
+        Raises NodeStopped, LogUnavailable and what ``failure`` makes of an error for good; then
+        all that was held hears of it.
+        """
+        waited_s = 0.0
+        try:
+            while not self._take_held():
+                waited_s = self._wait_for_room(waited_s)
+        except HourhandError as error:
+            self._refuse_held(error)
+            raise
+        self.serve(0.0)
+
+    def _take_held(self) -> bool:
+        """Give the driver what it has room for; whether that is all."""
+        held = self._held
+        with self._taking:
+            if held:
+                self._refuse_when_closed()
+            before, failed = len(held), self._driver
+            self._handed_ms = self._clock.monotonic_ms()
+            produce = self._produce
+            while held:
+                topic, value, key, delivered, refused = held[0]
+                try:
+                    produce(topic, value, key, ANY_PARTITION, delivered)
+                except BufferError:
+                    return False
+                except KafkaException as error:
+                    why = error.args[0]
+                    if _is_fatal(why):
+                        break
+                    refused(value, self._failure(why, topic))
+                held.popleft()
+            else:
+                self._appended += before
+                return True
+        self._replace(failed, why)
+        if self._driver is failed:
+            raise self._failure(why, topic)
+        return self._take_held()
+
+    def _try_hand_over(self) -> None:
+        """Give the driver what is held as far as it has room, from a thread that cannot wait."""
+        try:
+            self._take_held()
+        except HourhandError as error:
+            self._refuse_held(error)
+
+    def _refuse_held(self, error: HourhandError) -> None:
+        with self._taking:
+            while self._held:
+                _topic, value, _key, _delivered, refused = self._held.popleft()
+                refused(value, error)
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NodeStopped("the log was closed; open a new client to schedule tasks")
 
     def _wait_for_room(self, waited_s: float) -> float:
         if waited_s >= self._room_timeout_s:
@@ -165,23 +266,27 @@ class ServedProducer:
 
     def flush(self, timeout_s: float) -> int:
         """Wait for acknowledgements; return how many are still to come."""
+        self._try_hand_over()
         if not self._serving.acquire(timeout=timeout_s):
-            return len(self._driver)
+            return len(self._driver) + len(self._held)
         driver = self._driver
         try:
-            return _report_all(driver, self._clock, timeout_s)
+            return _report_all(driver, self._clock, timeout_s) + len(self._held)
         except KafkaException as error:
             self._replace(driver, error.args[0])
-            return len(self._driver)
+            return len(self._driver) + len(self._held)
         finally:
             self._serving.release()
 
     def close(self, timeout_s: float) -> None:
         """Take nothing more and flush for so long; what is unacknowledged then fails."""
+        if not self._closed:
+            self._try_hand_over()
         with self._taking:
             if self._closed:
                 return
             self._closed = True
+        self._try_hand_over()
         self._stopped.set()
         self._poller.join()
         if self.flush(timeout_s):
@@ -194,13 +299,18 @@ class ServedProducer:
         while not self._stopped.wait(_PAUSE_S):
             steady = self._appended - seen > _APPENDS_PER_SERVE
             seen = self._appended
-            if not steady and not self._waiting:
-                try:
+            try:
+                if self._held:
+                    # Whoever feeds the driver serves, unless he stopped.
+                    if self._clock.monotonic_ms() - self._held_since_ms >= HOLD_MS:
+                        self._try_hand_over()
+                        self.serve(0.0)
+                elif not steady and not self._waiting:
                     self.serve(_POLL_S)
-                except BaseException:
-                    # Futures shield this thread from their callbacks; whatever it is, without
-                    # this thread nobody would hear of a record again.
-                    logger.exception("serving reports failed and goes on; please report this")
+            except BaseException:
+                # Futures shield this thread from their callbacks; whatever it is, without this
+                # thread nobody would hear of a record again.
+                logger.exception("serving reports failed and goes on; please report this")
 
     # After a failure for good.
 

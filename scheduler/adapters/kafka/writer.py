@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -72,23 +73,35 @@ class KafkaGroup:
         self._values: list[bytes] = []
         self._reported = 0
         self._failed: list[tuple[bytes, HourhandError]] = []
+        self._refused: list[tuple[bytes, HourhandError]] = []
+        """Records that the driver never got, which any thread is told of at any time."""
 
     def append(self, ordering_id: str, value: bytes) -> None:
         """Append a record to the partition of its ordering id."""
         key = ordering_id.encode()
         self._refuse_large(key, value)
-        self._producer.produce(self._topic, value, key, ANY_PARTITION, self._delivered)
+        self._producer.hold(self._topic, value, key, self._delivered, self._take_refusal)
         self._values.append(value)
 
     def settle(self) -> Mapping[int, HourhandError]:
         """Wait for the reports of all records, which the driver's own timeout bounds."""
-        self._producer.serve_until(lambda: self._reported >= len(self._values))
-        if not self._failed:
+        # What hinders it is told of each record that it hinders.
+        with suppress(HourhandError):
+            self._producer.hand_over()
+        self._producer.serve_until(self._is_told)
+        failed = self._failed + self._refused
+        if not failed:
             return {}
         places: defaultdict[bytes, deque[int]] = defaultdict(deque)
         for number, value in enumerate(self._values):
             places[value].append(number)
-        return {places[value].popleft(): error for value, error in self._failed}
+        return {places[value].popleft(): error for value, error in failed}
+
+    def _is_told(self) -> bool:
+        return self._reported + len(self._refused) >= len(self._values)
+
+    def _take_refusal(self, value: bytes, error: HourhandError) -> None:
+        self._refused.append((value, error))
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         """Count a report; called by the driver, once a record, never by two threads at a time."""

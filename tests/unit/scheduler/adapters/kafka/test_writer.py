@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from actors.model.errors import HourhandError, LogUnavailable, NodeStopped, TaskTooLarge
-from scheduler.adapters.clock import SystemClock
-from scheduler.adapters.kafka.serving import ServedProducer
+from scheduler.adapters.kafka.serving import HELD_RECORDS_MAX, HOLD_MS, ServedProducer
 from scheduler.adapters.kafka.writer import KafkaGroup
+from tests.unit.scheduler.adapters.memory.world import ManualClock
+from tests.waiting import until
 
 GONE = "no broker"
 
@@ -88,11 +89,16 @@ class World:
 
     def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
         self.driver = driver
+        self.clock = ManualClock()
         made: Any = driver
-        self.producer = ServedProducer(lambda: made, failure, room_timeout_s, SystemClock())
+        self.producer = ServedProducer(lambda: made, failure, room_timeout_s, self.clock)
 
     def group(self) -> KafkaGroup:
         return KafkaGroup(self.producer, "tasks", refuse_large, failure)
+
+    def values(self) -> list[bytes]:
+        """Return what the driver got."""
+        return [value for _topic, value, _key, _partition in self.driver.fields]
 
     def filled(self, count: int) -> KafkaGroup:
         group = self.group()
@@ -133,8 +139,8 @@ def test_of_records_with_the_same_bytes_as_many_are_told_as_failed() -> None:
     assert sorted(group.settle()) == [0, 1]
 
 
-def test_a_refused_record_has_no_number() -> None:
-    """Too large, or refused by the driver: the caller hears of it at once."""
+def test_a_record_that_is_too_large_has_no_number() -> None:
+    """The caller hears of it at once."""
     driver = Driver()
     driver.failing = lambda number: number == 1
     group = World(driver).group()
@@ -142,13 +148,95 @@ def test_a_refused_record_has_no_number() -> None:
     group.append("id", b"first")
     with pytest.raises(TaskTooLarge):
         group.append("id", b"x" * 99)
-    driver.refuses = KafkaError(KafkaError._UNKNOWN_TOPIC)
-    with pytest.raises(LogUnavailable):
-        group.append("id", b"refused")
-    driver.refuses = None
     group.append("id", b"second")
 
     assert [*group.settle()] == [1]
+
+
+def test_a_record_that_the_driver_refuses_is_told() -> None:
+    """At once where it does not wait for others, else by its number."""
+    driver = Driver()
+    group = World(driver).group()
+    driver.refuses = KafkaError(KafkaError._UNKNOWN_TOPIC)
+
+    with pytest.raises(LogUnavailable):
+        group.append("id", b"alone")
+    group.append("id", b"held")
+
+    assert {number: str(error) for number, error in group.settle().items()} == {
+        0: f"{GONE}: tasks: _UNKNOWN_TOPIC"
+    }
+
+
+def test_a_single_record_goes_after_those_that_are_held() -> None:
+    """Of one key the order counts, whichever way its records came."""
+    world = World(Driver())
+    group = world.filled(3)
+
+    world.producer.produce("tasks", b"single", b"id-1", 0, lambda _error, _message: None)
+
+    assert world.values() == [b"0", b"1", b"2", b"single"]
+    assert group.settle() == {}
+
+
+def test_a_held_record_goes_when_it_has_waited_for_others() -> None:
+    """Nobody appends any more, or waits."""
+    world = World(Driver())
+    world.filled(3)
+    assert world.values() == [b"0"]
+
+    world.clock.ms += HOLD_MS
+
+    until(lambda: world.values() == [b"0", b"1", b"2"])
+
+
+def test_records_of_a_slow_stream_wait_for_nothing() -> None:
+    """Who comes after a pause goes at once."""
+    world = World(Driver())
+    group = world.group()
+    for number in range(3):
+        group.append("id", b"%d" % number)
+        world.clock.ms += HOLD_MS
+
+    assert world.values() == [b"0", b"1", b"2"]
+
+
+def test_no_more_are_held_than_a_group_has() -> None:
+    """The driver gets them, and the next one waits again."""
+    world = World(Driver())
+    world.filled(1 + HELD_RECORDS_MAX)
+    assert len(world.values()) == 1
+
+    world.group().append("id", b"next")
+
+    assert len(world.values()) == 1 + HELD_RECORDS_MAX
+
+
+def test_all_that_is_held_hears_that_the_driver_was_given_up() -> None:
+    """And so does who hands it over; what the driver had fails with it."""
+    world = World(Driver())
+    group = world.filled(4)
+    world.driver.refuses = KafkaError(KafkaError._FATAL)
+
+    with pytest.raises(LogUnavailable):
+        world.producer.hand_over()
+
+    assert sorted(group.settle()) == [0, 1, 2, 3]
+
+
+def test_what_a_close_has_no_room_for_is_refused() -> None:
+    """The rest fails as what is unacknowledged does."""
+    world = World(Driver(room=1))
+    world.driver.holds = True
+    group = world.filled(3)
+
+    world.producer.close(0.0)
+
+    assert [type(error) for _, error in sorted(group.settle().items())] == [
+        LogUnavailable,
+        NodeStopped,
+        NodeStopped,
+    ]
 
 
 def test_a_full_queue_slows_the_caller_and_loses_nothing() -> None:
@@ -160,16 +248,16 @@ def test_a_full_queue_slows_the_caller_and_loses_nothing() -> None:
 
 
 def test_a_queue_that_stays_full_is_a_log_that_is_gone() -> None:
-    """The wait for room is bounded."""
-    driver = Driver(room=2)
-    driver.holds = True
-    group = World(driver, room_timeout_s=0.0).filled(2)
+    """The wait for room is bounded, and each record that waited hears of it."""
+    world = World(Driver(room=2), room_timeout_s=0.0)
+    world.driver.holds = True
+    group = world.filled(5)
 
     with pytest.raises(LogUnavailable):
-        group.append("id", b"third")
+        world.producer.hand_over()
 
-    driver.holds = False
-    assert group.settle() == {}
+    world.driver.holds = False
+    assert sorted(group.settle()) == [2, 3, 4]
 
 
 def test_a_close_settles_what_a_log_that_is_gone_keeps() -> None:
