@@ -8,8 +8,8 @@ import argparse
 import sys
 import time
 import traceback
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 from benchmarks import catalogue, report, sizes
 from benchmarks.bench import Bench
@@ -77,39 +77,59 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
     began_s = time.monotonic()
     _tell_where(version)
     where = {"machine": machine(), "commit": commit(), "version": version.name}
-    rows: list[report.Row] = []
-    failed: list[str] = []
-    curves: dict[str, list[tuple[float, float]]] = {}
-    earlier: tuple[list[report.Row], report.Curves] = ([], {})
-    if results.exists():
-        earlier = report.read_results(results)
+    taken = _Taken()
     with open_servers(
         BUILD / "servers",
         cluster=bool(wanted - catalogue.WITHOUT_CLUSTER),
         rivals=rivals and bool(wanted & catalogue.WITH_RIVALS),
     ) as servers:
-        bench = Bench(servers, version, wanted, curves)
+        taken.took_s["servers"] = time.monotonic() - began_s
+        bench = Bench(servers, version, wanted)
         with bench.kept:
-            for family in catalogue.FAMILIES:
-                if not wanted & set(family.MEASURES):
-                    continue
-                try:
-                    rows += _taken(bench, family, where)
-                except Exception:  # noqa: BLE001 - told below, whole
-                    # What one family breaks is told, and the others are still measured.
-                    failed.append(_name(family))
-                    bench.say(f"{_name(family)} failed:\n{traceback.format_exc()}")
-                # After each family: what was measured is kept, whatever comes.
-                if rows:
-                    known = report.merged(earlier[0], rows)
-                    report.write_results(results, known, {**earlier[1], **curves})
-    report.show(rows)
+            _take(bench, where, results, taken)
+    report.show(taken.rows)
     if version is sizes.QUICK:
         sys.stderr.write(f"Only with BENCH=full: {'; '.join(sizes.ONLY_FULL)}.\n")
+    longest = sorted(taken.took_s.items(), key=lambda each: -each[1])
+    sys.stderr.write(f"Took {', '.join(f'{name} {took_s:.0f} s' for name, took_s in longest)}\n")
     sys.stderr.write(f"{time.monotonic() - began_s:.0f} s; results are in {results}\n")
-    if failed:
-        sys.stderr.write(f"*** Not measured, as told above: {', '.join(failed)}\n")
-    return 1 if failed else 0
+    if taken.failed:
+        sys.stderr.write(f"*** Not measured, as told above: {', '.join(taken.failed)}\n")
+    return 1 if taken.failed else 0
+
+
+@dataclass
+class _Taken:
+    """What one call has so far."""
+
+    rows: list[report.Row] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)
+    """By family; the start of servers that several of them use is apart."""
+
+
+def _take(bench: Bench, where: dict[str, str], results: Path, taken: _Taken) -> None:
+    """Take the wanted measures, family by family."""
+    earlier: tuple[list[report.Row], report.Curves] = ([], {})
+    if results.exists():
+        earlier = report.read_results(results)
+    for family in catalogue.FAMILIES:
+        if not bench.wanted & set(family.MEASURES):
+            continue
+        name, began_s = family.__name__.rpartition(".")[2], time.monotonic()
+        try:
+            lines: list[Line] = family.run(bench)
+            taken.rows += [line.as_json(**where) for line in lines]
+        except Exception:  # noqa: BLE001 - told below, whole
+            # What one family breaks is told, and the others are still measured.
+            taken.failed.append(name)
+            bench.say(f"{name} failed:\n{traceback.format_exc()}")
+        taken.took_s[name] = time.monotonic() - began_s
+        bench.say(f"{name} took {taken.took_s[name]:.0f} s")
+        # After each family: what was measured is kept, whatever comes.
+        if taken.rows:
+            known = report.merged(earlier[0], taken.rows)
+            report.write_results(results, known, {**earlier[1], **bench.curves})
 
 
 def _tell_where(version: sizes.Sizes) -> None:
@@ -119,17 +139,6 @@ def _tell_where(version: sizes.Sizes) -> None:
         sys.stderr.write("*** Something else runs here: these figures will be too low.\n")
     if not runs_optimized():
         sys.stderr.write(_PLAIN_PYTHON)
-
-
-def _name(family: ModuleType) -> str:
-    return family.__name__.rpartition(".")[2]
-
-
-def _taken(bench: Bench, family: ModuleType, where: dict[str, str]) -> list[report.Row]:
-    began_s = time.monotonic()
-    lines: list[Line] = family.run(bench)
-    bench.say(f"{_name(family)} took {time.monotonic() - began_s:.0f} s")
-    return [line.as_json(**where) for line in lines]
 
 
 def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool) -> int:
