@@ -517,6 +517,9 @@ def migrate(settings: Settings) -> list[str]:
         from scheduler.adapters.cassandra.migrate import migrate as migrate_cassandra
 
         done += migrate_cassandra(settings)
+    elif not settings.embedded.completion_segments:
+        open_stores(settings).close()
+        done.append("the embedded store holds no completion segments: their entries are rows")
     else:
         done.append("the embedded store makes its tables itself: nothing to do")
     if settings.log == "kafka":

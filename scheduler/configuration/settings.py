@@ -165,6 +165,9 @@ class EmbeddedSettings(Group):
     """Where the embedded log and store live."""
 
     folder: Path = Path("hourhand-data")
+    completion_segments: bool = True
+    """Many successes of an hour are one row.  False turns them into rows of their own when the
+    folder is opened: versions that do not know segments may then open it again."""
 
     @field_validator("folder")
     @classmethod

@@ -89,6 +89,7 @@ class EmbeddedSettingsDict(TypedDict, total=False):
     """Where the embedded log and store live."""
 
     folder: Path | str
+    completion_segments: bool
 
 
 class ClientSettingsDict(TypedDict, total=False):

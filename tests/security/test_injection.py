@@ -54,12 +54,12 @@ _OUR_OWN = {
     *("table", "columns", "select", "selected", "bounds", "assigned", "doomed", "marks", "changes"),
     "self.name",
     *("', '.join(columns)", "', '.join(self.key)"),
-    *("file.schema.application_id", "len(file.schema.scripts)"),
+    *("file.schema.application_id", "version"),
     # The one name a user chooses: Settings accept letters, digits and underscores alone.
     *("keyspace", "self._settings.keyspace"),
     # What the bulk adapters look up by table, which is one of three.
     *("name", "where", "order", "_NAMES[table]", "_selected_in_rows(table)", "_TABLES[table].name"),
-    *("form.name", "form.selected", "self._name", "', '.join(selected)"),
+    *("query", "form.name", "form.selected", "self._name", "', '.join(selected)"),
     # Datacenters' names, in quotes and with quotes doubled, each known to the cluster.
     "replicas",
 }

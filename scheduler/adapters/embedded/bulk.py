@@ -7,10 +7,12 @@ deleted or begun.  It never takes the folder's lock: whoever deletes has asked w
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from scheduler.adapters.embedded.connection import FAILURES, open_connection
 from scheduler.adapters.embedded.database import Database
@@ -24,7 +26,8 @@ from scheduler.adapters.embedded.rows import (
     TASK_STATUS,
     Table,
 )
-from scheduler.adapters.embedded.seal import opened
+from scheduler.adapters.embedded.seal import Row, opened
+from scheduler.adapters.embedded.segments import entries_between, merged, remove_entries
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import JOB_S, answered
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
@@ -58,16 +61,27 @@ class EmbeddedBulk:
     def list_buckets(
         self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
     ) -> Sequence[Bucket]:
-        """Hop from each hour's first row to the next: one look-up a bucket, no scan."""
+        """Hop from each hour's first row to the next: one look-up a bucket, no scan.
+
+        An hour that is asked for in part is also found by its segments' first and last times.
+        """
         query = (
             f"SELECT min(scheduled_ms) FROM {_TABLES[table].name}"
-            " WHERE partition = ? AND scheduled_ms >= ? AND scheduled_ms < ?"
+            " WHERE partition = ?1 AND scheduled_ms >= ?2 AND scheduled_ms < ?3"
         )
+        if table is BulkTable.STATUSES:
+            query = (
+                f"SELECT min(time_ms) FROM (SELECT ({query}) AS time_ms UNION ALL"
+                " SELECT (SELECT hour_ms FROM completion_segment WHERE partition = ?1"
+                " AND hour_ms >= ?4 AND hour_ms < ?3 AND last_ms >= ?2 AND first_ms < ?3"
+                " ORDER BY hour_ms LIMIT 1))"
+            )
         found = []
         for partition in sorted(partitions):
             next_ms = first_ms
             while next_ms < end_ms:
-                ((time_ms,),) = self._select(query, partition, next_ms, end_ms)
+                bounds = (next_ms, end_ms, hour_of(next_ms))[: 3 if "?4" in query else 2]
+                ((time_ms,),) = self._select(query, partition, *bounds)
                 if time_ms is None:
                     break
                 found.append(Bucket(partition, hour_of(time_ms)))
@@ -87,9 +101,16 @@ class EmbeddedBulk:
             for bucket in buckets:
                 start_ms = max(first_ms, bucket.hour_ms)
                 stop_ms = min(end_ms, bucket.hour_ms + HOUR_MS)
+                entries: Iterator[Row] = iter(())
+                if table is BulkTable.STATUSES:
+                    between = (start_ms, stop_ms - 1)
+                    entries = entries_between(self._connection, bucket.partition, *between)
                 cursor = self._connection.execute(query, (bucket.partition, start_ms, stop_ms))
-                while rows := cursor.fetchmany(_PAGE_ROWS):
-                    yield bucket, [_bulk_row(table, opened(row)) for row in rows]
+                rows: Iterator[Row] = map(opened, cursor)
+                if table is BulkTable.STATUSES:
+                    rows = merged(rows, entries)
+                while page := [_bulk_row(table, row) for row in islice(rows, _PAGE_ROWS)]:
+                    yield bucket, page
         except FAILURES as error:
             raise self._file.failure(error) from error
 
@@ -97,7 +118,10 @@ class EmbeddedBulk:
         self, table: BulkTable, part: int, parts: int, columns: Collection[str]
     ) -> Iterator[Mapping[str, Sequence[object]]]:
         ever = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
-        owners = self._select(f"SELECT DISTINCT partition FROM {_TABLES[table].name}")
+        query = f"SELECT DISTINCT partition FROM {_TABLES[table].name}"
+        if table is BulkTable.STATUSES:
+            query += " UNION SELECT DISTINCT partition FROM completion_segment"
+        owners = self._select(query)
         buckets = self.list_buckets(table, [each for (each,) in owners], *ever)
         # By what a bucket is, not by its place in the list: that may change between two parts.
         mine = [b for b in buckets if (b.partition + b.hour_ms // HOUR_MS) % parts == part]
@@ -111,10 +135,13 @@ class EmbeddedBulk:
         where = " AND ".join(f"{name} = ?" for name in form.key)
         statement = f"DELETE FROM {form.name} WHERE {where} AND write_time <= ?"
         size = len(form.key) - 1
-        doomed = [(bucket.partition, *row[:size], row[-1]) for row in rows]
+        doomed: list[Row] = [(bucket.partition, *row[:size], row[-1]) for row in rows]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.executemany(statement, doomed)
+            if table is BulkTable.STATUSES:
+                keys = {TaskKey(*row[1:4]): row[-1] for row in doomed}
+                remove_entries(connection, bucket.partition, bucket.hour_ms, keys)
 
         self._write(work, rows=len(doomed))
 

@@ -225,17 +225,34 @@ def _prepare(connection: sqlite3.Connection, file: File) -> None:
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_MAX}")
-    if version == len(file.schema.scripts):
-        return
+    if version < file.schema.version:
+        _bring_up_to_date(connection, file)
+    for statement in file.schema.unversioned:
+        connection.execute(statement)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, file: File) -> None:
     connection.execute("BEGIN IMMEDIATE")
     # Asked again under the lock: another process may have been faster.
-    for script in file.schema.scripts[_checked_version(connection, file) :]:
+    version = _checked_version(connection, file)
+    for script in file.schema.scripts[version:]:
         for statement in script:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id={file.schema.application_id}")
-    connection.execute(f"PRAGMA user_version={len(file.schema.scripts)}")
+    set_version(connection, max(version, file.schema.version))
     connection.execute("COMMIT")
     _sync_folder(file.path.parent)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of the file's content."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def set_version(connection: sqlite3.Connection, version: int) -> None:
+    """Change it as part of the transaction."""
+    connection.execute(f"PRAGMA user_version={version}")
 
 
 def _enter_wal_mode(connection: sqlite3.Connection) -> None:
@@ -259,16 +276,16 @@ def _checked_version(connection: sqlite3.Connection, file: File) -> int:
     # so whoever sees a table sees the file's id as well, but not the other way round.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = version_of(connection)
     if tables and application_id != file.schema.application_id:
         raise file.unavailable(
             f"{file.path} is a SQLite file, but not the one Hourhand keeps there; choose"
             " another embedded.folder"
         )
-    known = len(file.schema.scripts)
+    known = file.schema.version_max
     if version > known:
         raise SchemaMissing(
             f"{file.path} has schema version {version}, this version of Hourhand knows {known};"
             " upgrade Hourhand, or choose another embedded.folder"
         )
-    return int(version)
+    return version

@@ -91,7 +91,8 @@ def insert_rows(
     """Write rows of one partition and one write time, in key order, unless deleted meanwhile."""
     if not rows:
         return
-    dead = _tombstones_over(connection, kind, rows)
+    span = (rows[0][1], rows[-1][1])
+    dead = tombstones_over(connection, kind, rows[0][0], span, rows[0][-1])
     living: Iterable[Row] = rows
     if dead:
         living = [row for row in rows if not any(first <= row[1] < end for first, end in dead)]
@@ -111,14 +112,19 @@ def iter_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> Ite
     return (opened(row)[1:-1] for row in connection.execute(query, arguments))
 
 
-def _tombstones_over(
-    connection: sqlite3.Connection, kind: str, rows: Sequence[Row]
+def tombstones_over(
+    connection: sqlite3.Connection,
+    kind: str,
+    partition: int,
+    span: tuple[int, int],
+    write_time: int,
 ) -> list[tuple[int, int]]:
-    """Return the deleted stretches of time that outlive these rows' write time."""
+    """Return the deleted stretches of time that meet [first, last] and outlive a write time."""
+    first_ms, last_ms = span
     return connection.execute(
         "SELECT first_ms, end_ms FROM tombstone WHERE kind = ? AND partition = ?"
         " AND end_ms > ? AND first_ms <= ? AND write_time >= ?",
-        (kind, rows[0][0], rows[0][1], rows[-1][1], rows[0][-1]),
+        (kind, partition, first_ms, last_ms, write_time),
     ).fetchall()
 
 

@@ -1,9 +1,11 @@
 """What the two files of a folder hold, as statements to run once, in order.
 
 A file's ``user_version`` is the number of scripts that were applied to it; a new version of
-Hourhand appends a script and never changes one.  Times are UTC milliseconds.  A ``checksum``
-covers its row (``seal``); rows of version 1 and outcomes of version 4 have none.  ``pair``
-holds what ``pair`` compares.
+Hourhand appends a script and never changes one.  A file that holds what a version before must
+not overlook has one more, from its first write on until that is taken out again.
+
+Times are UTC milliseconds.  A ``checksum`` covers its row (``seal``); rows of version 1 and
+outcomes of version 4 have none.  ``pair`` holds what ``pair`` compares.
 """
 
 from dataclasses import dataclass
@@ -17,8 +19,21 @@ class Schema:
     """Written into the file, so that a file of another program is recognised."""
     scripts: tuple[tuple[str, ...], ...]
     """Statements of version 1, of version 2, …"""
+    unversioned: tuple[str, ...] = ()
+    """Statements that may be run again, for tables that a version before does not miss while
+    they are empty."""
     tally: str = ""
     """The statement that counts transactions, run as the last one of each."""
+
+    @property
+    def version(self) -> int:
+        """Of a file that a version before may open, if it knows all scripts."""
+        return len(self.scripts)
+
+    @property
+    def version_max(self) -> int:
+        """Of a file whose unversioned tables hold something."""
+        return self.version + bool(self.unversioned)
 
 
 # A record's id is ``partition << 48 | offset``: the row id itself, so a partition's records
@@ -148,6 +163,15 @@ STORE = Schema(
             # They cover the columns there were.
             "UPDATE command_outcome SET checksum = NULL",
         ),
+    ),
+    unversioned=(
+        """CREATE TABLE IF NOT EXISTS completion_segment (
+            id INTEGER PRIMARY KEY,
+            partition INTEGER NOT NULL, hour_ms INTEGER NOT NULL,
+            first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
+            body BLOB NOT NULL, write_time INTEGER NOT NULL, checksum INTEGER)""",
+        """CREATE INDEX IF NOT EXISTS completion_segment_by_time
+            ON completion_segment (partition, hour_ms, last_ms, first_ms, write_time)""",
     ),
     tally="UPDATE pair SET tally = tally + 1",
 )

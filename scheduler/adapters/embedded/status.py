@@ -1,4 +1,4 @@
-"""``StatusStore`` on the store file: completions and attempts."""
+"""``StatusStore`` on the store file: completions, as rows and segments, and attempts."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,28 +18,44 @@ from scheduler.adapters.embedded.rows import (
     read_rows,
     storable,
     sweep,
+    tombstones_over,
     whole_hours,
 )
-from scheduler.adapters.embedded.seal import Row
+from scheduler.adapters.embedded.seal import Row, opened
+from scheduler.adapters.embedded.segments import (
+    STATUS,
+    entries_between,
+    entries_of,
+    insert_segments,
+    merged,
+    plain_by_hour,
+    sweep_segments,
+)
 
-_KIND = "status"
 _ONE = "partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
 _COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
 _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 
 
 class EmbeddedStatus:
-    """Rows of ``task_status`` and ``attempt_history``."""
+    """Rows of ``task_status``, ``completion_segment`` and ``attempt_history``."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, in_segments: bool = True) -> None:
+        """``in_segments``: whether to write segments; they are read in any case."""
         self._database = database
+        self._in_segments = in_segments
         self._upsert_completion = TASK_STATUS.upsert
         self._upsert_attempt = ATTEMPT_HISTORY.upsert
 
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
-        """Write completions, in key order."""
+        """Write completions, in key order: many plain successes of an hour as segments."""
+        distinct = {each.key: each for each in completions}.values()
+        by_hour: Mapping[int, Sequence[Completion]] = {}
+        others: Iterable[Completion] = distinct
+        if self._in_segments:
+            by_hour, others = plain_by_hour(distinct, write_time)
         rows = [
             (
                 partition,
@@ -54,9 +70,18 @@ class EmbeddedStatus:
                 each.reason,
                 write_time,
             )
-            for each in {each.key: each for each in completions}.values()
+            for each in others
         ]
-        return self._insert(self._upsert_completion, rows)
+        rows.sort(key=_by_key)
+
+        def work(connection: sqlite3.Connection) -> None:
+            insert_rows(connection, self._upsert_completion, STATUS, rows)
+            for hour_ms, found in by_hour.items():
+                span = (hour_ms, hour_ms)
+                if not tombstones_over(connection, STATUS, partition, span, write_time):
+                    insert_segments(connection, partition, hour_ms, found, write_time)
+
+        return self._database.write(work, rows=len(distinct))
 
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -64,9 +89,15 @@ class EmbeddedStatus:
         """Read a range."""
         query = f"{_COMPLETIONS} {RANGE} ORDER BY {KEY_COLUMNS}"
         arguments = (partition, *after, *up_to)
-        return self._database.read(
-            lambda connection: list(map(_completion, read_rows(connection, query, arguments)))
-        )
+
+        def load(connection: sqlite3.Connection) -> Sequence[Completion]:
+            between = (after.scheduled_ms, up_to.scheduled_ms)
+            entries = entries_between(connection, partition, *between)
+            rows = map(opened, connection.execute(query, arguments))
+            inside = (row for row in entries if after < row[1:4] <= up_to)
+            return [_completion(row[1:-1]) for row in merged(rows, inside)]
+
+        return self._database.read(load)
 
     def find_completions(
         self, partition: int, keys: Sequence[TaskKey]
@@ -76,8 +107,14 @@ class EmbeddedStatus:
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Mapping[TaskKey, Completion]:
-            rows = _rows_of(connection, query, partition, wanted)
-            return {each.key: each for each in map(_completion, rows)}
+            rows = [
+                opened(row)
+                for key in wanted
+                for row in connection.execute(query, (partition, *key))
+            ]
+            entries = sorted(entries_of(connection, partition, wanted), key=_by_key)
+            found = (_completion(row[1:-1]) for row in merged(rows, entries))
+            return {each.key: each for each in found}
 
         return self._database.read(find)
 
@@ -135,7 +172,7 @@ class EmbeddedStatus:
         span = whole_hours(first_hour_ms, end_hour_ms)
 
         def step(connection: sqlite3.Connection) -> bool:
-            bury(connection, _KIND, partition, span, write_time)
+            bury(connection, STATUS, partition, span, write_time)
             connection.execute(
                 "DELETE FROM command_outcome WHERE partition = ? AND scheduled_ms >= ?"
                 " AND scheduled_ms < ? AND write_time <= ?",
@@ -144,14 +181,15 @@ class EmbeddedStatus:
             more = False
             for table in ("task_status", "attempt_history"):
                 more |= sweep(connection, table, partition, span, write_time)
-            return more
+            # Last: what shows meanwhile is a success, never the row that it replaced.
+            return more or sweep_segments(connection, partition, span, write_time)
 
         return self._database.write_in_steps(step, end_hour_ms)
 
     def _insert(self, upsert: str, rows: list[Row]) -> "Future[None]":
         rows.sort(key=_by_key)
         return self._database.write(
-            partial(insert_rows, upsert=upsert, kind=_KIND, rows=rows), rows=len(rows)
+            partial(insert_rows, upsert=upsert, kind=STATUS, rows=rows), rows=len(rows)
         )
 
 

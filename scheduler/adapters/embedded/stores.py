@@ -5,6 +5,7 @@ epoch of each write.
 """
 
 from actors.ports.store import Stores
+from scheduler.adapters.embedded.connection import version_of
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import EmbeddedDefinitions
 from scheduler.adapters.embedded.folder import store_file
@@ -12,6 +13,8 @@ from scheduler.adapters.embedded.oversight import EmbeddedOversight, EmbeddedTal
 from scheduler.adapters.embedded.ownership import EmbeddedOwnership
 from scheduler.adapters.embedded.pair import check_pair
 from scheduler.adapters.embedded.schedule import EmbeddedSchedule
+from scheduler.adapters.embedded.schema import STORE
+from scheduler.adapters.embedded.segments import turn_into_rows
 from scheduler.adapters.embedded.status import EmbeddedStatus
 from scheduler.configuration.settings import Settings
 
@@ -23,16 +26,29 @@ def open_stores(settings: Settings) -> Stores:
     """Open the stores of ``settings.embedded.folder``, made where they do not exist.
 
     Raises StoreUnavailable where the file cannot be used, FolderDamaged where it is not what
-    was written, SchemaMissing where a newer version of Hourhand wrote it.
+    was written, SchemaMissing where a newer version of Hourhand wrote it.  Without
+    ``embedded.completion_segments`` it turns segments into rows first.
     """
     check_pair(settings)
     database = Database(store_file(settings.embedded.folder), readers=_READERS)
+    in_segments = settings.embedded.completion_segments
+    if not in_segments:
+        try:
+            _turn_segments_into_rows(database)
+        except BaseException:
+            database.close()
+            raise
     return Stores(
         schedule=EmbeddedSchedule(database),
-        status=EmbeddedStatus(database),
+        status=EmbeddedStatus(database, in_segments=in_segments),
         ownership=EmbeddedOwnership(database),
         definitions=EmbeddedDefinitions(database),
         oversight=EmbeddedOversight(database),
         tallies=EmbeddedTallies(database),
         close=database.close,
     )
+
+
+def _turn_segments_into_rows(database: Database) -> None:
+    if database.read(version_of).result() == STORE.version_max:
+        database.write_in_steps(turn_into_rows, None).result()

@@ -25,7 +25,7 @@ from scheduler.ports.transfer import UNFINISHED, OutcomeRow, Span
 _NOTE = "transfer"
 _PIECE_ROWS = 1_000
 _TABLES = (
-    *("task_schedule", "task_status", "attempt_history"),
+    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
     *("definition", "command_outcome", "partition_watermark"),
 )
 
