@@ -116,6 +116,8 @@ class TaskPersistence(Actor):
         self._durable_offset = assignment.next_offset
         """Every record below it had its effect, here or wherever it belongs."""
         self._catch_up_offset: int | None = assignment.catch_up_offset
+        self._own_offset = assignment.catch_up_offset
+        """No tree before this one was handed a record from here on."""
         self._checkpoint = Checkpoint(first_key_at(assignment.watermark.watermark_ms))
         self._gathering: list[PersistTasks] | None = None
         """Shares of batches that the next write takes, while none has begun it."""
@@ -344,7 +346,7 @@ class TaskPersistence(Actor):
         reached, rows = page.reached(end), page.tasks
         assert after <= reached <= end, "a page ends within what was asked for"
         assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
-        tasks = open_tasks(rows, statuses.statuses, self._overdue_until_ms())
+        tasks = self._open_tasks(rows, statuses.statuses)
         self._checkpoint.end_load(reached)
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
@@ -353,12 +355,15 @@ class TaskPersistence(Actor):
         reached_ms = self._checkpoint.key.scheduled_ms
         self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
 
-    def _overdue_until_ms(self) -> int:
-        """Up to then an earlier owner may have begun a task: what was due before this tree began.
+    def _open_tasks(
+        self, rows: Sequence[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
+    ) -> tuple[StoredTask, ...]:
+        """Return what is open; of it an earlier owner may have begun what was due before this tree.
 
         A task that fell due since can have been left to the store, but nobody else began it.
         """
-        return min(self._context.clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
+        overdue_until_ms = min(self._context.clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
+        return open_tasks(rows, statuses, overdue_until_ms, self._own_offset)
 
     def _answer_load(self, *, complete: bool) -> None:
         answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
@@ -382,7 +387,7 @@ class TaskPersistence(Actor):
                 assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"
                 assert rows[-1].key <= request.up_to, "not what was asked for"
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
-            tasks = open_tasks(page.tasks, statuses, self._overdue_until_ms())
+            tasks = self._open_tasks(page.tasks, statuses)
             request.reply_to.tell(OrderingLoaded(tasks, next_after))
         del self._asked_orderings[: len(requests)]
         if self._asked_orderings:

@@ -195,18 +195,22 @@ def closing_completion(
 
 
 def open_tasks(
-    rows: Iterable[StoredTask], statuses: Mapping[TaskKey, KeyStatus], overdue_until_ms: int
+    rows: Iterable[StoredTask],
+    statuses: Mapping[TaskKey, KeyStatus],
+    overdue_until_ms: int,
+    own_offset: int,
 ) -> tuple[StoredTask, ...]:
     """Leave out closed rows, and attach to the others what their attempts left behind.
 
-    Those scheduled up to ``overdue_until_ms`` may have killed an earlier owner's process.
+    Those scheduled up to ``overdue_until_ms`` may have killed an earlier owner's process, unless
+    their records are not below ``own_offset``: no earlier owner had those.
     """
     tasks = []
     for row in rows:
         status = statuses.get(row.key, NO_STATUS)
         if status.completion is not None and status.completion.closes(row.offset):
             continue
-        late = row.key.scheduled_ms <= overdue_until_ms
+        late = row.offset < own_offset and row.key.scheduled_ms <= overdue_until_ms
         fresh = not late and status is NO_STATUS
         tasks.append(
             row if fresh else replace(row, attempts=status.attempts, overdue_when_loaded=late)

@@ -126,7 +126,7 @@ def test_p4_a_log_with_nothing_to_read_is_caught_up_at_once() -> None:
 
 def test_a_load_leaves_out_what_is_closed_and_attaches_attempts() -> None:
     """What is overdue when loaded says so."""
-    bench = Bench()
+    bench = Bench(catch_up_offset=100)
     done, failed, late = task_due_in(10), task_due_in(20), task_due_in(-10)
     bench.store(done, failed, late)
     attempts = AttemptState(used=2, last=2)
@@ -143,6 +143,20 @@ def test_a_load_leaves_out_what_is_closed_and_attaches_attempts() -> None:
     assert [task.overdue_when_loaded for task in tasks] == [True, False]
     assert tasks[1].attempts == attempts
     assert bench.loaded() == TasksLoaded(NOW_MS + 300_000, complete=True)
+
+
+def test_p7_what_no_earlier_owner_was_handed_is_not_overdue() -> None:
+    """It was written by this tree, however early it was due: nobody else can have begun it."""
+    bench = Bench(catch_up_offset=5, next_offset=5)
+    bench.store(
+        a_stored_task(due_in_ms=-20, ordering_id="x", offset=4),
+        a_stored_task(due_in_ms=-10, ordering_id="y", offset=5),
+    )
+
+    bench.load()
+
+    tasks = bench.scheduler.take(ScheduleTasks).tasks
+    assert [task.overdue_when_loaded for task in tasks] == [True, False]
 
 
 def test_a_cancelled_row_written_again_is_loaded() -> None:
@@ -233,7 +247,7 @@ def test_tasks_that_left_memory_are_not_passed_on_by_the_log() -> None:
 
 def test_an_ordering_id_reads_its_own_open_tasks() -> None:
     """Page by page."""
-    bench = Bench()
+    bench = Bench(catch_up_offset=100)
     bench.store(
         task_due_in(-30), task_due_in(-20), task_due_in(-10), a_stored_task(ordering_id="other")
     )
