@@ -13,8 +13,9 @@ from actors.model.executor_attributes import (
     policy_of,
     timeout_ms_of,
 )
+from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
-from actors.model.task import StoredTask
+from actors.model.task import FRESH, StoredTask
 from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
@@ -81,6 +82,11 @@ class HeldExecutors:
             record_starts if suspect or task.overdue_when_loaded else None,
         )
         return attempt, executable
+
+
+def is_plain(task: StoredTask, known: KnownCompletions) -> bool:
+    """Whether a task was never tried, and is known from memory to be open: a lane may begin it."""
+    return task.attempts is FRESH and known.is_closed(task) is False
 
 
 def _constructed(effects: Effects, ordering_id: str, kind: str | None) -> TaskExecutor:

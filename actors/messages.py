@@ -18,11 +18,11 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import WindowMemory
+from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Assignment, Straggler
 from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
 
 
 class AssignPartitions(msgspec.Struct, frozen=True):
@@ -208,13 +208,27 @@ class ExecuteTask(msgspec.Struct, frozen=True):
 class AdoptLane(msgspec.Struct, frozen=True):
     """PartitionExecutor down to TaskExecutor: go on where the lane of this id stopped."""
 
-    tasks: TaskQueue
+    tasks: OrderingQueue
     """What waits behind the task at hand."""
     attempt: Attempt | None
     """Of the task at hand."""
     executors: HeldExecutors
     is_recording: bool
     """The attempt ended well, and its completion is on its way to the store."""
+
+
+class ReturnLane(msgspec.Struct, frozen=True):
+    """OrderingExecutor to PartitionExecutor: its tasks are plain, a lane may go on with them."""
+
+    ordering_id: str
+    received: int
+    """Messages received so far: whether the sender saw everything sent to it."""
+    tasks: OrderingQueue
+    executors: HeldExecutors
+
+
+class KeepLane(msgspec.Struct, frozen=True):
+    """PartitionExecutor to OrderingExecutor: go on with them yourself."""
 
 
 class HoldOrdering(msgspec.Struct, frozen=True):

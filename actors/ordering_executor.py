@@ -10,6 +10,7 @@ from typing import assert_never
 
 import msgspec
 
+from actors.held_executors import HeldExecutors, is_plain
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient, Ref
@@ -21,10 +22,12 @@ from actors.messages import (
     DrainTasks,
     ExecuteTask,
     HoldOrdering,
+    KeepLane,
     LoadOrdering,
     OrderingDrained,
     OrderingLoaded,
     PauseOrdering,
+    ReturnLane,
     Siblings,
     SpillQueue,
     StartTasks,
@@ -38,6 +41,7 @@ from actors.messages import (
 from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey, first_key_at
+from actors.model.ordering_queue import OrderingQueue
 from actors.model.ordering_state import (
     MODES_AFTER,
     PHASES_AFTER,
@@ -46,7 +50,6 @@ from actors.model.ordering_state import (
 )
 from actors.model.ownership import Ownership
 from actors.model.task import StoredTask
-from actors.model.task_queue import TaskQueue
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutorRole
 
@@ -72,6 +75,7 @@ Message = (
     | WithdrawTask
     | DrainTasks
     | PauseOrdering
+    | KeepLane
     | _SpilledDue
 )
 """All that this role is told."""
@@ -97,7 +101,8 @@ class OrderingExecutor(Actor):
         self._phase = OrderingPhase.IDLE
         self._mode = OrderingMode.RUNNING
         self._executor: Ref | None = None
-        self._tasks = TaskQueue()
+        self._executors = HeldExecutors(effects)
+        self._tasks = OrderingQueue()
         self._current: TaskKey | None = None
         self._current_bytes = self._counted_bytes = 0
         """What the task at hand holds, and what all that is here was last counted as."""
@@ -107,8 +112,6 @@ class OrderingExecutor(Actor):
         """Scheduled time of the task at hand, also of another owner's attempt; None without one."""
         self._withdrawn: TaskKey | None = None
         """The task at hand, where a command withdrew it that may leave it open."""
-        self._spilled: tuple[TaskKey, TaskKey] | None = None
-        """Open tasks with ``after`` < key <= ``up_to`` were left to the store."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
         self._due_timer: Timer | None = None
         self._received = 0
@@ -138,13 +141,17 @@ class OrderingExecutor(Actor):
             case HoldOrdering(after=after, up_to=up_to):
                 self._read_first(after, up_to)
             case UpdateTask(task=task):
+                self._received += 1
                 self._update_known(task)
+                self._report(released=0)
             case WithdrawTask():
                 self._withdraw(message)
             case DrainTasks():
                 self._drain()
             case PauseOrdering():
                 self._leave()
+            case KeepLane():
+                self._keep()
             case _SpilledDue():
                 self._go_on()
             case _:
@@ -172,7 +179,7 @@ class OrderingExecutor(Actor):
         if self._update_known(task):
             self._report(released=1)
         elif self._must_spill(key):
-            self._spill(first_key_at(key.scheduled_ms), key)
+            self._tasks.spill_key(key)
             self._go_on()
             self._report(released=1)
         else:
@@ -189,26 +196,13 @@ class OrderingExecutor(Actor):
         return True
 
     def _must_spill(self, key: TaskKey) -> bool:
-        """Once tasks are in the store, later ones join them there, or they would overtake."""
+        """Behind a slow task, and during a read, all others are in the store."""
         limit = self._effects.settings.window.ordering_queue_tasks_max
         return (
             self._phase is OrderingPhase.HELD
-            or (self._spilled is not None and key > self._spilled[0])
             or self._phase is OrderingPhase.LOADING
-            or len(self._tasks) >= limit
+            or self._tasks.must_spill(key, limit)
         )
-
-    def _spill(self, after: TaskKey, up_to: TaskKey) -> None:
-        assert after <= up_to, "a range of keys ends before it begins"
-        first, last = self._spilled or (after, up_to)
-        self._spilled = (min(after, first), max(up_to, last))
-
-    def _spill_queue(self) -> int:
-        """Forget the queue, which the store holds too; return how many tasks it had."""
-        if count := len(self._tasks):
-            self._spill(first_key_at(min(self._tasks).scheduled_ms), max(self._tasks))
-            self._tasks.clear()
-        return count
 
     def _spill_from(self, key: TaskKey) -> int:
         """Forget the queue because of a key that a command may have left open.
@@ -216,8 +210,8 @@ class OrderingExecutor(Actor):
         It is read again once the command is done, and before all that waits behind it (P4).
         Return how many tasks the queue had.
         """
-        count = self._spill_queue()
-        self._spill(first_key_at(key.scheduled_ms), key)
+        count = self._tasks.spill_all()
+        self._tasks.spill_key(key)
         return count
 
     # The next task, when there is none at hand.
@@ -232,8 +226,8 @@ class OrderingExecutor(Actor):
                 self._current, self._current_bytes = task.key, task.held_bytes
                 self._busy_since_ms = task.key.scheduled_ms
                 self._tell_executor(AttemptTask(task))
-            elif self._spilled is not None:
-                self._read_on(*self._spilled)
+            elif self._tasks.spilled is not None:
+                self._read_on(*self._tasks.spilled)
         elif self._mode is OrderingMode.DRAINING:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
 
@@ -252,7 +246,7 @@ class OrderingExecutor(Actor):
             self._due_timer = self._context.after(check_ms, _SpilledDue())
             return
         self._enter(OrderingPhase.LOADING)
-        self._loading, self._spilled = (after, up_to), None
+        self._loading, self._tasks.spilled = (after, up_to), None
         limit = window.ordering_queue_tasks_max
         request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
         self._siblings.task_persistence.tell(request)
@@ -274,14 +268,13 @@ class OrderingExecutor(Actor):
             # What may still fall due before this must not wait behind it, so it is read again
             # when it is due itself.
             tasks = tuple(task for task in tasks if task.key < early)
-            self._spill(first_key_at(early.scheduled_ms), up_to)
+            self._tasks.spill(first_key_at(early.scheduled_ms), up_to)
         elif message.next_after is not None:
-            self._spill(message.next_after, up_to)
+            self._tasks.spill(message.next_after, up_to)
         for task in tasks:
             self._tasks.add(task)
         self._enter(OrderingPhase.IDLE)
-        self._go_on()
-        self._report(released=-len(tasks))
+        self._go_on_or_return(released=-len(tasks))
 
     def _finish(self, message: TaskExecuted) -> None:
         assert self._current is None or self._current == message.key, "another task is at hand"
@@ -298,12 +291,43 @@ class OrderingExecutor(Actor):
         again = message.key if message.in_doubt else withdrawn
         if again is not None and not is_leaving:
             released += self._spill_from(again)
-        self._go_on()
+        self._go_on_or_return(released)
+
+    # Nothing but plain tasks is left: a lane goes on.
+
+    def _go_on_or_return(self, released: int) -> None:
+        if not self._is_plain():
+            self._go_on()
+            self._report(released)
+            return
+        self._enter(OrderingPhase.RETURNING)
         self._report(released)
+        self._partition_executor.tell(
+            ReturnLane(self._ordering_id, self._received, self._tasks, self._executors)
+        )
+
+    def _is_plain(self) -> bool:
+        if self._mode is not OrderingMode.RUNNING or (key := self._tasks.first()) is None:
+            return False
+        task = self._tasks.find(key)
+        assert task is not None, "the first key has a task"
+        return is_plain(task, self._siblings.known_completions)
+
+    def _keep(self) -> None:
+        """Go on here, as something is on its way that a lane would have missed."""
+        if self._phase is OrderingPhase.RETURNING:
+            self._enter(OrderingPhase.IDLE)
+            self._go_on()
 
     def _tell_executor(self, message: object) -> None:
         if self._executor is None:
-            role = TaskExecutorRole(self._effects, self._ownership, self.actor_ref, self._siblings)
+            role = TaskExecutorRole(
+                self._effects,
+                self._ownership,
+                self.actor_ref,
+                siblings=self._siblings,
+                executors=self._executors,
+            )
             self._executor = self.spawn(role, message)
         else:
             self._executor.tell(message)
@@ -313,7 +337,7 @@ class OrderingExecutor(Actor):
     def _hold(self) -> None:
         if self._phase is not OrderingPhase.HELD:
             self._enter(OrderingPhase.HELD)
-            self._report(released=self._spill_queue())
+            self._report(released=self._tasks.spill_all())
 
     # An earlier tree, commands, and letting go.
 
@@ -335,7 +359,7 @@ class OrderingExecutor(Actor):
         """Go on where the lane of this id stopped."""
         assert not self._received, "a lane is taken over before any task"
         self._received = 1
-        self._tasks = message.tasks
+        self._tasks, self._executors = message.tasks, message.executors
         if (attempt := message.attempt) is not None:
             key = attempt.task.key
             self._enter(OrderingPhase.BUSY)
@@ -376,7 +400,7 @@ class OrderingExecutor(Actor):
     def _read_first(self, after: TaskKey, up_to: TaskKey) -> None:
         assert self._mode not in _ENDING, "an id that ends reads nothing more"
         self._received += 1
-        self._spill(after, up_to)
+        self._tasks.spill(after, up_to)
         self._go_on()
 
     def _drain(self) -> None:
@@ -388,8 +412,8 @@ class OrderingExecutor(Actor):
         """Leave all to the store; the parent knows from where on it is read after the pause."""
         self._received += 1
         self._end(OrderingMode.LEAVING)
-        released = self._spill_queue()
-        self._spilled = self._loading = None
+        released = self._tasks.spill_all()
+        self._tasks.spilled = self._loading = None
         self._report(released)
 
     def _end(self, mode: OrderingMode) -> None:
@@ -422,8 +446,6 @@ class OrderingExecutor(Actor):
 
     def _first_ms(self) -> int | None:
         """Scheduled time of the first open task, in memory or left to the store."""
-        times = [key.scheduled_ms for key in (self._tasks.first(),) if key]
-        if self._busy_since_ms is not None:
-            times.append(self._busy_since_ms)
-        times += [left[0].scheduled_ms for left in (self._spilled, self._loading) if left]
-        return min(times, default=None)
+        loading_ms = None if self._loading is None else self._loading[0].scheduled_ms
+        times = (self._tasks.first_ms(), self._busy_since_ms, loading_ms)
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)

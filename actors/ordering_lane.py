@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from actors.held_executors import HeldExecutors
+from actors.held_executors import HeldExecutors, is_plain
 from actors.kernel.ref import Recipient
 from actors.messages import AdoptLane, RecordCompletions, Siblings
 from actors.model.attempts import (
@@ -26,10 +26,10 @@ from actors.model.attempts import (
 from actors.model.errors import UnknownKind
 from actors.model.events import TasksSucceeded
 from actors.model.key import TaskKey
+from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Ownership
 from actors.model.status import Completion, CompletionResult
-from actors.model.task import FRESH, StoredTask
-from actors.model.task_queue import TaskQueue
+from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.runner import Executable
 from actors.task_executor import record_starts
@@ -46,18 +46,17 @@ class OrderingLane:
         """Of the task at hand; None where the next one turned out not to be plain."""
         self.ended: AttemptEnded | None = None
         """The attempt ended well, and its completion is on its way to the store."""
-        self.tasks: TaskQueue | None = None
+        self.tasks: OrderingQueue | None = None
 
     @property
     def first_ms(self) -> int:
         """Scheduled time of the first open task."""
-        waiting = self.tasks.first() if self.tasks is not None else None
-        assert waiting is not None or self.attempt is not None, "a lane has a task"
+        waiting_ms = self.tasks.first_ms() if self.tasks is not None else None
         if self.attempt is None:
-            assert waiting is not None, "a lane has a task"
-            return waiting.scheduled_ms
+            assert waiting_ms is not None, "a lane has a task"
+            return waiting_ms
         busy_ms = self.attempt.task.key.scheduled_ms
-        return busy_ms if waiting is None else min(busy_ms, waiting.scheduled_ms)
+        return busy_ms if waiting_ms is None else min(busy_ms, waiting_ms)
 
     def holds(self, key: TaskKey) -> bool:
         """Whether it has this key."""
@@ -67,7 +66,7 @@ class OrderingLane:
 
     def handed_over(self) -> AdoptLane:
         """Return all that it has, for a mailbox."""
-        tasks = TaskQueue() if self.tasks is None else self.tasks
+        tasks = OrderingQueue() if self.tasks is None else self.tasks
         return AdoptLane(tasks, self.attempt, self.executors, self.ended is not None)
 
     def end(self) -> None:
@@ -76,15 +75,10 @@ class OrderingLane:
         self.attempt = self.ended = None
 
     def queue(self, task: StoredTask, tasks_max: int) -> bool:
-        """Let a task wait; False where its key is here already, or where it is one too many."""
-        if self.holds(task.key):
-            return False
+        """Let a task wait; False where it is left to the store."""
         if self.tasks is None:
-            self.tasks = TaskQueue()
-        if len(self.tasks) >= tasks_max:
-            return False
-        self.tasks.add(task)
-        return True
+            self.tasks = OrderingQueue()
+        return self.tasks.take(task, tasks_max)
 
 
 class EndedAttempts:
@@ -139,6 +133,7 @@ class OrderingLanes:
         self._lanes: dict[str, OrderingLane] = {}
         self._starts: list[tuple[Attempt, Executable]] = []
         """What ``start`` hands to the runner."""
+        self._spilled = 0
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -171,22 +166,40 @@ class OrderingLanes:
     # Plain tasks.
 
     def is_plain(self, task: StoredTask) -> bool:
-        """Whether nothing is known of earlier attempts of a task."""
-        return task.attempts is FRESH
+        """Whether a lane may begin a task."""
+        return is_plain(task, self._siblings.known_completions)
 
     def take(self, task: StoredTask) -> bool:
         """Begin a due task, or let it wait behind those of its id; False where it is not plain."""
-        if not self.is_plain(task):
-            return False
         ordering_id = task.key.ordering_id
         lane = self._lanes.get(ordering_id)
-        if lane is not None:
-            return lane.queue(task, self._effects.settings.window.ordering_queue_tasks_max)
-        lane = OrderingLane(HeldExecutors(self._effects))
-        if not self._begin(lane, task):
+        if lane is None:
+            lane = OrderingLane(HeldExecutors(self._effects))
+            if not self._begin(lane, task):
+                return False
+            self._lanes[ordering_id] = lane
+            return True
+        if lane.holds(task.key) or not self.is_plain(task):
             return False
-        self._lanes[ordering_id] = lane
+        if not lane.queue(task, self._effects.settings.window.ordering_queue_tasks_max):
+            self._spilled += 1
+            self._siblings.memory.executing_bytes -= task.held_bytes
         return True
+
+    def take_back(self, ordering_id: str, tasks: OrderingQueue, executors: HeldExecutors) -> bool:
+        """Go on with what an id's mailbox had; False where its next task is not plain."""
+        assert ordering_id not in self._lanes, "an ordering id has a lane or a mailbox"
+        lane = self._lanes[ordering_id] = OrderingLane(executors)
+        lane.tasks = tasks
+        is_taken = self.go_on(ordering_id)
+        if not is_taken:
+            del self._lanes[ordering_id]
+        return is_taken
+
+    def take_spilled(self) -> int:
+        """Return how many tasks were left to the store since this was asked."""
+        spilled, self._spilled = self._spilled, 0
+        return spilled
 
     def start(self) -> None:
         """Hand what began to the runner, which still starts one by one (P7)."""
@@ -196,7 +209,7 @@ class OrderingLanes:
 
     def _begin(self, lane: OrderingLane, task: StoredTask) -> bool:
         assert lane.attempt is None, "strictly one task at a time (P3)"
-        if self._siblings.known_completions.is_closed(task) is not False:
+        if not self.is_plain(task):
             return False
         executors = lane.executors
         try:
@@ -253,7 +266,7 @@ class OrderingLanes:
             assert ended.attempt.task.key == completion.key, "another task is at hand"
             closed.append(ended)
             lane.end()
-            if lane.tasks:
+            if lane.tasks is not None and not lane.tasks.is_empty:
                 waiting.append(ordering_id)
             else:
                 del lanes[ordering_id]
@@ -270,13 +283,12 @@ class OrderingLanes:
         self._effects.runner.settle([ended.attempt for ended in closed])
 
     def go_on(self, ordering_id: str) -> bool:
-        """Begin the next task of an id; False where it is not plain."""
+        """Begin the next task of an id; False where it is not plain, or must be read first."""
         lane = self._lanes[ordering_id]
         assert lane.tasks is not None, "an id without a task has no lane"
         key = lane.tasks.first()
         task = None if key is None else lane.tasks.find(key)
-        assert task is not None, "an id without a task has no lane"
-        if not self._begin(lane, task):
+        if task is None or not self._begin(lane, task):
             return False
         lane.tasks.pop()
         return True

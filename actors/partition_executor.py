@@ -23,12 +23,14 @@ from actors.messages import (
     ExecuteTasks,
     HoldOrdering,
     HoldOrderings,
+    KeepLane,
     MeasureProgress,
     MeetSiblings,
     OrderingDrained,
     PauseOrdering,
     PauseTasks,
     ProgressMeasured,
+    ReturnLane,
     Siblings,
     SlotsReleased,
     SpillQueue,
@@ -86,6 +88,7 @@ Message = (
     | _AttemptsEnded
     | CompletionsRecorded
     | TasksReleased
+    | ReturnLane
     | _ReleaseSlots
     | _SlowCheckDue
     | UpdateTask
@@ -133,6 +136,8 @@ class PartitionExecutor(Actor):
                 self._take_recorded(completions)
             case TasksReleased():
                 self._release(message)
+            case ReturnLane():
+                self._take_back(message)
             case _ReleaseSlots():
                 self._siblings.partition_scheduler.tell(SlotsReleased(self._released))
                 self._released = 0
@@ -189,7 +194,7 @@ class PartitionExecutor(Actor):
             elif key.ordering_id in self._orderings or not self._lanes.take(task):
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
         self._lanes.start()
-        self._give_back(parked)
+        self._give_back(parked + self._lanes.take_spilled())
 
     # Plain tasks: no mailbox, and one message for many of them.
 
@@ -233,13 +238,30 @@ class PartitionExecutor(Actor):
         if self._draining:
             ref.tell(DrainTasks())
 
+    def _take_back(self, message: ReturnLane) -> None:
+        """Let a lane go on with plain tasks, unless something is on its way to their mailbox."""
+        ordering = self._orderings.get(message.ordering_id)
+        if ordering is None or self._draining:
+            # It is told to end.
+            return
+        assert message.received <= ordering.sent, "more is received than was sent"
+        if message.received < ordering.sent or not self._lanes.take_back(
+            message.ordering_id, message.tasks, message.executors
+        ):
+            ordering.ref.tell(KeepLane())
+            return
+        del self._orderings[message.ordering_id]
+        self.stop_child(ordering.ref)
+        self._lanes.start()
+
     def _update(self, task: StoredTask) -> None:
         ordering_id = task.key.ordering_id
         if self._lanes.holds(task.key):
             self._open(ordering_id)
         ordering = self._orderings.get(ordering_id)
         if ordering is not None:
-            # Not counted: it changes what an id holds, and makes none busy.
+            # Counted like a task, or a lane could go on without it (P6).
+            ordering.sent += 1
             ordering.ref.tell(UpdateTask(task))
 
     def _send(self, ordering_id: str, first_ms: int, message: object) -> None:

@@ -110,14 +110,20 @@ class TaskExecutorRole(Actor):
     """One phase, one task, one attempt at a time; anything else is a bug."""
 
     def __init__(
-        self, effects: Effects, ownership: Ownership, parent: Recipient, siblings: Siblings
+        self,
+        effects: Effects,
+        ownership: Ownership,
+        parent: Recipient,
+        *,
+        siblings: Siblings,
+        executors: HeldExecutors,
     ) -> None:
         self._effects = effects
         self._ownership = ownership
         self._parent = parent
         self._tracker = siblings.completion_tracker
         self._known = siblings.known_completions
-        self._executors = HeldExecutors(effects)
+        self._executors = executors
         self._phase = _Phase.IDLE
         self._task: StoredTask | None = None
         self._attempt: Attempt | None = None
@@ -413,7 +419,6 @@ class TaskExecutorRole(Actor):
         assert self._phase is _Phase.IDLE, "a lane is taken over before any task"
         attempt = message.attempt
         assert attempt is not None, "a lane between two tasks has nothing for this role"
-        self._executors = message.executors
         self._task = attempt.task
         self._attempt = attempt
         if message.is_recording:

@@ -19,6 +19,8 @@ class OrderingPhase(IntEnum):
     """A page of what was left to the store."""
     WAITING = auto()
     """The time of the first task that was left to the store."""
+    RETURNING = auto()
+    """Its parent's word whether a lane goes on."""
 
 
 class OrderingMode(IntEnum):
@@ -35,11 +37,15 @@ class OrderingMode(IntEnum):
 
 
 PHASES_AFTER = {
-    OrderingPhase.IDLE: (OrderingPhase.BUSY, OrderingPhase.LOADING, OrderingPhase.WAITING),
+    OrderingPhase.IDLE: (
+        *(OrderingPhase.BUSY, OrderingPhase.LOADING, OrderingPhase.WAITING),
+        OrderingPhase.RETURNING,
+    ),
     OrderingPhase.BUSY: (OrderingPhase.IDLE, OrderingPhase.HELD),
     OrderingPhase.HELD: (OrderingPhase.IDLE,),
     OrderingPhase.LOADING: (OrderingPhase.IDLE,),
     OrderingPhase.WAITING: (OrderingPhase.IDLE, OrderingPhase.BUSY, OrderingPhase.LOADING),
+    OrderingPhase.RETURNING: (OrderingPhase.IDLE,),
 }
 MODES_AFTER = {
     OrderingMode.RUNNING: (

@@ -10,10 +10,10 @@ from actors.messages import (
 )
 from actors.model.key import TaskKey
 from actors.model.settings import TreeSettings, WindowSettings
-from actors.model.task import AttemptState, StoredTask
+from actors.model.task import FRESH, AttemptState, StoredTask
 from actors.ordering_executor import OrderingExecutor
 from tests.builders import a_stored_task
-from tests.unit.probes import Harness, ProbedChildren
+from tests.unit.probes import NOTHING_KNOWN_BEFORE_MS, Harness, ProbedChildren
 
 QUEUE_MAX = 3
 
@@ -27,9 +27,13 @@ class ProbedOrdering(ProbedChildren, OrderingExecutor):
 class Bench:
     """One OrderingExecutor; its TaskExecutor is a probe, its tasks a count of slots."""
 
-    def __init__(self, kind: type["ProbedOrdering"] | None = None) -> None:
+    def __init__(
+        self,
+        kind: type["ProbedOrdering"] | None = None,
+        known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
+    ) -> None:
         window = WindowSettings(ordering_queue_tasks_max=QUEUE_MAX)
-        self.harness = Harness(TreeSettings(window=window))
+        self.harness = Harness(TreeSettings(window=window), known_since_ms=known_since_ms)
         self.slots = 0
         """Slots occupied, as the parent counts them."""
         self.sent = 0
@@ -96,5 +100,5 @@ def task_named(name: str, offset: int = 0, last: int = 0) -> StoredTask:
         ordering_id=ID,
         uniqueness_key=name,
         offset=offset,
-        attempts=AttemptState(last=last, used=last),
+        attempts=AttemptState(last=last, used=last) if last else FRESH,
     )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tenacity import wait_fixed
 
+from actors.held_executors import HeldExecutors
 from actors.kernel.ref import Ref
 from actors.messages import (
     AttemptRecorded,
@@ -75,7 +76,13 @@ class Bench:
         """The executors of this node; it knows no other kind."""
         self.made: list[str | None] = []
         effects = replace(self.harness.effects, make_executor=self._make)
-        role = TaskExecutorRole(effects, self.harness.ownership, self.parent, self.harness.siblings)
+        role = TaskExecutorRole(
+            effects,
+            self.harness.ownership,
+            self.parent,
+            siblings=self.harness.siblings,
+            executors=HeldExecutors(effects),
+        )
         self.ref: Ref = self.harness.spawn(role, meets=False)
 
     def _make(self, _ordering_id: str, kind: str | None) -> TaskExecutor:

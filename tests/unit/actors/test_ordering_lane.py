@@ -4,18 +4,22 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.held_executors import HeldExecutors
 from actors.messages import (
     AdoptLane,
     CompletionRecorded,
     CompletionsRecorded,
     DrainTasks,
     ExecuteTask,
+    ExecuteTasks,
     HoldOrdering,
     HoldOrderings,
+    KeepLane,
     PauseOrdering,
     PauseTasks,
     RecordCompletions,
     RecordStarts,
+    ReturnLane,
     SlotsReleased,
     SpillQueue,
     TasksDrained,
@@ -25,6 +29,8 @@ from actors.messages import (
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.commands import Withdrawal
 from actors.model.events import AttemptFinished, TaskClosed
+from actors.model.key import first_key_at
+from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Straggler
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.settings import TreeSettings, WindowSettings
@@ -77,6 +83,33 @@ class LaneBench(Bench):
         first = child.messages[0]
         assert isinstance(first, AdoptLane)
         return first
+
+
+def _command(bench: LaneBench, task: StoredTask) -> object:
+    del bench
+    return WithdrawTask(task.key, Withdrawal.CLOSE, Probe())
+
+
+def _hold(bench: LaneBench, task: StoredTask) -> object:
+    del bench
+    straggler = Straggler(task.key.ordering_id, task.key.scheduled_ms - 5)
+    return HoldOrderings((straggler,), task.key.scheduled_ms)
+
+
+def _update(bench: LaneBench, task: StoredTask) -> object:
+    del bench
+    return UpdateTask(a_stored_task(due_in_ms=-10, ordering_id="x", offset=9))
+
+
+def _pause(bench: LaneBench, task: StoredTask) -> object:
+    place = bench.harness.ownership.partition
+    return PauseTasks(PauseSheet(1, (Pause(PauseScope.ORDERING, place, task.key.ordering_id),)))
+
+
+def _execute_more(bench: LaneBench, task: StoredTask) -> object:
+    more = _task(task.key.ordering_id, -7)
+    bench.memory.executing_bytes += more.held_bytes
+    return ExecuteTasks((more,))
 
 
 def test_plain_tasks_run_without_an_actor() -> None:
@@ -180,15 +213,113 @@ def test_p6_a_later_record_of_the_task_that_runs_gives_its_id_a_mailbox() -> Non
     assert bench.children[0].messages[1:] == [ExecuteTask(later)]
 
 
-def test_p13_what_a_queue_does_not_hold_gives_its_id_a_mailbox() -> None:
-    """Which leaves it to the store."""
-    bench = LaneBench()
-    tasks = [_task("x", -10 + number) for number in range(QUEUE_MAX + 2)]
-
+def _filled(bench: LaneBench) -> list[StoredTask]:
+    """Return tasks of one id, of which the lane has left the last two to the store."""
+    tasks = [_task("x", -10 + number) for number in range(QUEUE_MAX + 3)]
     bench.execute(*tasks)
+    return tasks
 
-    assert len(bench.taken.tasks) == QUEUE_MAX
-    assert bench.children[0].messages[1:] == [ExecuteTask(tasks[-1])]
+
+def test_p13_a_lane_leaves_to_the_store_what_its_queue_does_not_hold() -> None:
+    """Their slots and bytes are given back; once there is room, later ones do not overtake."""
+    bench = LaneBench()
+    tasks = _filled(bench)
+    released = bench.harness.scheduler.take_all(SlotsReleased)
+    held = [tasks[0].held_bytes for _ in range(QUEUE_MAX + 1)]
+
+    bench.end()
+    bench.record()
+    bench.execute(_task("x", -1))
+
+    assert not bench.children and sum(message.slots for message in released) == 2
+    assert bench.memory.executing_bytes == sum(held[1:])
+    assert bench.progress().earliest_ms == tasks[1].key.scheduled_ms
+
+
+def test_p8_the_watermark_stays_before_what_a_lane_left_to_the_store() -> None:
+    """Also while all that it had in memory is done, and its mailbox reads on."""
+    bench = LaneBench()
+    tasks = _filled(bench)
+
+    for _ in range(QUEUE_MAX):
+        bench.end()
+        bench.record()
+    busy_ms = bench.progress().earliest_ms
+    bench.end()
+    bench.record()
+
+    assert busy_ms == tasks[QUEUE_MAX].key.scheduled_ms
+    assert bench.progress().earliest_ms == tasks[-2].key.scheduled_ms
+    assert bench.taken.attempt is None and not len(bench.taken.tasks)
+    assert bench.taken.tasks.spilled == (
+        first_key_at(tasks[-2].key.scheduled_ms),
+        tasks[-1].key,
+    )
+
+
+def _returned(bench: LaneBench, *tasks: StoredTask, received: int = 1) -> ReturnLane:
+    """Return what a mailbox offers that has these tasks."""
+    queue = OrderingQueue()
+    for task in tasks:
+        queue.add(task)
+    held = HeldExecutors(bench.harness.effects)
+    return ReturnLane("x", received, queue, held)
+
+
+def test_a_lane_goes_on_when_only_plain_tasks_are_left() -> None:
+    """With the executors that the mailbox made, and with what is left to the store."""
+    bench = LaneBench()
+    first, second = _task("x", -9), _task("x", -8)
+    bench.execute(a_stored_task(due_in_ms=-10, ordering_id="x", attempts=AttemptState(1, 1)))
+    bench.memory.executing_bytes += first.held_bytes + second.held_bytes
+    offer = _returned(bench, first, second)
+
+    bench.tell(offer)
+
+    (attempt,) = bench.running
+    assert attempt.task is first and offer.executors.of(first) is bench.runner.started[0].executor
+    assert not bench.children[0].actor_ref.is_alive()
+    bench.end()
+    bench.record()
+    assert [running.task for running in bench.running] == [second]
+
+
+@pytest.mark.parametrize("make", [_command, _hold, _update, _pause, _execute_more])
+def test_p6_a_mailbox_that_has_not_seen_everything_is_kept(
+    make: Callable[[LaneBench, StoredTask], object],
+) -> None:
+    """A lane that went on would not know of a command, or of a later record."""
+    bench = LaneBench()
+    tried = a_stored_task(due_in_ms=-10, ordering_id="x", attempts=AttemptState(1, 1))
+    bench.execute(tried)
+    bench.tell(make(bench, tried))
+
+    bench.tell(_returned(bench, _task("x", -9)))
+
+    assert not bench.running and bench.children[0].messages[-1] == KeepLane()
+
+
+def test_p5_a_mailbox_whose_next_task_is_not_plain_is_kept() -> None:
+    """It may have become so on the way."""
+    bench = LaneBench()
+    bench.execute(a_stored_task(due_in_ms=-10, ordering_id="x", attempts=AttemptState(1, 1)))
+    closed = _task("x", -9)
+    bench.harness.siblings.known_completions.remember(a_completion(key=closed.key))
+
+    bench.tell(_returned(bench, closed))
+
+    assert not bench.running and bench.children[0].messages[-1] == KeepLane()
+
+
+def test_p14_nothing_is_given_back_to_a_lane_while_the_partition_is_given_up() -> None:
+    """The mailbox was told to end."""
+    bench = LaneBench()
+    bench.execute(a_stored_task(due_in_ms=-10, ordering_id="x", attempts=AttemptState(1, 1)))
+    bench.tell(DrainTasks())
+
+    bench.tell(_returned(bench, _task("x", -9)))
+
+    assert not bench.running and bench.children[0].messages[-1] == DrainTasks()
 
 
 def test_what_was_tried_before_gets_a_mailbox_at_once() -> None:
@@ -231,27 +362,6 @@ def test_p5_a_key_that_may_be_closed_gets_a_mailbox() -> None:
     taken = bench.children[1].messages[0]
     assert isinstance(taken, AdoptLane)
     assert taken.attempt is None and list(taken.tasks) == [second.key]
-
-
-def _command(bench: LaneBench, task: StoredTask) -> object:
-    del bench
-    return WithdrawTask(task.key, Withdrawal.CLOSE, Probe())
-
-
-def _hold(bench: LaneBench, task: StoredTask) -> object:
-    del bench
-    straggler = Straggler(task.key.ordering_id, task.key.scheduled_ms - 5)
-    return HoldOrderings((straggler,), task.key.scheduled_ms)
-
-
-def _update(bench: LaneBench, task: StoredTask) -> object:
-    del bench
-    return UpdateTask(a_stored_task(due_in_ms=-10, ordering_id="x", offset=9))
-
-
-def _pause(bench: LaneBench, task: StoredTask) -> object:
-    place = bench.harness.ownership.partition
-    return PauseTasks(PauseSheet(1, (Pause(PauseScope.ORDERING, place, task.key.ordering_id),)))
 
 
 @pytest.mark.parametrize("is_recording", [True, False])

@@ -1,0 +1,59 @@
+"""What waits of one ordering id: which tasks stay in memory, and from when on some are open."""
+
+from actors.model.key import first_key_at
+from actors.model.ordering_queue import OrderingQueue
+from actors.model.task import StoredTask
+from tests.builders import a_stored_task
+
+MAX = 2
+
+
+def _task(due_in_ms: int) -> StoredTask:
+    return a_stored_task(due_in_ms=due_in_ms, ordering_id="x")
+
+
+def test_p13_what_does_not_fit_is_left_to_the_store() -> None:
+    """All of it in one range, which says where to read on."""
+    queue = OrderingQueue()
+    tasks = [_task(due_in_ms) for due_in_ms in (10, 20, 30, 40)]
+
+    kept = [queue.take(task, MAX) for task in tasks]
+
+    assert kept == [True, True, False, False] and list(queue) == [task.key for task in tasks[:2]]
+    assert queue.spilled == (first_key_at(tasks[2].key.scheduled_ms), tasks[3].key)
+
+
+def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> None:
+    """Whether or not there is room."""
+    queue = OrderingQueue()
+    queue.spill_key(_task(30).key)
+
+    assert queue.take(_task(20), MAX) and not queue.take(_task(40), MAX)
+
+
+def test_p8_the_first_of_its_tasks_is_here_or_in_the_store() -> None:
+    """Whichever is earlier; none where nothing waits."""
+    queue = OrderingQueue()
+    first_ms = [queue.first_ms()]
+    task, left = _task(20), _task(10)
+
+    queue.add(task)
+    first_ms.append(queue.first_ms())
+    queue.spill_key(left.key)
+    first_ms.append(queue.first_ms())
+    queue.clear()
+    first_ms.append(queue.first_ms())
+
+    left_ms = left.key.scheduled_ms
+    assert first_ms == [None, task.key.scheduled_ms, left_ms, left_ms]
+
+
+def test_a_queue_that_left_tasks_to_the_store_is_not_empty() -> None:
+    """Also where it has none in memory."""
+    queue = OrderingQueue()
+    empty = queue.is_empty
+    queue.add(_task(10))
+
+    assert empty and not queue.is_empty
+    assert queue.spill_all() == 1 and not len(queue) and not queue.is_empty
+    assert queue.spill_all() == 0
