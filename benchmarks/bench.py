@@ -69,21 +69,24 @@ class Bench:
 
     @contextlib.contextmanager
     def node(
-        self, settings: Settings, slots: int, work: str = "noop"
+        self, settings: Settings, slots: int, work: str = "noop", database: str = ""
     ) -> Iterator[tuple[Program, Records]]:
         """Run a node until the block ends, ready when the block begins."""
         records = self.records(slots)
-        with self.start_node(settings, records, work) as node:
+        with self.start_node(settings, records, work, database) as node:
             node.expect("ready", READY_S)
             yield node, records
 
-    def start_node(self, settings: Settings, records: Records, work: str = "noop") -> Program:
-        """Start a node without waiting for it."""
+    def start_node(
+        self, settings: Settings, records: Records, work: str = "noop", database: str = ""
+    ) -> Program:
+        """Start a node without waiting for it; ``database`` is where its tasks insert rows."""
         spec = {
             "settings": settings.model_dump(mode="json"),
             "records": str(records.path),
             "slots": records.slots,
             "work": work,
+            "database": database,
         }
         return Program("benchmarks.programs.node", spec, self.folder)
 
@@ -118,7 +121,13 @@ class Bench:
         return replace(load, due_s=done["due_s"]), done["began_s"]
 
     def drain(
-        self, settings: Settings, load: Load, *, ahead_s: float = 0.0, work: str = "noop"
+        self,
+        settings: Settings,
+        load: Load,
+        *,
+        ahead_s: float = 0.0,
+        work: str = "noop",
+        database: str = "",
     ) -> Drain:
         """Run a load on one node.
 
@@ -128,7 +137,7 @@ class Bench:
         """
         with (
             Completions(settings) as completions,
-            self.node(settings, load.count, work) as (node, records),
+            self.node(settings, load.count, work, database) as (node, records),
         ):
             if self.profiler is not None:
                 self.profiler(node.pid)

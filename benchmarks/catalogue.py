@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from benchmarks.families import (
+    batches,
     beside_drain,
     dashboard,
     enqueueing,
@@ -37,6 +38,7 @@ ENGINE: tuple[ModuleType, ...] = (
 """What the engine itself does: the group ``engine``, a quarter of an hour in the quick version."""
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
+    batches,
     herd,
     metrics_cost,
     relay,
@@ -47,11 +49,11 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
 WITHOUT_CLUSTER = frozenset(
-    {"embedded", "memory_bytes", *shapes.MEASURES, *relay.MEASURES, *kafka_only.MEASURES}
+    {"embedded", "batch", "memory_bytes", *shapes.MEASURES, *relay.MEASURES, *kafka_only.MEASURES}
 )
 """Measures that need neither Kafka nor Cassandra, or have their own."""
 WITH_RIVALS = frozenset(
-    {"drain_cluster", "embedded", *enqueueing.MEASURES, "lateness_1k", "lateness_3k"}
+    {"drain_cluster", "embedded", "batch", *enqueueing.MEASURES, "lateness_1k", "lateness_3k"}
 )
 
 

@@ -19,6 +19,8 @@ class Sizes:
     """Of each rival but procrastinate."""
     procrastinate_jobs: int
     burst_tasks: int
+    batch_tasks: int
+    """Each inserts a row."""
     enqueue_tasks: int
     lateness_s: float
     """How long tasks fall due."""
@@ -75,6 +77,7 @@ QUICK = Sizes(
     rival_jobs=60_000,
     procrastinate_jobs=1_500,
     burst_tasks=20_000,
+    batch_tasks=20_000,
     enqueue_tasks=20_000,
     lateness_s=8.0,
     ahead_s=4.0,
@@ -113,6 +116,7 @@ FULL = Sizes(
     rival_jobs=60_000,
     procrastinate_jobs=60_000,
     burst_tasks=20_000,
+    batch_tasks=20_000,
     enqueue_tasks=100_000,
     lateness_s=60.0,
     ahead_s=10.0,
@@ -151,6 +155,7 @@ SMOKE = Sizes(
     rival_jobs=500,
     procrastinate_jobs=100,
     burst_tasks=1_000,
+    batch_tasks=500,
     enqueue_tasks=2_000,
     lateness_s=3.0,
     ahead_s=5.0,

@@ -21,8 +21,7 @@ class BatchExecutor(TaskExecutor):
 
     A node puts due tasks of one kind together, at most one of each ordering id, whose order is
     kept.  An instance serves one batch at a time and is kept for the next one: it may hold a
-    connection.  The timeout counts for a batch, and only where ``execute_many`` is ``async def``.
-    The concurrency of a kind counts tasks, here too.
+    connection.  The timeout counts for a batch.  The concurrency of a kind counts tasks, here too.
     """
 
     batch_tasks_max: int = 100

@@ -2,12 +2,13 @@
 
 ``noop`` does nothing, ``wait`` blocks for five milliseconds, and with ``failing`` every task of an
 ordering id that begins so fails for ever.  With ``mixed`` a task fails once where its data says so,
-and those of the async kind have an executor of their own.  It decides nothing about figures.
+and those of the async kind have an executor of their own.  With ``insert`` each task inserts a row
+into a PostgreSQL, with ``insert_many`` a hundred do in one call.  It decides nothing about figures.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,7 @@ def main() -> None:
     from scheduler import Scheduler, Settings
 
     records = Records(Path(spec["records"]), spec["slots"])
-    scheduler = Scheduler(
-        Settings(**spec["settings"]), **_executors(spec.get("work", "noop"), records.note)
-    )
+    scheduler = Scheduler(Settings(**spec["settings"]), **_executors(spec, records.note))
     tell("starting")
     scheduler.start()
     pause = threading.Event()
@@ -43,10 +42,13 @@ def main() -> None:
     tell("stopped")
 
 
-def _executors(work: str, note: Callable[[int], None]) -> dict[str, Any]:
+def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, Any]:
     """Return which executors a node of such work is given."""
+    work = spec.get("work", "noop")
     if work == "mixed":
         return _mixed(note)
+    if work.startswith("insert"):
+        return _inserting(note, spec["database"], work)
     from scheduler import Task, TaskExecutor
 
     class NoOp(TaskExecutor):
@@ -85,6 +87,35 @@ def _mixed(note: Callable[[int], None]) -> dict[str, Any]:
             note(int(task.uniqueness_key))
 
     return {"executor": FailingOnce, "executors": {ASYNC_KIND: Async}}
+
+
+def _inserting(note: Callable[[int], None], database: str, work: str) -> dict[str, Any]:
+    from psycopg import Connection
+
+    from scheduler import BatchExecutor, Task, TaskExecutor
+
+    insert = "INSERT INTO row VALUES (%s, %s)"
+    own = threading.local()
+
+    class Insert(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            note(int(task.uniqueness_key))
+            if not hasattr(own, "connection"):
+                own.connection = Connection.connect(database, autocommit=True)
+            own.connection.execute(insert, (int(task.uniqueness_key), task.data["note"]))
+
+    class InsertMany(BatchExecutor):
+        def __init__(self) -> None:
+            self._connection = Connection.connect(database)
+
+        def execute_many(self, tasks: Sequence[Task]) -> None:
+            for task in tasks:
+                note(int(task.uniqueness_key))
+            rows = [(int(task.uniqueness_key), task.data["note"]) for task in tasks]
+            with self._connection.transaction():
+                self._connection.cursor().executemany(insert, rows)
+
+    return {"executor": {"insert": Insert, "insert_many": InsertMany}[work]}
 
 
 if __name__ == "__main__":

@@ -93,9 +93,10 @@ class MiddlewareStack:
     def __init__(self, middleware: Sequence[Middleware] = ()) -> None:
         self._all = tuple(middleware)
         self._begun = False
-        self._wraps = any(
+        self.wraps = any(
             type(each).around_attempt is not Middleware.around_attempt for each in self._all
         )
+        """Whether any of it goes around attempts."""
         self._hears = tuple(
             each for each in self._all if type(each).on_exhausted is not Middleware.on_exhausted
         )
@@ -130,7 +131,7 @@ class MiddlewareStack:
 
     def around(self, executor: TaskExecutor) -> TaskExecutor:
         """Return an executor that runs within the middleware."""
-        if not self._wraps or not isinstance(executor, TaskExecutor):
+        if not self.wraps or not isinstance(executor, TaskExecutor):
             return executor
         if runs_async(executor):
             return _AsyncWithin(self, executor)

@@ -17,9 +17,10 @@ from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.executors.batches import Batches, BatchMember
+from scheduler.executors.batches import KindBatches
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
 from scheduler.executors.middleware import Middleware, MiddlewareStack
+from scheduler.ports.batches import BatchMember
 
 _NAMED_MAX = 20
 """Kinds that an error message lists."""
@@ -61,7 +62,7 @@ class UserExecutors:
     """Runs what has no kind."""
     kinds: Mapping[str, TaskKind] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
-    batches: dict[str | None, Batches] = field(default_factory=dict)
+    batches: dict[str | None, KindBatches] = field(default_factory=dict)
     """Of the kinds that run many tasks at a time, from the first of them on."""
 
     @classmethod
@@ -110,7 +111,7 @@ class UserExecutors:
             return BatchMember(batches)
         executor = _made(factory)
         if isinstance(executor, BatchExecutor):
-            batches = Batches(
+            batches = KindBatches(
                 cast("Callable[[], BatchExecutor]", factory), executor, self.middleware
             )
             return BatchMember(self.batches.setdefault(kind, batches))

@@ -10,12 +10,15 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
+from typing import cast
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.batch_executor import BatchOutcome
 from actors.model.display import log_raised
 from actors.model.errors import HourhandError
 from actors.model.events import AttemptStarted, AttemptStuck
@@ -30,10 +33,12 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
+from scheduler.node.batch_gathering import BatchGathering
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.kind_limits import KindLimits
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
+from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
@@ -66,6 +71,11 @@ class WorkerRunner(RegisteredAttempts):
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
         self._kind_limits = KindLimits(limits or {}, self._submit_allowed)
+        self._gathering = BatchGathering(
+            monotonic_ms=clock.monotonic_ms,
+            call_later=self._loop.call_later,
+            begin=self._begin_batch,
+        )
         self._starts = DurableStarts(
             READY_PER_WORKER * settings.workers,
             gate=gate,
@@ -90,14 +100,19 @@ class WorkerRunner(RegisteredAttempts):
 
     def _submit_to_workers(self, ready: Sequence[RunningAttempt]) -> None:
         blocking: list[RunningAttempt] = []
+        batched: defaultdict[Batches, list[RunningAttempt]] = defaultdict(list)
         for running in ready:
             if running.attempt.suspect:
                 self._suspect_lane.submit([running])
+            elif isinstance(running.executor, BatchMember):
+                batched[running.executor.batches].append(running)
             elif runs_async(running.executor):
                 self._loop.submit(partial(self._run_async, running))
             else:
                 blocking.append(running)
         self._workers.submit(blocking)
+        for batches, members in batched.items():
+            self._gathering.add(batches, members)
 
     def _refuse(self, running: RunningAttempt) -> None:
         """End an attempt that no worker took."""
@@ -205,6 +220,103 @@ class WorkerRunner(RegisteredAttempts):
             return None
         event = AttemptStuck(attempt.partition, attempt.task.key, attempt.timeout_ms)
         return self._loop.call_later(attempt.timeout_ms, lambda: self._telemetry.emit(event))
+
+    # In batches, on a thread of its own or on the event loop.
+
+    def _begin_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
+        if batches.runs_async:
+            self._loop.submit(partial(self._run_batch_async, batches, members))
+            return
+        thread = threading.Thread(
+            target=self._run_batch, args=(batches, members), name="hourhand-batch", daemon=True
+        )
+        thread.start()
+
+    def _run_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
+        def awaited(found: Awaitable[object]) -> object:
+            return self._loop.begin(found, None).result()
+
+        try:
+            begun = self._begun(members)
+            watches = [self._watch(running) for running, _ in begun]
+            outcomes = batches.run(self._batched(begun), awaited) if begun else ()
+            for call_off in filter(None, watches):
+                call_off()
+            self._end_batch(begun, outcomes)
+        except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
+            self._break_off(members, error)
+        self._gathering.end(batches)
+
+    async def _run_batch_async(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
+        try:
+            begun = self._begun(members)
+            if begun:
+                running = asyncio.create_task(batches.run_async(self._batched(begun)))
+                self._let_cancel_together([each for each, _ in begun], running)
+                self._end_batch(begun, await running)
+        except BaseException as error:  # noqa: BLE001 - as for a thread
+            self._break_off(members, error)
+        self._gathering.end(batches)
+
+    def _begun(self, members: Sequence[RunningAttempt]) -> list[tuple[RunningAttempt, int]]:
+        """Begin those attempts that may; return them, each with its start."""
+        begun: list[tuple[RunningAttempt, int]] = []
+        for running in members:
+            if self._needs_durable_start(running):
+                self._starts.leave()
+            if self._may_begin(running):
+                begun.append((running, self._begin(running)))
+            else:
+                self._refuse(running)
+        return begun
+
+    def _batched(self, begun: Sequence[tuple[RunningAttempt, int]]) -> Sequence[BatchedAttempt]:
+        return [
+            BatchedAttempt(
+                each.attempt.task.to_task(),
+                each.attempt.number,
+                each.attempt.epoch,
+                cast("BatchMember", each.executor).around,
+            )
+            for each, _ in begun
+        ]
+
+    def _let_cancel_together(
+        self, members: Sequence[RunningAttempt], running: "asyncio.Task[Sequence[BatchOutcome]]"
+    ) -> None:
+        """Cancel a batch once that was asked for all of it: the others are waited for."""
+        loop, asked = asyncio.get_running_loop(), set[int]()
+
+        def cancel(number: int) -> None:
+            asked.add(number)
+            if len(asked) == len(members):
+                running.cancel()
+
+        for number, each in enumerate(members):
+            self._registry.let_cancel(each, partial(loop.call_soon_threadsafe, cancel, number))
+
+    def _end_batch(
+        self,
+        begun: Sequence[tuple[RunningAttempt, int]],
+        outcomes: Sequence[BatchOutcome],
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
+            error = outcome if isinstance(outcome, BaseException) else None
+            try:
+                ended = ended_well(running.attempt, outcome, started_ms, now_ms)
+            except TypeError as meaningless:
+                error = error or meaningless
+            if error is not None:
+                ended = self._failed(running, error, started_ms, now_ms)
+            self._kind_limits.end(running)
+            self._registry.end(running, ended)
+
+    def _break_off(self, members: Sequence[RunningAttempt], error: BaseException) -> None:
+        for running in members:
+            if running.ended is None:
+                self._kind_limits.end(running)
+                self._registry.end(running, self._broken_off(running, error))
 
     # On the event loop.
 

@@ -36,8 +36,6 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
-from scheduler.executors.batches import Batches, BatchMember
-from scheduler.executors.middleware import AttemptContext
 from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
     RegisteredAttempts,
@@ -48,6 +46,7 @@ from scheduler.node.attempts import (
 from scheduler.node.current_attempt import note_attempt, tell_attempt
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
+from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.ports.messages import MessageWriter
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.timers.executor import CallbackFailed, Caller
@@ -210,18 +209,14 @@ class VirtualRunner(RegisteredAttempts):
         if not begun:
             return
         attempts = [
-            AttemptContext(each.attempt.task.to_task(), each.attempt.number, each.attempt.epoch)
+            BatchedAttempt(each.attempt.task.to_task(), each.attempt.number, each.attempt.epoch)
             for each, _ in begun
         ]
         batches = cast("BatchMember", members[0].executor).batches
-        outcomes: Sequence[object]
-        try:
-            batch = batches.batch_of(attempts)
-        except BaseException as error:  # noqa: BLE001 - a constructor is user code
-            outcomes = [error] * len(attempts)
+        if batches.runs_async:
+            outcomes = awaited(batches.run_async(attempts))
         else:
-            outcomes = awaited(batch.run_async()) if batch.runs_async else batch.run(awaited)
-            batches.end(batch)
+            outcomes = batches.run(attempts, awaited)
         for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
             if isinstance(outcome, KeyboardInterrupt):
                 raise outcome

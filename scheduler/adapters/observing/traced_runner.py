@@ -5,8 +5,9 @@ when an attempt runs or what its outcome means.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -118,6 +119,18 @@ class _Wrapped:
     def __class__(self) -> type[Executable]:  # type: ignore[override]
         """The executor's: what a runner does for its kind it does for this one."""
         return type(self._inner)
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Be inside the span, for a task of a batch."""
+        span = self._call.begin()
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                yield
+            except BaseException as error:
+                self._call.fail(span, error)
+                raise
+        self._call.end(span, None)
 
     def immediate(self, task: StoredTask) -> ImmediateWork | None:
         """Return the fast path of an executor that knows one, inside a span as well."""

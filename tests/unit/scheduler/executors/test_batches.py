@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel
 from tenacity import wait_fixed
 
-from actors.model.attempts import AttemptEnded, Ending
+from actors.model.attempts import Attempt, Ending
 from actors.model.errors import InvalidExecutor
+from actors.model.events import AttemptStarted
 from actors.model.status import AttemptResult, CompletionResult
 from scheduler import (
     AttemptContext,
@@ -26,8 +27,6 @@ from scheduler import (
     Task,
     TaskKind,
 )
-from scheduler.executors.batches import Batches
-from scheduler.executors.middleware import MiddlewareStack
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_task, an_attempt
@@ -421,41 +420,78 @@ def test_an_executor_runs_one_task_where_there_is_no_node() -> None:
         execute_task(insert(lambda tasks: [ValueError("no")])(), a_task())
 
 
-# On a real loop.
+# On a real runner.
 
 
-def context_of(name: str) -> AttemptContext:
-    """Return an attempt at a task of an ordering id."""
-    return AttemptContext(a_task(ordering_id=name), 1, 1)
+def bench_of(executor: type[BatchExecutor], middleware: Sequence[Middleware] = ()) -> "Running":
+    """Return a runner with real threads and the executors it is given."""
+    return Running(UserExecutors.of(None, {"row": TaskKind(executor)}, middleware))
 
 
-def batches_of(executor: type[BatchExecutor]) -> Batches:
-    """Return the batches of one kind."""
-    return Batches(executor, executor(), MiddlewareStack())
+class Running:
+    """A real runner that runs tasks of one kind."""
+
+    def __init__(self, executors: UserExecutors) -> None:
+        self._executors = executors
+        self.bench = Bench()
+
+    def start(self, names: str, **about: Any) -> list[Attempt]:
+        """Start an attempt of a task of each ordering id."""
+        attempts = [an_attempt(task=task_of(name), **about) for name in names]
+        starts = [(each, self._executors.make("row")) for each in attempts]
+        self.bench.runner.start(starts, self.bench.ends.put)
+        return attempts
+
+    def ends(self, count: int) -> dict[str, Ending]:
+        """Return how the next attempts end."""
+        ended = [self.bench.ended() for _ in range(count)]
+        return {each.attempt.task.key.ordering_id: each.ending for each in ended}
 
 
-def test_a_batch_waits_for_others_as_long_as_it_may() -> None:
-    """Then it runs with those that came."""
-    executor = insert()
+@pytest.fixture
+def running(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running]]:
+    """Return what makes runners, which are closed afterwards."""
+    made: list[Running] = []
 
-    async def main() -> None:
-        loop, late_s = asyncio.get_running_loop(), 0.0
-        real_time = loop.time
-        loop.time = lambda: real_time() + late_s  # type: ignore[method-assign]
-        batches = batches_of(executor)
-        waiting = [asyncio.create_task(batches.outcome_of(context_of(name))) for name in "ab"]
-        await next_round()
-        assert not executor.batches
-        late_s = 3_700.0
-        async with asyncio.timeout(TIMEOUT_S + late_s):
-            assert await asyncio.gather(*waiting) == [None, None]
+    def make(executor: type[BatchExecutor], middleware: Sequence[Middleware] = ()) -> Running:
+        made.append(bench_of(executor, middleware))
+        return made[-1]
 
-    asyncio.run(main())
-
-    assert executor.batches == [["a", "b"]]
+    yield make
+    for each in made:
+        each.bench.runner.close()
 
 
-def test_no_more_batches_run_at_once_than_may() -> None:
+def test_attempts_of_a_real_runner_run_in_one_batch(running: Callable[..., Running]) -> None:
+    """Each ends once, with its own outcome, on a thread that is no worker."""
+    threads: list[str] = []
+
+    def work(tasks: Sequence[Task]) -> Sequence[BatchOutcome]:
+        threads.append(threading.current_thread().name)
+        return [ValueError("b") if task.ordering_id == "b" else None for task in tasks]
+
+    on = running(insert(work))
+    on.start("abc")
+
+    assert on.ends(3) == {"a": Ending.DONE, "b": Ending.FAILED, "c": Ending.DONE}
+    assert threads == ["hourhand-batch"]
+    assert len(on.bench.telemetry.of(AttemptStarted)) == 3
+
+
+def test_coroutines_run_on_the_loop_of_a_real_runner(running: Callable[..., Running]) -> None:
+    """One place of the loop serves a batch."""
+
+    class Three(InsertAsync):
+        batch_tasks_max = 3
+        batch_wait = timedelta(hours=1)
+
+    on = running(Three)
+    on.start("abc")
+
+    assert on.ends(3) == {"a": Ending.DONE, "b": Ending.DROPPED, "c": Ending.DONE}
+
+
+def test_no_more_batches_run_at_once_than_may(running: Callable[..., Running]) -> None:
     """What comes meanwhile goes together when one ends."""
     begun, go_on = threading.Semaphore(0), threading.Event()
 
@@ -464,75 +500,81 @@ def test_no_more_batches_run_at_once_than_may() -> None:
         assert go_on.wait(TIMEOUT_S)
 
     executor = insert(hold, batch_wait=timedelta(0))
+    on = running(executor)
+    on.start("a")
+    assert begun.acquire(timeout=TIMEOUT_S)
+    for name in "bcd":
+        on.start(name)
+    assert executor.batches == [["a"]]
+    go_on.set()
 
-    async def main() -> None:
-        batches = batches_of(executor)
-        first = asyncio.create_task(batches.outcome_of(context_of("a")))
-        assert await asyncio.to_thread(begun.acquire, timeout=TIMEOUT_S)
-        others = [asyncio.create_task(batches.outcome_of(context_of(name))) for name in "bcd"]
-        await next_round()
-        assert executor.batches == [["a"]]
-        go_on.set()
-        await asyncio.gather(first, *others)
-
-    asyncio.run(main())
-
+    assert on.ends(4) == dict.fromkeys("abcd", Ending.DONE)
     assert executor.batches == [["a"], ["b", "c", "d"]] and executor.made == 1
 
 
-def test_a_task_that_waits_can_be_cancelled_and_one_that_runs_is_waited_for() -> None:
-    """What a batch began is not begun again elsewhere while it runs."""
-    begun, go_on = threading.Semaphore(0), threading.Event()
+def test_a_task_that_was_withdrawn_is_not_in_the_batch(running: Callable[..., Running]) -> None:
+    """Nor is one that its gate holds back; the others run."""
+    executor = insert()
+    on = running(executor)
+    a, _ = on.start("ab")
+    assert on.bench.runner.withdraw(a)
+    on.start("c")
 
-    def hold(tasks: Sequence[Task]) -> None:
-        begun.release()
-        assert go_on.wait(TIMEOUT_S)
+    assert on.ends(3) == {"a": Ending.NOT_STARTED, "b": Ending.DONE, "c": Ending.DONE}
+    assert executor.batches == [["b", "c"]]
 
-    executor = insert(hold, batch_tasks_max=1)
 
-    async def main() -> None:
-        batches = batches_of(executor)
-        running = asyncio.create_task(batches.outcome_of(context_of("a")))
-        assert await asyncio.to_thread(begun.acquire, timeout=TIMEOUT_S)
-        waiting = asyncio.create_task(batches.outcome_of(context_of("b")))
-        await next_round()
-        running.cancel()
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled() and not running.done()
-        go_on.set()
-        assert await running is None
+def test_where_no_task_may_begin_nothing_is_called(running: Callable[..., Running]) -> None:
+    """The lease has ended."""
+    executor = insert()
+    on = running(executor)
+    on.bench.open = False
+    on.start("abc")
 
-    asyncio.run(main())
+    assert on.ends(3) == dict.fromkeys("abc", Ending.NOT_STARTED)
+    assert not executor.batches
 
+
+def test_a_suspect_runs_alone(running: Callable[..., Running]) -> None:
+    """If it kills the process, it is known which."""
+    executor = insert()
+    on = running(executor)
+    on.start("a", suspect=True)
+
+    assert on.ends(1) == {"a": Ending.DONE}
     assert executor.batches == [["a"]]
 
 
-def test_a_coroutine_is_cancelled_once_nobody_waits_for_it() -> None:
+def test_a_coroutine_is_cancelled_once_nobody_waits_for_it(
+    running: Callable[..., Running],
+) -> None:
     """While one of its tasks is waited for it runs on."""
+    begun, cancelled = threading.Event(), threading.Event()
 
     class Forever(BatchExecutor):
         batch_tasks_max = 2
 
         async def execute_many(self, tasks: Sequence[Task]) -> None:
-            await asyncio.get_running_loop().create_future()
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
 
-    async def main() -> None:
-        batches = batches_of(Forever)
-        one, two = (asyncio.create_task(batches.outcome_of(context_of(n))) for n in "ab")
-        await next_round()
-        one.cancel()
-        await next_round()
-        await next_round()
-        assert not one.done()
-        two.cancel()
-        found = await asyncio.gather(one, two)
-        assert [type(each) for each in found] == [asyncio.CancelledError] * 2
+    on = running(Forever)
+    on.start("a", partition=0)
+    on.start("b", partition=1)
+    assert begun.wait(TIMEOUT_S)
+    on.bench.runner.drain([0], give_up="it goes")
+    assert on.bench.runner.unsettled(0) and not cancelled.is_set()
 
-    asyncio.run(main())
+    on.bench.runner.drain([1], give_up="it goes")
+
+    assert cancelled.wait(TIMEOUT_S)
 
 
-def test_a_coroutine_that_outlasts_its_timeout_fails() -> None:
+def test_a_coroutine_that_outlasts_its_timeout_fails(running: Callable[..., Running]) -> None:
     """The timeout counts for the batch."""
 
     class Slow(BatchExecutor):
@@ -542,35 +584,7 @@ def test_a_coroutine_that_outlasts_its_timeout_fails() -> None:
         async def execute_many(self, tasks: Sequence[Task]) -> None:
             await asyncio.get_running_loop().create_future()
 
-    found = asyncio.run(batches_of(Slow).outcome_of(context_of("a")))
+    on = running(Slow)
+    on.start("a")
 
-    assert isinstance(found, TimeoutError)
-
-
-# On a real runner.
-
-
-def test_attempts_of_a_real_runner_run_in_one_batch() -> None:
-    """Each ends once, with its own outcome, on a thread that is no worker."""
-    threads: list[str] = []
-
-    def work(tasks: Sequence[Task]) -> Sequence[BatchOutcome]:
-        threads.append(threading.current_thread().name)
-        return [ValueError("b") if task.ordering_id == "b" else None for task in tasks]
-
-    executor = insert(work)
-    executors = UserExecutors.of(None, {"row": TaskKind(executor)})
-    bench = Bench(async_attempts_max=3)
-    starts = [(an_attempt(task=task_of(name)), executors.make("row")) for name in "abc"]
-    try:
-        bench.runner.start(starts, bench.ends.put)
-        ends: list[AttemptEnded] = [bench.ended() for _ in starts]
-    finally:
-        bench.runner.close()
-
-    assert {each.attempt.task.key.ordering_id: each.ending for each in ends} == {
-        "a": Ending.DONE,
-        "b": Ending.FAILED,
-        "c": Ending.DONE,
-    }
-    assert threads == ["hourhand-batch"]
+    assert on.ends(1) == {"a": Ending.FAILED}
