@@ -179,17 +179,19 @@ class ServedProducer:
         Raises NodeStopped, LogUnavailable and what ``failure`` makes of an error for good; then
         all that was held hears of it.
         """
-        waited_s = 0.0
+        waited_s, waiting = 0.0, None
         try:
-            while not self._take_held():
-                waited_s = self._wait_for_room(waited_s)
+            while (first := self._take_held()) is not None:
+                # Another one than before: some went meanwhile.
+                waited_s = self._wait_for_room(waited_s if first is waiting else 0.0)
+                waiting = first
         except HourhandError as error:
             self._refuse_held(error)
             raise
         self.serve(0.0)
 
-    def _take_held(self) -> bool:
-        """Give the driver what it has room for; whether that is all."""
+    def _take_held(self) -> _Held | None:
+        """Give the driver what it has room for; return the first that it has no room for."""
         held = self._held
         with self._taking:
             if held:
@@ -198,11 +200,11 @@ class ServedProducer:
             self._handed_ms = self._clock.monotonic_ms()
             produce = self._produce
             while held:
-                topic, value, key, delivered, refused = held[0]
+                topic, value, key, delivered, refused = first = held[0]
                 try:
                     produce(topic, value, key, ANY_PARTITION, delivered)
                 except BufferError:
-                    return False
+                    return first
                 except KafkaException as error:
                     why = error.args[0]
                     if _is_fatal(why):
@@ -211,7 +213,7 @@ class ServedProducer:
                 held.popleft()
             else:
                 self._appended += before
-                return True
+                return None
         self._replace(failed, why)
         if self._driver is failed:
             raise self._failure(why, topic)

@@ -35,6 +35,8 @@ from scheduler.ports.dead_letters import LEFT_OUT, letter_headers
 logger = logging.getLogger("hourhand.kafka")
 
 _CLOSE_TIMEOUT_S = 10.0
+_HELD_BYTES_MAX = 10_000
+"""Larger records of a group are a request's worth soon, and a thousand of them much memory."""
 _GIVEN_UP = frozenset(
     {
         KafkaError._FATAL,
@@ -80,7 +82,10 @@ class KafkaGroup:
         """Append a record to the partition of its ordering id."""
         key = ordering_id.encode()
         self._refuse_large(key, value)
-        self._producer.hold(self._topic, value, key, self._delivered, self._take_refusal)
+        if len(value) < _HELD_BYTES_MAX:
+            self._producer.hold(self._topic, value, key, self._delivered, self._take_refusal)
+        else:
+            self._producer.produce(self._topic, value, key, ANY_PARTITION, self._delivered)
         self._values.append(value)
 
     def settle(self) -> Mapping[int, HourhandError]:

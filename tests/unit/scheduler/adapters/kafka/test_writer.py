@@ -79,9 +79,9 @@ def failure(error: KafkaError, topic: str) -> HourhandError:
 
 
 def refuse_large(key: bytes, value: bytes) -> None:
-    """Allow 100 bytes."""
-    if len(key) + len(value) > 100:
-        raise TaskTooLarge("more than 100 bytes")
+    """Allow 20,000 bytes."""
+    if len(key) + len(value) > 20_000:
+        raise TaskTooLarge("more than 20,000 bytes")
 
 
 class World:
@@ -147,7 +147,7 @@ def test_a_record_that_is_too_large_has_no_number() -> None:
 
     group.append("id", b"first")
     with pytest.raises(TaskTooLarge):
-        group.append("id", b"x" * 99)
+        group.append("id", b"x" * 19_999)
     group.append("id", b"second")
 
     assert [*group.settle()] == [1]
@@ -188,6 +188,43 @@ def test_a_held_record_goes_when_it_has_waited_for_others() -> None:
     world.clock.ms += HOLD_MS
 
     until(lambda: world.values() == [b"0", b"1", b"2"])
+
+
+def test_a_large_record_waits_for_no_others() -> None:
+    """It takes those that were held with it."""
+    world = World(Driver())
+    group = world.filled(2)
+    large = b"x" * 10_000
+
+    group.append("id", large)
+
+    assert world.values() == [b"0", b"1", large]
+    assert group.settle() == {}
+
+
+def test_the_wait_for_room_begins_anew_with_every_record_that_went() -> None:
+    """A log that is slow is not one that is gone."""
+    driver = Driver(room=1)
+    world = World(driver, room_timeout_s=0.015)
+    group = world.filled(1)
+    driver.holds = True
+    for number in range(1, 6):
+        group.append("id", b"%d" % number)
+    looks = iter(range(1_000))
+    poll = driver.poll
+
+    def answer_every_other(timeout_s: float) -> int:
+        driver.holds = next(looks) % 2 == 0
+        answered = poll(timeout_s)
+        driver.holds = True
+        return answered
+
+    driver.poll = answer_every_other  # type: ignore[method-assign]
+    world.producer.hand_over()
+    assert len(world.values()) == 6
+
+    driver.poll, driver.holds = poll, False  # type: ignore[method-assign]
+    assert group.settle() == {}
 
 
 def test_records_of_a_slow_stream_wait_for_nothing() -> None:
