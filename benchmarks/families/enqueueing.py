@@ -40,7 +40,7 @@ def _rounds(bench: Bench, settings: Settings) -> dict[str, Figure]:
     if {"enqueue_bulk", "enqueue_made"} & bench.wanted:
         works[_PRODUCE] = lambda: _hourhand(bench, settings, load, "produce")
     if bench.servers.postgres is not None:
-        works[_COPY] = lambda: running.enqueue(bench, awa, Load(load.count, load.ids))
+        works[_COPY] = lambda: running.enqueue(bench, awa.RIVAL, Load(load.count, load.ids))
     rounds: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(1, sizes.rounds + 1):
         for name, work in works.items():

@@ -18,7 +18,7 @@ from scheduler import Settings
 MEASURES = ("lateness_1k", "lateness_3k", "lateness_1k_deep")
 RATES = {"lateness_1k": 1_000.0, "lateness_3k": 3_000.0}
 P50_MS_MAX = 1.0
-RIVALS = (awa, graphile_worker, pgqueuer)
+RIVALS = (awa.RIVAL, graphile_worker.RIVAL, pgqueuer.RIVAL)
 _P999_RATIOS = {awa.NAME: 0.02, graphile_worker.NAME: 1.0}
 """What our p99.9 should be of theirs at most."""
 _SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -96,8 +96,8 @@ def _beside_rivals(
                 max(0.0, each.started_s * 1000 - rival.due_ms(load, each.number))
                 for each in executions
             )
-            theirs[rival.NAME].append(late_ms)
-            bench.say(f"round {number}: {measure} {rival.NAME} {_summary(late_ms)}")
+            theirs[rival.name].append(late_ms)
+            bench.say(f"round {number}: {measure} {rival.name} {_summary(late_ms)}")
     return mine, dict(theirs)
 
 
@@ -124,18 +124,18 @@ def _lines(
     lines = []
     for rival in RIVALS:
         for name, share in _SHARES.items():
-            if rival is not awa and name != "p99.9":
+            if rival is not awa.RIVAL and name != "p99.9":
                 # One rival shows what the shares are like.
                 continue
             goal = None
             if name == "p50":
                 goal = Goal("at most", P50_MS_MAX, "value")
-            if name == "p99.9" and rival.NAME in _P999_RATIOS:
-                goal = Goal("at most", _P999_RATIOS[rival.NAME])
-            rounds = theirs.get(rival.NAME)
+            if name == "p99.9" and rival.name in _P999_RATIOS:
+                goal = Goal("at most", _P999_RATIOS[rival.name])
+            rounds = theirs.get(rival.name)
             other = _figure(rounds, share) if rounds else None
             unit = f"ms, {name}"
-            lines.append(Line(measure, _figure(mine, share), unit, rival.NAME, other, goal))
+            lines.append(Line(measure, _figure(mine, share), unit, rival.name, other, goal))
     return lines
 
 

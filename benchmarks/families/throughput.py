@@ -7,7 +7,6 @@ half goes into compiling what it does.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from types import ModuleType
 
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Goal, Line
@@ -15,15 +14,16 @@ from benchmarks.loads import Load
 from benchmarks.processor_time import Drain
 from benchmarks.program import Program
 from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate, running
+from benchmarks.rivals.rival import Rival
 
 MEASURES = ("drain_cluster", "limit_ratio", "burst", "embedded")
 UNIT = "tasks/s"
 CPU_UNIT = "µs CPU a task"
-RIVALS = (graphile_worker, pgqueuer, awa, procrastinate)
+RIVALS = (graphile_worker.RIVAL, pgqueuer.RIVAL, awa.RIVAL, procrastinate.RIVAL)
 _BARE = "bare loop"
 _HOURHAND = "hourhand"
 _EMBEDDED = "embedded"
-_CLUSTER_RIVALS = tuple(rival.NAME for rival in RIVALS)
+_CLUSTER_RIVALS = tuple(rival.name for rival in RIVALS)
 _EMBEDDED_RIVALS = (graphile_worker.NAME, pgqueuer.NAME, awa.NAME)
 _PARTS = {
     "drain_cluster": (_HOURHAND, *_CLUSTER_RIVALS),
@@ -54,7 +54,7 @@ def run(bench: Bench) -> list[Line]:
         _EMBEDDED: embedded,
     }
     for rival in running.available(bench, RIVALS):
-        works[rival.NAME] = _rival(rival)
+        works[rival.name] = _rival(rival)
     parts = {part for measure in MEASURES if measure in bench.wanted for part in _PARTS[measure]}
     if _HOURHAND in parts:
         bench.say(f"not counted: hourhand {hourhand(bench.uncounted()).per_s:,.0f} {UNIT}")
@@ -72,10 +72,10 @@ def summary(drain: Drain) -> str:
     return f"{drain.per_s:,.0f} {UNIT}" + (f"; {CPU_UNIT}: {cpu}" if cpu else "")
 
 
-def _rival(rival: ModuleType) -> Callable[[Bench], Drain]:
+def _rival(rival: Rival) -> Callable[[Bench], Drain]:
     def work(bench: Bench) -> Drain:
         sizes = bench.sizes
-        jobs = sizes.procrastinate_jobs if rival is procrastinate else sizes.rival_jobs
+        jobs = sizes.procrastinate_jobs if rival is procrastinate.RIVAL else sizes.rival_jobs
         return running.drain(bench, rival, Load(jobs, max(1, jobs // 6)))
 
     return work

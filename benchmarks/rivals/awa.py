@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loads import NOTE, Load
-from benchmarks.postgres import PostgresServer
-from benchmarks.program import Program, tell, told, wait_for_command
+from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
+from benchmarks.rivals.rival import Rival
 
 NAME = "awa-pg"
 WORKERS = 256
@@ -26,7 +26,6 @@ _CHUNK = 5_000
 _CALLS_AT_ONCE = 8
 _GRAIN_MS = 10
 """COPY takes one due time a call, so jobs ahead are due in steps of this."""
-_TEMPLATE = "awa_template"
 # Its own view of jobs joins every job with its row; these are the tables a finished job is in, and
 # what it has counted of those that it has deleted since, some seconds later.
 _DONE = """
@@ -44,36 +43,6 @@ class NoOp:
     note: str
 
 
-def database(server: PostgresServer, templates: set[str], name: str) -> str:
-    """Make a database with awa's tables and return its address."""
-    if _TEMPLATE not in templates:
-        url = server.create(_TEMPLATE)
-        asyncio.run(_migrate(url))
-        templates.add(_TEMPLATE)
-    return server.create(name, _TEMPLATE)
-
-
-def due_ms(load: Load, number: int) -> int:
-    """Return when the job of a task is due."""
-    return load.due_ms(number) // _GRAIN_MS * _GRAIN_MS
-
-
-def left(connection: Any, jobs: int) -> int:
-    """Count those of so many jobs that PostgreSQL does not hold as completed."""
-    return jobs - int(connection.execute(_DONE).fetchone()[0])
-
-
-def worker(url: str, records: Path, slots: int, folder: Path) -> Program:
-    """Start a process that works on the queue."""
-    spec = {"kind": "worker", "url": url, "records": str(records), "slots": slots}
-    return Program("benchmarks.rivals.awa", spec, folder)
-
-
-def client(url: str, load: dict[str, Any], folder: Path) -> Program:
-    """Start a process that enqueues a load by COPY when told to."""
-    return Program("benchmarks.rivals.awa", {"kind": "client", "url": url, "load": load}, folder)
-
-
 def _client(url: str) -> Any:
     return importlib.import_module("awa").AsyncClient(url)
 
@@ -82,7 +51,11 @@ async def _nothing(job: Any) -> None:
     """Do nothing with a job."""
 
 
-async def _migrate(url: str) -> None:
+def _migrate(url: str) -> None:
+    asyncio.run(_migrated(url))
+
+
+async def _migrated(url: str) -> None:
     found = _client(url)
     await found.migrate()
     # Its first worker makes the storage that COPY needs active.
@@ -91,6 +64,9 @@ async def _migrate(url: str) -> None:
     await found.shutdown()
     # A database that somebody is connected to cannot be copied.
     await found.close()
+
+
+RIVAL = Rival(NAME, "benchmarks.rivals.awa", _migrate, _DONE, counts_done=True, grain_ms=_GRAIN_MS)
 
 
 async def _work(spec: dict[str, Any]) -> None:
@@ -122,7 +98,7 @@ async def _enqueue(spec: dict[str, Any]) -> None:
             await found.enqueue_many_copy(jobs, queue=_QUEUE, run_at=run_at)
 
     if load.due_s:
-        by_due = itertools.groupby(load.numbers(), lambda number: due_ms(load, number))
+        by_due = itertools.groupby(load.numbers(), lambda number: RIVAL.due_ms(load, number))
         later = [copy(list(some), datetime.fromtimestamp(ms / 1000, UTC)) for ms, some in by_due]
         await asyncio.gather(*later)
     else:
@@ -140,4 +116,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Under its importable name, not as __main__: the class of the arguments names the kind.
-    importlib.import_module("benchmarks.rivals.awa").main()
+    importlib.import_module(RIVAL.module).main()

@@ -8,11 +8,10 @@ its default of two seconds they would run a second late.
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-from benchmarks.loads import NOTE, Load
-from benchmarks.postgres import PostgresServer
-from benchmarks.program import ROOT, Program
+from benchmarks.loads import NOTE
+from benchmarks.program import ROOT
+from benchmarks.rivals.rival import Rival
 
 NAME = "Graphile Worker"
 VERSION = "0.17.3"
@@ -20,7 +19,6 @@ VERSION = "0.17.3"
 FOLDER = ROOT / "build" / "bench" / "graphile-worker"
 _READY_S = 60.0
 _INSTALL_S = 300.0
-_TEMPLATE = "graphile_worker_template"
 # A finished job is deleted.
 _LEFT = "SELECT count(*) FROM graphile_worker._private_jobs"
 
@@ -54,38 +52,16 @@ def install() -> None:
     (FOLDER / f"installed-{VERSION}").touch()
 
 
-def database(server: PostgresServer, templates: set[str], name: str) -> str:
-    """Make a database with Graphile Worker's tables and return its address."""
-    if _TEMPLATE not in templates:
-        url = server.create(_TEMPLATE)
-        with _program({"kind": "migrate", "url": url}, FOLDER) as migration:
-            migration.expect("done", _READY_S)
-        templates.add(_TEMPLATE)
-    return server.create(name, _TEMPLATE)
+def _migrate(url: str) -> None:
+    with RIVAL.program(FOLDER, kind="migrate", url=url) as migration:
+        migration.expect("done", _READY_S)
 
 
-def due_ms(load: Load, number: int) -> int:
-    """Return when the job of a task is due."""
-    return load.due_ms(number)
-
-
-def left(connection: Any, jobs: int) -> int:
-    """Count the jobs that PostgreSQL does not hold as finished."""
-    del jobs
-    return int(connection.execute(_LEFT).fetchone()[0])
-
-
-def worker(url: str, records: Path, slots: int, folder: Path) -> Program:
-    """Start a process that works on the queue."""
-    return _program({"kind": "worker", "url": url, "records": str(records), "slots": slots}, folder)
-
-
-def client(url: str, load: dict[str, Any], folder: Path) -> Program:
-    """Start a process that enqueues a load when told to."""
-    return _program({"kind": "client", "url": url, "load": load, "note": NOTE}, folder)
-
-
-def _program(spec: dict[str, Any], folder: Path) -> Program:
-    script = Path(__file__).with_suffix(".js")
-    told = {"modules": str(FOLDER / "node_modules"), **spec}
-    return Program("graphile_worker", told, folder, command=("node", str(script)))
+RIVAL = Rival(
+    NAME,
+    "benchmarks.rivals.graphile_worker",
+    _migrate,
+    _LEFT,
+    command=("node", str(Path(__file__).with_suffix(".js"))),
+    told=(("modules", str(FOLDER / "node_modules")), ("note", NOTE)),
+)

@@ -14,47 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loads import Load, data_of
-from benchmarks.postgres import PostgresServer
-from benchmarks.program import Program, tell, told, wait_for_command
+from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
+from benchmarks.rivals.rival import Rival
 
 NAME = "PgQueuer"
 BATCH = 1_000
-_MODULE = "benchmarks.rivals.pgqueuer"
 _ENTRYPOINT = "noop"
-_TEMPLATE = "pgqueuer_template"
 # A finished job leaves this table in the statement that enters it in the log.
 _LEFT = "SELECT count(*) FROM pgqueuer"
-
-
-def database(server: PostgresServer, templates: set[str], name: str) -> str:
-    """Make a database with PgQueuer's tables and return its address."""
-    if _TEMPLATE not in templates:
-        asyncio.run(_migrate(server.create(_TEMPLATE)))
-        templates.add(_TEMPLATE)
-    return server.create(name, _TEMPLATE)
-
-
-def due_ms(load: Load, number: int) -> int:
-    """Return when the job of a task is due."""
-    return load.due_ms(number)
-
-
-def left(connection: Any, jobs: int) -> int:
-    """Count the jobs that PostgreSQL does not hold as finished."""
-    del jobs
-    return int(connection.execute(_LEFT).fetchone()[0])
-
-
-def worker(url: str, records: Path, slots: int, folder: Path) -> Program:
-    """Start a process that works on the queue."""
-    spec = {"kind": "worker", "url": url, "records": str(records), "slots": slots}
-    return Program(_MODULE, spec, folder)
-
-
-def client(url: str, load: dict[str, Any], folder: Path) -> Program:
-    """Start a process that enqueues a load when told to."""
-    return Program(_MODULE, {"kind": "client", "url": url, "load": load}, folder)
 
 
 @contextlib.asynccontextmanager
@@ -71,9 +39,16 @@ def _queries(connection: Any) -> Any:
     return found.Queries(found.AsyncpgDriver(connection))
 
 
-async def _migrate(url: str) -> None:
+def _migrate(url: str) -> None:
+    asyncio.run(_migrated(url))
+
+
+async def _migrated(url: str) -> None:
     async with _connected(url) as connection:
         await _queries(connection).install()
+
+
+RIVAL = Rival(NAME, "benchmarks.rivals.pgqueuer", _migrate, _LEFT)
 
 
 async def _work(spec: dict[str, Any]) -> None:

@@ -10,41 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loads import Load, data_of
-from benchmarks.postgres import PostgresServer
-from benchmarks.program import Program, tell, told, wait_for_command
+from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
+from benchmarks.rivals.rival import Rival
 
 NAME = "procrastinate"
 CONCURRENCY = 64
 _CHUNK = 1_000
-_TEMPLATE = "procrastinate_template"
 _DONE = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
-
-
-def database(server: PostgresServer, templates: set[str], name: str) -> str:
-    """Make a database with procrastinate's tables and return its address."""
-    if _TEMPLATE not in templates:
-        asyncio.run(_migrate(server.create(_TEMPLATE)))
-        templates.add(_TEMPLATE)
-    return server.create(name, _TEMPLATE)
-
-
-def left(connection: Any, jobs: int) -> int:
-    """Count those of so many jobs that PostgreSQL does not hold as succeeded."""
-    return jobs - int(connection.execute(_DONE).fetchone()[0])
-
-
-def worker(url: str, records: Path, slots: int, folder: Path) -> Program:
-    """Start a process that works on the queue."""
-    spec = {"kind": "worker", "url": url, "records": str(records), "slots": slots}
-    return Program("benchmarks.rivals.procrastinate", spec, folder)
-
-
-def client(url: str, load: dict[str, Any], folder: Path) -> Program:
-    """Start a process that defers a load when told to."""
-    return Program(
-        "benchmarks.rivals.procrastinate", {"kind": "client", "url": url, "load": load}, folder
-    )
 
 
 def _app(url: str) -> Any:
@@ -52,10 +25,17 @@ def _app(url: str) -> Any:
     return found.App(connector=found.PsycopgConnector(conninfo=url))
 
 
-async def _migrate(url: str) -> None:
+def _migrate(url: str) -> None:
+    asyncio.run(_migrated(url))
+
+
+async def _migrated(url: str) -> None:
     app = _app(url)
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
+
+
+RIVAL = Rival(NAME, "benchmarks.rivals.procrastinate", _migrate, _DONE, counts_done=True)
 
 
 async def _work(spec: dict[str, Any]) -> None:

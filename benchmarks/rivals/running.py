@@ -6,37 +6,37 @@ The clock stops when PostgreSQL holds every job as completed, as with Hourhand's
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from types import ModuleType
 from typing import Any
 
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.loads import Load
 from benchmarks.processor_time import Drain, Followed
 from benchmarks.records import Execution, wall_s
+from benchmarks.rivals.rival import Rival
 
 _POLL_S = 0.02
 
 
-def available(bench: Bench, rivals: Iterable[ModuleType]) -> list[ModuleType]:
+def available(bench: Bench, rivals: Iterable[Rival]) -> list[Rival]:
     """Return those of the rivals that can be run here."""
     if bench.servers.postgres is None:
         return []
-    return [rival for rival in rivals if rival.NAME not in bench.servers.missing]
+    return [rival for rival in rivals if rival.name not in bench.servers.missing]
 
 
-def drain(bench: Bench, rival: ModuleType, load: Load) -> Drain:
+def drain(bench: Bench, rival: Rival, load: Load) -> Drain:
     """Run a load, from the first enqueue to the last durable completion."""
     followed = Followed()
     _, began_s, ended_s = _run(bench, rival, load, followed)
     return Drain(load.count / (ended_s - began_s), followed.us_a_task(load.count))
 
 
-def executions(bench: Bench, rival: ModuleType, load: Load) -> list[Execution]:
+def executions(bench: Bench, rival: Rival, load: Load) -> list[Execution]:
     """Return when the jobs of a load were started."""
     return _run(bench, rival, load, Followed())[0]
 
 
-def enqueue(bench: Bench, rival: ModuleType, load: Load) -> float:
+def enqueue(bench: Bench, rival: Rival, load: Load) -> float:
     """Return jobs enqueued per second by one process, without a worker."""
     server = bench.servers.postgres
     assert server is not None, "rivals are run where PostgreSQL is"
@@ -50,7 +50,7 @@ def enqueue(bench: Bench, rival: ModuleType, load: Load) -> float:
 
 
 def _run(
-    bench: Bench, rival: ModuleType, load: Load, followed: Followed
+    bench: Bench, rival: Rival, load: Load, followed: Followed
 ) -> tuple[list[Execution], float, float]:
     server = bench.servers.postgres
     assert server is not None, "rivals are run where PostgreSQL is"
@@ -72,7 +72,7 @@ def _run(
 
 
 def _enqueued(
-    bench: Bench, rival: ModuleType, url: str, load: Load, followed: Followed
+    bench: Bench, rival: Rival, url: str, load: Load, followed: Followed
 ) -> dict[str, Any]:
     with rival.client(url, asdict(load), bench.folder) as client:
         client.expect("ready", READY_S)
@@ -82,12 +82,12 @@ def _enqueued(
         return done
 
 
-def _done(bench: Bench, rival: ModuleType, database: str, count: int) -> float:
+def _done(bench: Bench, rival: Rival, database: str, count: int) -> float:
     assert bench.servers.postgres is not None
     ends_s = time.monotonic() + RUN_S
     with bench.servers.postgres.connect(database) as connection:
         while (left := rival.left(connection, count)) > 0:
             if time.monotonic() > ends_s:
-                raise TimeoutError(f"{rival.NAME} has not completed {left} of {count} jobs")
+                raise TimeoutError(f"{rival.name} has not completed {left} of {count} jobs")
             time.sleep(_POLL_S)
     return wall_s()

@@ -1,11 +1,59 @@
-"""What happens where a rival cannot be run."""
+"""What happens where a rival cannot be run, and what all of them answer alike."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.rivals import graphile_worker
+from benchmarks.loads import Load
+from benchmarks.program import ROOT
+from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate
+from benchmarks.rivals.rival import Rival
 from benchmarks.servers import missing_rivals
+
+RIVALS = [awa.RIVAL, graphile_worker.RIVAL, pgqueuer.RIVAL, procrastinate.RIVAL]
+
+
+class Counting:
+    """A connection whose every statement counts three jobs."""
+
+    def execute(self, statement: str) -> "Counting":
+        """Take a statement."""
+        assert statement.lstrip().startswith("SELECT")
+        return self
+
+    def fetchone(self) -> tuple[int]:
+        """Return the count."""
+        return (3,)
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
+def test_what_is_left_follows_from_what_a_rival_counts(rival: Rival) -> None:
+    """Some count the jobs that are done, others those that are there yet."""
+    connection: Any = Counting()
+
+    assert rival.left(connection, 10) == (7 if rival.counts_done else 3)
+
+
+def test_jobs_are_due_in_the_steps_of_their_rival() -> None:
+    """COPY of awa-pg takes one due time a call."""
+    load = Load(10, 10, due_s=1.0, rate=300.0)
+
+    assert (awa.RIVAL.due_ms(load, 4), pgqueuer.RIVAL.due_ms(load, 4)) == (1_010, 1_013)
+
+
+def test_the_page_states_the_versions_that_are_compared() -> None:
+    """Those that are pinned, and no others."""
+    pinned = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    versions = {
+        name: re.findall(rf'"{name.lower()}[^"=]*==([^"]+)"', pinned)
+        for name in (awa.NAME, pgqueuer.NAME)
+    }
+    versions[graphile_worker.NAME] = [graphile_worker.VERSION]
+
+    assert {name: re.findall(rf"{name} (\d[\d.]*\d)", page) for name in versions} == versions
 
 
 def test_without_node_graphile_worker_is_left_out_loudly(
