@@ -2,7 +2,7 @@
 
 Loads tasks from Parquet, reports, audits, plants a fault of each kind and sees the audit find
 it, archives, and moves all to another number of partitions, where a node goes on.  Ends in a
-table, and in exit code 1 where something is not as it must be.
+table, and in exit code 1 where something is wrong.
 """
 
 import shutil

@@ -9,7 +9,7 @@ import sys
 from hourhand.shadowing import require_own_packages
 
 EXIT_HIDDEN = 3
-"""The installation is not as it must be, as every command says it."""
+"""Something is wrong with the installation, as every command says it."""
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class Scheduler(SchedulerClient):
     and hears of the node's start and stop.  As a context manager it starts on entry, and on exit
     lets running attempts finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises
     InvalidExecutor where no task could ever be run by what was given, and OperatorError where
-    the installation is not as it must be: LogUnavailable, TopicMissing, StoreUnavailable,
+    something is wrong with the installation: LogUnavailable, TopicMissing, StoreUnavailable,
     SchemaMissing, FolderLocked, FolderDamaged, PartitionCountChanged.
     """
 

@@ -101,7 +101,7 @@ def build_node(
     """Open, observe and wrap what a node works with; where one part cannot be, none stays open.
 
     ``executors`` are the user's, ``telemetry`` is told of events in place of the
-    program's log.  Raises OperatorError where the installation is not as it must be.
+    program's log.  Raises OperatorError where something is wrong with the installation.
     """
     with ExitStack() as undo:
         opened = _open_connections(settings, telemetry, undo)

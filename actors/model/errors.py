@@ -16,7 +16,7 @@
     │   ├── NotConnected              scheduled through a registry without an open client
     │   ├── NoSuchSchedule            a recurring schedule that is not there
     │   └── AlreadyStarted            started a second time
-    ├── OperatorError                 the installation is not as it must be
+    ├── OperatorError                 something is wrong with the installation
     │   ├── SettingsInvalid           a setting out of its range, or unknown
     │   ├── LogUnavailable            the broker does not answer
     │   ├── TopicMissing              the topic is not there
@@ -127,7 +127,7 @@ class AlreadyStarted(CallerError, RuntimeError):
 
 
 class OperatorError(HourhandError):
-    """The installation is not as it must be; the message says what to change."""
+    """Something is wrong with the installation; the message says what to change."""
 
     code = "operator"
 

@@ -77,7 +77,7 @@ class ExecutionSettings(Group):
     row_bytes_max: int = Field(default=8_388_608, ge=1_024, le=15_000_000)
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
-    """Pause before an attempt refused for want of a lease asks again."""
+    """Pause before an attempt that was refused without a lease asks again."""
 
 
 class RecoverySettings(Group):

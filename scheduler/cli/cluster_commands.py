@@ -268,8 +268,8 @@ def _headline(status: ClusterStatus) -> Text:
     late = status.lateness_ms
     parts = [
         f"as of {status.as_of or 'never'}{' STALE' if status.stale else ''}",
-        f"{_shown(status.executions_per_s)}/s, {_shown(status.failures_per_s)}/s fail",
-        f"late p50 {_shown(late.p50)} p99 {_shown(late.p99)} p99.9 {_shown(late.p999)} ms",
+        f"runs/s {_shown(status.executions_per_s)}, failures/s {_shown(status.failures_per_s)}",
+        f"late, ms: p50 {_shown(late.p50)}, p99 {_shown(late.p99)}, p99.9 {_shown(late.p999)}",
         f"in flight {_shown(status.in_flight)}, failing {_shown(status.failing)}",
         f"blocked {_shown(status.blocked)}, lag {_shown(status.lag)}",
     ]

@@ -268,12 +268,12 @@ def show(
 def outcome(
     receipt: Annotated[
         str,
-        typer.Argument(metavar="PARTITION:OFFSET", help="The command's receipt, as it printed it."),
+        typer.Argument(metavar="PARTITION:OFFSET", help="The receipt that the command printed."),
     ],
     *,
     common: ResultOptions,
 ) -> None:
-    """Show what became of a command that was sent before.
+    """Show what a command achieved that was sent before.
 
     applied, running (an attempt ran; no further one starts), too_late, already_closed,
     unknown_key, or undecided while no node has read it (exit code 4).

@@ -55,7 +55,7 @@ def pause(
     """Pause everything, a partition or ordering ids; or list pauses.
 
     Without any of these options it lists what is paused.  Every node knows within a second.  A
-    pause lasts until it is resumed, also over restarts.  Attempts that run may end; none starts.
+    pause lasts until it is resumed, even over restarts.  Attempts that run may end; none starts.
 
     \b
     Examples:

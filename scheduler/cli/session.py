@@ -102,7 +102,8 @@ def _title(command: Any) -> str:
 
 
 def _message_of(error: Any) -> str:
-    message = str(error.format_message()).rstrip(".")
+    # Typer judges values with pydantic, which says this before what is wrong.
+    message = str(error.format_message()).replace("Value error, ", "").rstrip(".")
     message = message[:1].lower() + message[1:]
     if error.ctx is None:
         return message

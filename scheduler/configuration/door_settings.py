@@ -33,7 +33,7 @@ class ObserveSettings(Group):
     port: int | None = Field(default=None, ge=0, le=65_535)
     """Serves /metrics, /livez, /readyz and /healthz; none serves nothing, 0 takes any free one."""
     metrics: bool = False
-    """Counts although no port is served."""
+    """Whether events are counted even where no port is served."""
     traces: bool = False
     """Traces tasks with the OpenTelemetry of this process; needs `hourhand[otel]`."""
     hang_ms: int = Field(default=30_000, ge=100, le=3_600_000)
@@ -94,7 +94,7 @@ class RelaySettings(Group):
     action_header: str = Field(default="hourhandAction", min_length=1)
     topic_header: str = Field(default="hourhandTopic", min_length=1)
     malformed: Literal["dead_letter", "drop"] = "dead_letter"
-    """What becomes of a message whose headers cannot be used; both are logged and counted."""
+    """What happens to a message whose headers cannot be used; both are logged and counted."""
     timing_advance_ms: int = Field(default=0, ge=0, le=60_000)
     """Messages are passed on this long before their deadline."""
     inline_bytes_max: int = Field(default=400_000, ge=0, le=700_000)
@@ -147,7 +147,7 @@ class BucketSettings(Group):
     longest_delay_ms: int = Field(default=604_800_000, ge=1_000, le=3_153_600_000_000)
     """A longer delay is refused; the pending topic's retention must cover it."""
     outage_ms: int = Field(default=86_400_000, ge=0, le=31_536_000_000)
-    """Retention must outlast the longest delay by this: so long may no node run."""
+    """How long no node may run: retention must be longer than the longest delay by this."""
     split_records_max: int = Field(default=200_000, ge=0, le=1_000_000_000)
     """A bucket with more in one partition is split, without stopping; 0 splits none."""
     split_check_ms: int = Field(default=10_000, ge=100, le=3_600_000)
@@ -231,7 +231,7 @@ class TimerSettings(HttpDoorSettings):
     """For each token, and for each address without one: those above it are answered with 503; 0
     takes all."""
     requests_burst: int = Field(default=1_000, ge=1, le=1_000_000)
-    """So many may come at once."""
+    """How many may come at once."""
     callback_targets: tuple[str, ...] = ("localhost", "127.0.0.0/8", "::1/128")
     """Host names and networks that callbacks may go to; `*` allows every one."""
     callback_timeout_ms: int = Field(default=2_000, ge=10, le=60_000)
@@ -281,7 +281,7 @@ class AdminSettings(HttpDoorSettings):
     """For each token, and for each address without one: those above it are answered with 429; 0
     takes all."""
     requests_burst: int = Field(default=400, ge=1, le=1_000_000)
-    """So many may come at once."""
+    """How many may come at once."""
     streams_max: int = Field(default=100, ge=1, le=10_000)
     """Event streams open at a time."""
     bulk_keys_max: int = Field(default=10_000, ge=1, le=1_000_000)

@@ -133,7 +133,7 @@ class LoginSettings(SecretGroup):
     """Base of the servers' groups: who this side says it is."""
 
     username: str | None = Field(default=None, min_length=1)
-    """Whom to log in as; nobody by default."""
+    """User to log in as; without one there is no login."""
     password: SecretStr | None = None
     """Better in the environment or in ``password_file`` than in code or a command's arguments."""
     password_file: Path | None = None

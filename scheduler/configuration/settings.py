@@ -225,7 +225,7 @@ class Settings(BaseSettings):
     tree: TreeSettings = TreeSettings()
     calm_collector: bool = True
     """A node that runs has Python's cyclic collector look at young objects less often, in the whole
-    process; else it takes half of a busy node's time. A client alone changes nothing."""
+    process; otherwise it takes half of a busy node's time. A client alone changes nothing."""
 
     @model_validator(mode="after")
     def _kafka_stores_for_its_own_log(self) -> "Settings":

@@ -121,7 +121,7 @@ _WINDOW = (
         "partition",
         peers="Pulsar `delayed_message_index_loaded`",
     ),
-    _counter("window_dropped_tasks", "Tasks left to the store for want of memory"),
+    _counter("window_dropped_tasks", "Tasks left to the store because memory was full"),
     _gauge(
         "waiting_tasks",
         "Tasks in memory not yet due",
@@ -182,7 +182,7 @@ _ATTEMPTS = (
         peers="PagerDuty `task_execution`",
     ),
     _counter("attempt_retries", "Attempts started that were not a task's first"),
-    _counter("attempts_refused", "Attempts not started for want of a lease or of time"),
+    _counter("attempts_refused", "Attempts not started because the lease or the time was missing"),
     _counter("attempts_stuck", "Blocking attempts that passed their timeout"),
     _counter("attempts_abandoned", "Attempts that outlived a drain deadline"),
     _gauge(

@@ -27,7 +27,7 @@ from tests.tidy.source import ROOT
 
 _BRANCHES: dict[type[HourhandError], str] = {
     CallerError: "The caller asked for something that cannot be done",
-    OperatorError: "The installation is not as it must be",
+    OperatorError: "Something is wrong with the installation",
     InternalError: "A bug, or state only a rebuild can mend",
 }
 

@@ -6,7 +6,7 @@ _HEAD = f"""\
 # Metrics and health
 
 A node serves both where `observe.port` says so (`hourhand run --metrics-port 9464`), on loopback
-unless `observe.host` says otherwise. Nothing of it is served by default. Whatever reads Prometheus'
+unless `observe.host` says otherwise. By default neither is served. Whatever reads Prometheus'
 format scrapes it, [an OpenTelemetry collector](observing.md#an-opentelemetry-collector) too. This
 page is written by `make docs` from `scheduler/observe/metric_catalogue.py`.
 

@@ -71,7 +71,7 @@ def test_a_script_with_the_name_is_told_so_too(tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
-    """With the exit code of an installation that is not as it must be."""
+    """With the exit code of an installation with which something is wrong."""
     own = _own_module(tmp_path)
 
     done = _python(tmp_path, "-m", "hourhand", "version")
