@@ -93,7 +93,7 @@ def _look(stage: Stage, running: AdminRunning, browser: Browser, folder: Path) -
         stage.kill(victim)
         card = page.locator(f".node-card[data-state=silent][aria-label*='-{victim.pid}-']")
         card.wait_for(timeout=_SILENT_S * 1_000)
-        unknown = page.locator(".notice", has_text="Nobody answers for")
+        unknown = page.locator(".notice", has_text="No node reports on")
         unknown.wait_for(timeout=_SILENT_S * 1_000)
         noticed = unknown.count()
         size += write(page, folder / "node-dies-light.webp")
