@@ -30,9 +30,6 @@ class Departures:
         self._strays: dict[str, deque[Departure]] = {}
         """By ordering id; the first of each is under way."""
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def begin(self, departure: Departure) -> bool:
         """Take a departure; return whether it may go now."""
         assert departure.record.offset not in self._waiting, "a record departs once"

@@ -20,7 +20,7 @@ class KnownCompletions:
     __slots__ = ("_bound_ms", "_bytes_max", "_completions", "_completions_max", "_held_bytes")
 
     def __init__(self, bound_ms: int, completions_max: int, bytes_max: int) -> None:
-        assert completions_max > 0 and bytes_max > 0, "what was just closed is always known"
+        assert min(completions_max, bytes_max) > 0, "what was just closed is always known"
         self._completions: dict[TaskKey, Completion] = {}
         self._completions_max = completions_max
         self._bytes_max = bytes_max

@@ -8,8 +8,6 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from actors.model.task import StoredTask
 from actors.ordering_lane import OrderingLanes
 
@@ -31,7 +29,11 @@ def lanes_of(seed: int) -> Iterator[str]:
     def go_on_by_chance(lanes: OrderingLanes, ordering_id: str) -> bool:
         return rng.random() < share and go_on(lanes, ordering_id)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(OrderingLanes, "is_plain", plain_by_chance)
-        patched.setattr(OrderingLanes, "go_on", go_on_by_chance)
+    chosen = {"is_plain": plain_by_chance, "go_on": go_on_by_chance}
+    for name, function in chosen.items():
+        setattr(OrderingLanes, name, function)
+    try:
         yield mode
+    finally:
+        for name, function in {"is_plain": is_plain, "go_on": go_on}.items():
+            setattr(OrderingLanes, name, function)

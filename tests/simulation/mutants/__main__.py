@@ -8,23 +8,26 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.simulation.mutants.hunt import Catch, HuntFailed, Plan, hunt, plans
+from tests.simulation.mutants.hunt import Catch, HuntFailed, Plan, complaining, hunt, plans
 from tests.simulation.mutants.judge import false_alarm, judge
 from tests.simulation.mutants.mutant import Mutant, MutantNotApplied, load_mutants
 from tests.simulation.mutants.trees import Trees
 
 SEEDS_MAX = 200
 """Runs in which a mutant must be caught."""
+GROUP_MUTANTS = 6
+"""Whose catches are run again in one process: to start one takes longer than most runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +77,49 @@ def _parse() -> argparse.Namespace:
 def hunt_all(mutants: Sequence[Mutant], folder: Path, seeds: int, workers: int) -> Iterator[Result]:
     """Yield what became of each mutant, in order; ``folder`` takes copies of the source."""
     trees = Trees(folder)
+    groups = [mutants[at : at + GROUP_MUTANTS] for at in range(0, len(mutants), GROUP_MUTANTS)]
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(partial(hunt_one, trees, seeds=seeds), mutants)
+        yield from chain.from_iterable(pool.map(partial(hunt_group, trees, seeds=seeds), groups))
 
 
-def hunt_one(trees: Trees, mutant: Mutant, seeds: int) -> Result:
-    """Hunt one mutant; what catches it must find nothing without the fault."""
+def hunt_group(trees: Trees, mutants: Sequence[Mutant], seeds: int) -> list[Result]:
+    """Hunt some mutants; what catches one must find nothing without the fault."""
+    results = [_hunt(trees, mutant, seeds) for mutant in mutants]
+    runs = [
+        Plan(result.catch.scenario, result.catch.seed)
+        for result in results
+        if result.catch is not None and not result.mutant.tests
+    ]
+    try:
+        alarms = complaining(trees.original, runs)
+        return [_proved(trees, result, alarms) for result in results]
+    except HuntFailed as error:
+        why = f"the unchanged code could not be judged: {error}"
+        return [replace(result, error=result.error or why) for result in results]
+
+
+def _hunt(trees: Trees, mutant: Mutant, seeds: int) -> Result:
     try:
         with trees.mutated(mutant) as tree:
             if mutant.tests:
-                catch = judge(tree, mutant.tests)
-            else:
-                catch = hunt(tree, plans(trees.scenarios(), seeds, mutant.scenario))
-        if catch is None:
-            return Result(mutant)
-        if mutant.tests:
-            alarm = false_alarm(trees.original, mutant.tests)
-        else:
-            alarm = hunt(trees.original, [Plan(catch.scenario, catch.seed)])
+                return Result(mutant, judge(tree, mutant.tests))
+            return Result(mutant, hunt(tree, plans(trees.scenarios(), seeds, mutant.scenario)))
     except (MutantNotApplied, HuntFailed) as error:
         return Result(mutant, error=str(error))
-    if alarm is not None:
-        return Result(mutant, catch, f"a false alarm, without the fault too: {alarm.complaint}")
-    return Result(mutant, catch)
+
+
+def _proved(trees: Trees, result: Result, alarms: Mapping[Plan, Catch]) -> Result:
+    """Return the result with what its judge complains of without the fault, if anything."""
+    mutant, catch = result.mutant, result.catch
+    if catch is None:
+        return result
+    if mutant.tests:
+        alarm = false_alarm(trees.original, mutant.tests)
+    else:
+        alarm = alarms.get(Plan(catch.scenario, catch.seed))
+    if alarm is None:
+        return result
+    return replace(result, error=f"a false alarm, without the fault too: {alarm.complaint}")
 
 
 def _line(result: Result) -> str:

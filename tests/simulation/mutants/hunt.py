@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -76,6 +76,18 @@ def hunt(tree: Path, runs: Sequence[Plan]) -> Catch | None:
         raise HuntFailed(f"the simulation ended with {done.returncode}: {done.stderr[-2_000:]}")
     found = json.loads(done.stdout)
     return None if found is None else Catch(**{**found, "invariants": tuple(found["invariants"])})
+
+
+def complaining(tree: Path, runs: Sequence[Plan]) -> Mapping[Plan, Catch]:
+    """Return those of these runs that break a promise with the code of ``tree``; as hunt."""
+    found: dict[Plan, Catch] = {}
+    while runs:
+        catch = hunt(tree, runs)
+        if catch is None:
+            break
+        found[Plan(catch.scenario, catch.seed)] = catch
+        runs = runs[catch.runs :]
+    return found
 
 
 def main() -> None:

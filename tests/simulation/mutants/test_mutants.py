@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants.__main__ import hunt_all, hunt_one
+from tests.simulation.mutants.__main__ import hunt_all, hunt_group
 from tests.simulation.mutants.hunt import Plan, plans
 from tests.simulation.mutants.mutant import FOLDER, Edit, Mutant, MutantNotApplied, load_mutants
 from tests.simulation.mutants.trees import ROOT, Trees
@@ -71,9 +71,7 @@ def test_what_is_no_fault_is_not_caught(tmp_path: Path) -> None:
     judged = NO_FAULT.model_copy(update={"tests": ("tests/unit/scheduler/node/test_lease.py",)})
     trees = Trees(tmp_path)
 
-    for mutant in (NO_FAULT, judged):
-        result = hunt_one(trees, mutant, seeds=2)
-
+    for result in hunt_group(trees, (NO_FAULT, judged), seeds=2):
         assert not result.is_caught and result.catch is None and not result.error
 
 
@@ -82,10 +80,12 @@ def test_tests_that_fail_without_the_fault_prove_nothing(tmp_path: Path) -> None
     trees = Trees(tmp_path)
     failing = trees.original / "tests" / "test_failing.py"
     failing.write_text("def test_it() -> None:\n    assert False\n")
-    results = [
-        hunt_one(trees, NO_FAULT.model_copy(update={"tests": (f"tests/{name}.py",)}), seeds=0)
+    judged = [
+        NO_FAULT.model_copy(update={"tests": (f"tests/{name}.py",)})
         for name in ("test_failing", "test_nowhere")
     ]
+
+    results = hunt_group(trees, judged, seeds=0)
 
     assert not any(result.is_caught for result in results)
     assert "false alarm" in results[0].error

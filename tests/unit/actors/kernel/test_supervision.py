@@ -6,6 +6,7 @@ from concurrent.futures import Future
 import pytest
 
 from actors.kernel.actor import Actor
+from actors.kernel.context import Resume
 from actors.kernel.futures import gather
 from actors.kernel.ref import Ref
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
@@ -34,6 +35,10 @@ class Node(Actor):
             message(self)
         else:
             self.told.append(message)
+
+    def tell_self(self, message: object) -> None:
+        """Let a test leave this actor a message."""
+        self._context.tell_self(message)
 
     def pipe(self, future: "Future[object]", message_of: Callable[[object], object]) -> None:
         """Let a test pipe a future to this actor."""
@@ -116,13 +121,28 @@ def test_children_stop_before_their_parents() -> None:
     assert tree.stopped.index("c") < tree.stopped.index("a") < tree.stopped.index("root")
 
 
-def test_an_actor_that_cannot_let_go_does_not_keep_its_tree() -> None:
+def test_an_actor_that_cannot_let_go_does_not_keep_its_tree(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """It is reported and dies with the node."""
     tree = Tree(a="bad")
 
     tree.system.stop_tree(tree.ref)
 
     assert sorted(tree.stopped) == ["b", "bad", "c", "root"] and not tree.failures
+    assert "Node/Node failed to stop" in caplog.text
+
+
+def test_an_actor_may_leave_itself_a_message_and_go_on_with_what_the_kernel_resumes() -> None:
+    """Behind those that already wait."""
+    tree, resumed = Tree(), list[str]()
+    tree.b.tell_self("later")
+    tree.root.refs[1].tell("after that")
+
+    tree.root.refs[1].tell(Resume(lambda: resumed.append("resumed")))
+    tree.run()
+
+    assert tree.b.told == ["later", "after that"] and resumed == ["resumed"]
 
 
 def test_messages_to_a_stopped_actor_are_dropped() -> None:

@@ -18,8 +18,12 @@ class Echo(Actor):
     """Does what it is told and says so on a queue."""
 
     def __init__(self) -> None:
+        self.started: SimpleQueue[float] = SimpleQueue()
         self.told: SimpleQueue[tuple[object, str]] = SimpleQueue()
         self.stopped = threading.Event()
+
+    def on_start(self) -> None:
+        self.started.put(self._context.rng.random())
 
     def on_stop(self) -> None:
         self.stopped.set()
@@ -67,6 +71,73 @@ def test_messages_are_handled_in_order_on_the_dispatchers_thread(bench: Bench) -
     told = [bench.echo.told.get(timeout=TIMEOUT_S) for _ in range(200)]
 
     assert told == [(number, "test-dispatcher") for number in range(200)]
+
+
+def test_a_root_begins_on_the_dispatcher_with_numbers_of_its_own(bench: Bench) -> None:
+    """Two systems spread their load differently."""
+    first = bench.echo.started.get(timeout=TIMEOUT_S)
+
+    other = ThreadedSystem(bench.clock, bench.failures.put, "other")
+    echo = Echo()
+    other.spawn_root(echo)
+    second = echo.started.get(timeout=TIMEOUT_S)
+    other.close()
+
+    assert first != second
+
+
+def test_a_failure_in_a_flood_is_told_to_the_owner(bench: Bench) -> None:
+    """Whichever of the messages that were waiting raises."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    for number in range(64):
+        bench.ref.tell(number)
+    bench.ref.tell("boom")
+    others = [Echo() for _ in range(63)]
+    refs = [bench.system.spawn_root(other) for other in others]
+    for ref in refs:
+        ref.tell("boom")
+    gate.set()
+
+    told = [str(bench.failures.get(timeout=TIMEOUT_S)) for _ in range(64)]
+
+    assert told == ["boom"] * 64
+
+
+def test_a_tree_is_stopped_from_outside_behind_what_it_was_told(bench: Bench) -> None:
+    """Its owner hears of no failure."""
+    bench.ref.tell("last")
+
+    bench.system.stop_tree(bench.ref)
+
+    assert bench.hear() == "last" and bench.echo.stopped.wait(TIMEOUT_S)
+    assert bench.failures.empty()
+
+
+def test_rounds_of_work_are_counted_and_odd_while_one_is_under_way(bench: Bench) -> None:
+    """Whoever asks whether the dispatcher hangs sees them grow."""
+    seen = []
+    for _ in range(5):
+        gate = threading.Event()
+        bench.ref.tell(gate)
+        until(lambda: bench.system.rounds % 2 == 1)
+        seen.append(bench.system.rounds)
+        gate.set()
+        until(lambda: bench.system.rounds % 2 == 0)
+
+    assert seen == sorted(set(seen))
+
+
+def test_close_waits_no_longer_than_it_is_told(bench: Bench) -> None:
+    """User code may hold the dispatcher."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+
+    bench.system.close(timeout_ms=1)
+    waits = any(thread.name == "test-dispatcher" for thread in threading.enumerate())
+    gate.set()
+
+    assert waits
 
 
 def test_a_timer_fires_on_time_and_not_early(bench: Bench) -> None:

@@ -1,9 +1,26 @@
-"""What the stored attempts of a key say about its next one."""
+"""What is recorded of attempts, and what that says about a key's next one."""
 
-from actors.model.attempts import attempt_state
-from actors.model.status import AttemptRecord, AttemptResult, CompletionResult
+import pytest
+from msgspec.structs import replace
+
+from actors.model.attempts import (
+    AttemptEnded,
+    Ending,
+    KeyStatus,
+    attempt_state,
+    closing_completion,
+    failed_record,
+    finished_event,
+    open_tasks,
+    started_record,
+    unknown_kind_record,
+)
+from actors.model.errors import UnknownKind
+from actors.model.events import AttemptFinished
+from actors.model.kind import with_kind
+from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import FRESH, AttemptState
-from tests.builders import NOW_MS, a_completion, a_key
+from tests.builders import NOW_MS, a_completion, a_key, a_stored_task, an_attempt
 
 
 def _row(
@@ -62,3 +79,121 @@ def test_another_completion_changes_nothing() -> None:
     cancelled = a_completion(result=CompletionResult.CANCELLED, attempts=2)
 
     assert attempt_state([_row(2, used=2)], cancelled) == AttemptState(used=2, last=2)
+
+
+_ENDED = AttemptEnded(
+    an_attempt(task=a_stored_task(offset=5), partition=3, epoch=7, number=4),
+    Ending.TIMED_OUT,
+    started_ms=NOW_MS,
+    finished_ms=NOW_MS + 250,
+    error_class="TimeoutError",
+    error_message="too long",
+    error_stack="at line 1",
+)
+
+
+def test_operators_are_told_who_ended_how_and_when() -> None:
+    """With the kind, which its data carry."""
+    task = a_stored_task(data=with_kind(b"{}", "Invoice"))
+    ended = replace(_ENDED, attempt=an_attempt(task=task, partition=3, number=4))
+
+    assert finished_event(ended) == AttemptFinished(
+        3, task.key, 4, AttemptResult.TIMEOUT, 250, NOW_MS + 250, "TimeoutError", "Invoice"
+    )
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_only_the_start_of_a_suspect_uses_up_an_attempt(suspect: bool) -> None:
+    """What only stood beside a dying process keeps its attempts."""
+    task = a_stored_task(attempts=AttemptState(used=2, last=4))
+    attempt = an_attempt(task=task, epoch=7, number=5, suspect=suspect)
+
+    assert started_record(attempt, NOW_MS) == AttemptRecord(
+        task.key,
+        5,
+        AttemptResult.STARTED,
+        started_ms=NOW_MS,
+        used=3 if suspect else 2,
+        suspect=suspect,
+        fence=7,
+    )
+
+
+def test_a_failed_attempt_is_recorded_with_its_error_and_what_follows() -> None:
+    """One that ended well is not."""
+    assert failed_record(_ENDED, 3, NOW_MS + 900) == AttemptRecord(
+        _ENDED.attempt.task.key,
+        4,
+        AttemptResult.TIMEOUT,
+        started_ms=NOW_MS,
+        finished_ms=NOW_MS + 250,
+        next_attempt_ms=NOW_MS + 900,
+        used=3,
+        error_class="TimeoutError",
+        error_message="too long",
+        error_stack="at line 1",
+        fence=7,
+    )
+    with pytest.raises(AssertionError, match="did not fail"):
+        failed_record(replace(_ENDED, ending=Ending.DONE), 3, None)
+
+
+@pytest.mark.parametrize(("last", "number"), [(0, 0), (4, 5)])
+def test_a_task_of_an_unknown_kind_uses_up_no_attempt(last: int, number: int) -> None:
+    """It ends as it begins, and has no next one."""
+    task = a_stored_task(attempts=AttemptState(used=2, last=last))
+
+    record = unknown_kind_record(task, UnknownKind("nobody runs Invoice"), NOW_MS)
+
+    assert record == AttemptRecord(
+        task.key,
+        number,
+        AttemptResult.FAILURE,
+        started_ms=NOW_MS,
+        finished_ms=NOW_MS,
+        used=2,
+        error_class="UnknownKind",
+        error_message="nobody runs Invoice",
+    )
+
+
+def test_a_completion_has_the_times_of_the_attempt_that_closed_the_key() -> None:
+    """Where none ended, the task knows how many were made."""
+    task = _ENDED.attempt.task
+    waiting = replace(task, attempts=AttemptState(used=1, last=2))
+
+    by_attempt = closing_completion(task, CompletionResult.FAILURE, "used up", _ENDED)
+    without = closing_completion(waiting, CompletionResult.FAILURE, "used up", None)
+
+    assert by_attempt == Completion(
+        task.key,
+        CompletionResult.FAILURE,
+        5,
+        attempts=4,
+        started_ms=NOW_MS,
+        finished_ms=NOW_MS + 250,
+        reason="used up",
+    )
+    assert without == Completion(
+        task.key, CompletionResult.FAILURE, 5, attempts=2, reason="used up"
+    )
+
+
+def test_loaded_rows_that_are_open_know_their_attempts_and_whether_they_were_overdue() -> None:
+    """What is closed is left out; what is new and not due stays as it is."""
+    rows = [a_stored_task(due_in_ms=due, offset=5) for due in (1, 2, 3, 4, 5)]
+    late, closed, reopened, tried, fresh = rows
+    cancelled = a_completion(result=CompletionResult.CANCELLED, offset=5)
+    state = AttemptState(used=1, last=1)
+    statuses = {
+        closed.key: KeyStatus(cancelled, FRESH),
+        reopened.key: KeyStatus(replace(cancelled, offset=4), state),
+        tried.key: KeyStatus(None, state),
+    }
+
+    found = open_tasks(rows, statuses, overdue_until_ms=NOW_MS + 1)
+
+    assert [task.key for task in found] == [late.key, reopened.key, tried.key, fresh.key]
+    assert [task.overdue_when_loaded for task in found] == [True, False, False, False]
+    assert [task.attempts for task in found] == [FRESH, state, state, FRESH]
+    assert found[3] is fresh

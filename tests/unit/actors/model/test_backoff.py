@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 import tenacity
 
-from actors.model.backoff import RetryPolicy, Verdict, default_wait
+from actors.model.backoff import (
+    RetryPolicy,
+    Verdict,
+    default_wait,
+    growing_pause_ms,
+    request_pause,
+)
+from actors.model.errors import InvalidTask, StoreUnavailable
+from actors.model.settings import RecoverySettings
 
 
 def test_the_default_is_that_of_the_design() -> None:
@@ -26,6 +34,41 @@ def test_the_first_waits_are_10_to_20_then_20_to_40_seconds_and_so_on_to_the_cap
         waits = [policy.delay_ms(failed) for _ in range(200)]
         assert low_s * 1000 <= min(waits) < max(waits) <= high_s * 1000
         assert max(waits) - min(waits) > 0.4 * (high_s * 1000)
+
+
+@pytest.mark.parametrize(
+    ("failures", "most_ms"), [(0, 100), (1, 100), (2, 200), (5, 1_600), (9, 5_000), (10_000, 5_000)]
+)
+def test_a_pause_doubles_up_to_the_longest_and_half_of_it_is_at_random(
+    failures: int, most_ms: int
+) -> None:
+    """However many failures there were."""
+    rng = random.Random(1)
+
+    pauses_ms = [growing_pause_ms(failures, 100, 5_000, rng) for _ in range(200)]
+
+    assert most_ms / 2 <= min(pauses_ms) < 0.6 * most_ms
+    assert 0.9 * most_ms < max(pauses_ms) <= most_ms
+
+
+def test_a_request_is_tried_again_unless_it_was_refused() -> None:
+    """Endless tries know no refusal."""
+    recovery = RecoverySettings(rebuild_pause_min_ms=100, rebuild_pause_max_ms=5_000)
+    once, endless = (
+        request_pause(recovery, random.Random(1), endless=each) for each in (False, True)
+    )
+
+    assert once(InvalidTask("no"), 1) is None
+    for pause_ms in (once(StoreUnavailable("away"), 3), endless(InvalidTask("no"), 3)):
+        assert pause_ms is not None and 200 <= pause_ms <= 400
+
+
+def test_a_time_that_was_asked_for_is_kept() -> None:
+    """``Retry(after=…)`` comes before the policy's own wait."""
+    policy = RetryPolicy(wait=tenacity.wait_fixed(60))
+
+    assert policy.next_attempt_ms(1_000, 1, after_ms=5) == 1_005
+    assert policy.next_attempt_ms(1_000, 1, after_ms=None) == 61_000
 
 
 def test_a_user_may_pass_any_tenacity_strategy() -> None:

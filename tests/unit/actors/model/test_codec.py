@@ -13,11 +13,15 @@ from actors.model.codec import (
     encode_command,
     encode_data,
     encode_task,
+    letter_of,
+    record_bytes,
 )
 from actors.model.errors import InvalidTask, PoisonRecord
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
+from actors.model.kind import with_kind
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
+from actors.model.trace import TRACEPARENT, with_context
 from tests.builders import NOW_MS, a_key, a_record, a_task
 
 _KEY = b'"orderingId":"a","scheduledTime":"2026-02-09T01:41:12.959Z","uniquenessKey":"b"'
@@ -188,3 +192,65 @@ def test_an_id_that_reads_like_null_is_no_reason_to_refuse_data() -> None:
         "taskData": {"none": None},
         "version": 1,
     }
+
+
+def test_a_record_holds_its_key_value_headers_and_an_object() -> None:
+    """A header may have no content."""
+    record = LogRecord(0, 0, 0, b"abc", b"value", (("name", b"12"), ("none", None)))
+
+    assert record_bytes(record) == 500 + 3 + 5 + 4 + 2 + 4
+    assert record_bytes(LogRecord(0, 0, 0, None, None)) == 500
+
+
+_CONTEXT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize("kind", [None, "Invoice"])
+@pytest.mark.parametrize("context", [None, _CONTEXT])
+def test_a_dead_letter_reads_as_the_task_it_was(kind: str | None, context: bytes | None) -> None:
+    """With its kind, and in the trace it belongs to."""
+    data = b'{"invoice":42}'
+    data = data if kind is None else with_kind(data, kind)
+    data = data if context is None else with_context(data, context)
+    task = StoredTask(a_key(), data, 7)
+
+    letter = letter_of(task, 3, NOW_MS)
+
+    headers = () if context is None else ((TRACEPARENT, context),)
+    assert (letter.partition, letter.offset, letter.timestamp_ms) == (3, 7, NOW_MS)
+    assert (letter.key, letter.headers) == (b"customer-7", headers)
+    assert letter.value is not None and json.loads(letter.value).get("kind") == kind
+    assert decode_record(letter) == task
+
+
+@pytest.mark.parametrize("kind", [None, "Invoice"])
+def test_what_is_written_is_read(kind: str | None) -> None:
+    """A task with a kind takes the longer way."""
+    read = decode_record(a_record(task=a_task(kind=kind), offset=9))
+
+    assert isinstance(read, StoredTask)
+    assert (read.key, read.offset, read.kind) == (a_key(), 9, kind)
+
+
+@pytest.mark.parametrize("command", list(CommandKind))
+def test_a_command_that_is_written_is_read(command: CommandKind) -> None:
+    """With where and when it stands in the log, and a reschedule with its new time."""
+    to_ms = NOW_MS + 5 if command is CommandKind.RESCHEDULE else None
+    written = Command(command, a_key(), 4, NOW_MS, to_ms)
+
+    assert decode_record(a_record(value=encode_command(written), offset=4)) == written
+
+
+@pytest.mark.parametrize("kind", [b"", b',"kind":"Invoice"'])
+def test_p10_data_that_is_no_object_is_poison(kind: bytes) -> None:
+    """With a kind and without."""
+    with pytest.raises(PoisonRecord):
+        decode_record(a_record(value=b"{" + _KEY + b',"taskData":[1]' + kind + b"}"))
+
+
+def test_p10_the_reason_names_the_id_that_is_too_long() -> None:
+    """By the name it has in the record."""
+    key = _KEY.replace(b'"b"', b'"%b"' % (b"b" * (ID_BYTES_MAX + 1)))
+
+    with pytest.raises(PoisonRecord, match="uniquenessKey is longer"):
+        decode_record(a_record(value=b"{" + key + b"}"))

@@ -2,10 +2,25 @@
 
 import pytest
 
+from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
-from actors.model.commands import Decision, KnownTask, decide
+from actors.model.commands import (
+    Decision,
+    KnownTask,
+    WithdrawalResult,
+    decide,
+    known_task,
+    recorded_outcome,
+    replacing_row,
+    split_runs,
+)
 from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome, Completion, CompletionResult
+from actors.model.status import (
+    CommandOutcome,
+    Completion,
+    CompletionResult,
+    RecordedOutcome,
+)
 from actors.model.task import FRESH, AttemptState, StoredTask
 from tests.builders import NOW_MS, a_completion, a_key, a_stored_task
 
@@ -212,3 +227,80 @@ def test_p12_a_key_that_was_moved_here_closed_stays_closed_without_its_row() -> 
     known = KnownTask(row=None, completion=completion, attempts=FRESH, running=False)
 
     assert _decide(CommandKind.CANCEL, known) == Decision(CommandOutcome.ALREADY_CLOSED)
+
+
+@pytest.mark.parametrize("withdrawal", list(WithdrawalResult))
+def test_what_is_known_of_a_key_is_its_row_its_status_and_whether_it_runs(
+    withdrawal: WithdrawalResult,
+) -> None:
+    """Nothing is left out."""
+    row, completion, state = a_stored_task(), a_completion(), AttemptState(used=1, last=2)
+
+    known = known_task(row, KeyStatus(completion, state), withdrawal)
+
+    running = withdrawal is WithdrawalResult.RUNNING
+    assert known == KnownTask(row, completion, state, running)
+
+
+def test_a_key_is_left_open_where_it_has_a_row_and_nothing_closes_it() -> None:
+    """A command that is refused, or a move to its own time."""
+    refused = Decision(CommandOutcome.TOO_LATE)
+    closed = a_completion(offset=1)
+
+    assert refused.leaves_open(_known())
+    assert not refused.leaves_open(_known(completion=closed))
+    assert not refused.leaves_open(KnownTask(None, None, FRESH, running=False))
+    assert not Decision(CommandOutcome.APPLIED, closed).leaves_open(_known())
+
+
+def test_what_closes_a_key_tells_when_by_what_and_after_how_many_attempts() -> None:
+    """History shows it."""
+    known = _known(attempts=AttemptState(used=1, last=3))
+
+    cancelled = _decide(CommandKind.CANCEL, known).completion
+    moved = _decide(CommandKind.RESCHEDULE, _known()).completion
+
+    assert cancelled == Completion(
+        a_key(),
+        CompletionResult.CANCELLED,
+        OFFSET,
+        attempts=3,
+        finished_ms=NOW_MS,
+        reason="by command",
+    )
+    assert moved is not None and moved.finished_ms == NOW_MS
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_p12_a_move_onto_a_stored_key_remembers_the_row_it_wrote(replaces: bool) -> None:
+    """The record of the row it replaced may be read again."""
+    command = _command(CommandKind.RESCHEDULE)
+    decision = decide(command, _known(), None, NOW_MS)
+    assert decision.new_key is not None and decision.row is not None
+
+    recorded = recorded_outcome(command, decision, {decision.new_key} if replaces else set())
+    row = replacing_row(command, recorded)
+
+    data = decision.row.data if replaces else None
+    expected = RecordedOutcome(CommandOutcome.APPLIED, a_key(), decision.new_key, data)
+    assert recorded == expected
+    assert row == (decision.row if replaces else None)
+
+
+def test_p6_runs_of_tasks_end_at_each_command_and_the_last_record_of_a_key_wins() -> None:
+    """In the order of the log."""
+    old, new, other = (
+        a_stored_task(uniqueness_key=key, offset=offset)
+        for offset, key in enumerate(("a", "a", "b"))
+    )
+    command = _command(CommandKind.CANCEL)
+
+    assert list(split_runs([old, other, new])) == [(new, other)]
+    assert list(split_runs([command, old, new, command, command, other])) == [
+        command,
+        (new,),
+        command,
+        command,
+        (other,),
+    ]
+    assert not list(split_runs([]))

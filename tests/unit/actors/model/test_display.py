@@ -4,7 +4,16 @@ import logging
 
 import pytest
 
-from actors.model.display import CHARS_MAX, log_raised, message_of, shown, storable_text
+from actors.model.display import (
+    CHARS_MAX,
+    class_name_of,
+    duration_text,
+    log_raised,
+    message_of,
+    shown,
+    stack_of,
+    storable_text,
+)
 
 
 class _Hostile:
@@ -14,6 +23,12 @@ class _Hostile:
 
 class _Unprintable(Exception):
     def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class _Unnoted(Exception):
+    @property
+    def __notes__(self) -> list[str]:
         raise SystemExit(3)
 
 
@@ -83,3 +98,50 @@ def test_an_error_that_cannot_be_shown_is_logged_all_the_same(
     shown_one, alone = caplog.records
     assert shown_one.getMessage() == "attempt 3 raised" and shown_one.exc_info
     assert alone.getMessage() == "attempt 3 raised; the error cannot be shown"
+
+
+def test_the_name_of_a_class_is_shown_whatever_its_metaclass_does() -> None:
+    """It may have its own idea of a name."""
+
+    class Nameless(type):
+        def __getattribute__(cls, name: str) -> object:
+            raise SystemExit(name)
+
+    class Odd(metaclass=Nameless):
+        pass
+
+    assert class_name_of(_Unprintable()) == "_Unprintable"
+    assert class_name_of(Odd()) == "class without a name"
+
+
+def test_of_a_trace_the_end_is_shown_and_no_more_than_asked_for() -> None:
+    """The innermost frames say most."""
+
+    def inner() -> None:
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom") as raised:
+        inner()
+
+    whole, cut = stack_of(raised.value, 10_000), stack_of(raised.value, 30)
+    assert whole.startswith("Traceback") and "in inner" in whole and "boom" in whole
+    assert len(cut) == 30 and whole.endswith(cut)
+    assert stack_of(_Unnoted(), 10_000) == "its trace cannot be shown"
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (119_999, "1 min"),
+        (3_600_000, "1 h"),
+        (2 * 86_400_000, "2 d"),
+        (31_557_600_000, "1 year"),
+        (5 * 31_557_600_000, "5 years"),
+    ],
+)
+def test_a_duration_is_told_in_its_largest_unit(duration_ms: int, text: str) -> None:
+    """Rounded down."""
+    assert duration_text(duration_ms) == text

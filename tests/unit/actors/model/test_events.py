@@ -8,9 +8,20 @@ import msgspec
 import pytest
 
 from actors.model import events
-from actors.model.events import Event, OrderingsMeasured, orderings_measured
+from actors.model.events import (
+    AttemptFinished,
+    Event,
+    OrderingsMeasured,
+    TaskClosed,
+    TasksStored,
+    TasksSucceeded,
+    orderings_measured,
+    single_events,
+    stored_event,
+)
 from actors.model.ownership import Straggler
-from tests.builders import NOW_MS
+from actors.model.status import AttemptResult, CompletionResult
+from tests.builders import NOW_MS, a_key, a_stored_task
 
 _PAST = re.compile(r"(ed|Rebuilt|Stuck|Lost|Shrunk|Held|Began|Split)$")
 """The regular participles, and the irregular ones in use."""
@@ -70,3 +81,24 @@ def test_the_oldest_open_task_counts_whoever_holds_it(
     measured = orderings_measured(3, 7, held, earliest_ms, NOW_MS)
 
     assert measured == OrderingsMeasured(3, 7, len(held), overdue_ms)
+
+
+def test_rows_that_were_written_are_told_by_their_times_and_highest_offset() -> None:
+    """One event for many."""
+    rows = [a_stored_task(due_in_ms=due, offset=offset) for due, offset in ((1, 4), (2, 9), (3, 5))]
+
+    assert stored_event(6, rows) == TasksStored(6, (NOW_MS + 1, NOW_MS + 2, NOW_MS + 3), 9)
+
+
+def test_an_event_about_many_tasks_is_told_of_each() -> None:
+    """Its attempt first, then its end; any other event stands for itself."""
+    finished = tuple(
+        AttemptFinished(6, a_key(due_in_ms=due), 1, AttemptResult.SUCCESS, 5, NOW_MS)
+        for due in (1, 2)
+    )
+    closed = [TaskClosed(6, each.key, CompletionResult.SUCCESS) for each in finished]
+
+    singles = list(single_events(TasksSucceeded(6, finished)))
+
+    assert singles == [finished[0], closed[0], finished[1], closed[1]]
+    assert list(single_events(closed[0])) == [closed[0]]

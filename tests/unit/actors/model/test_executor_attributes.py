@@ -6,6 +6,7 @@ import pytest
 
 from actors.model.attempts import Ending
 from actors.model.backoff import RetryPolicy
+from actors.model.executor_attributes import attribute_complaint, policy_of, timeout_ms_of
 from actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.unit.actors.task_executor_bench import Bench, Job
@@ -84,6 +85,53 @@ def test_a_retry_that_raises_leaves_the_default_policy(error: type[BaseException
     next_ms = bench.record_attempt().record.next_attempt_ms
     assert next_ms is not None and next_ms > NOW_MS
     assert not bench.harness.failures
+
+
+def test_a_policy_that_raises_is_told_to_operators(caplog: pytest.LogCaptureFixture) -> None:
+    """They would wonder at the default waits."""
+    role = Moody()
+    role.mood = SystemExit
+
+    assert policy_of(role).attempts_max == 101
+    assert "the attribute retry raised" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected_ms"),
+    [(None, 77), ("soon", 77), (timedelta(seconds=90), 90_000), (timedelta(microseconds=1), 1)],
+)
+def test_a_timeout_is_told_in_whole_milliseconds(timeout: object, expected_ms: int) -> None:
+    """What is not a timedelta leaves the default; the shortest is one."""
+    role = Job()
+    role.timeout = timeout  # type: ignore[assignment]
+
+    assert timeout_ms_of(role, 77) == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("retry", RetryPolicy(), None),
+        ("retry", 5, "retry is 5"),
+        ("timeout", None, None),
+        ("timeout", timedelta(microseconds=1), None),
+        ("timeout", timedelta(0), "timeout is"),
+        ("timeout", 5, "timeout is 5"),
+    ],
+)
+def test_what_is_wrong_with_an_attribute_is_told(
+    name: str, value: object, complaint: str | None
+) -> None:
+    """Of an executor and of its class."""
+    made = type("Made", (Job,), {name: value})
+
+    for found in (attribute_complaint(made), attribute_complaint(made())):
+        assert found is None if complaint is None else found and found.startswith(complaint)
+
+
+def test_a_property_says_nothing_of_a_class() -> None:
+    """Only of its instances."""
+    assert attribute_complaint(Moody) is None
 
 
 def test_a_policy_of_a_subclass_is_asked_for_its_wait() -> None:

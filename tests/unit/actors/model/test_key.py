@@ -15,6 +15,19 @@ def test_the_text_form_by_example() -> None:
     assert TaskKey.parse(str(key)) == key
 
 
+def test_every_id_that_python_can_hold_has_a_text_form() -> None:
+    """A lone surrogate too, and what a URL's path gives a meaning."""
+    key = TaskKey(NOW_MS, "a/?#X ", "\ud800")
+
+    assert str(key) == "2026-02-09T01:41:12.959Z,a%2F%3F%23X%20,%ED%A0%80"
+    assert TaskKey.parse(str(key)) == key
+
+
+def test_the_first_key_of_a_millisecond_is_before_every_other() -> None:
+    """Of that millisecond, whatever its ids are."""
+    assert first_key_at(NOW_MS) == TaskKey(NOW_MS, "", "")
+
+
 def test_the_time_of_a_key_is_told_in_utc() -> None:
     """The property gives what the user scheduled."""
     assert a_key(due_in_ms=0).scheduled_time == NOW

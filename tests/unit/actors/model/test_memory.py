@@ -22,6 +22,7 @@ def test_room_is_what_is_left_and_a_page_has_at_least_one_row() -> None:
     """Also where a task larger than the share is held."""
     memory = NodeMemory(1_000)
     window = memory.begin(0)
+    assert (window.held_bytes, memory.held_bytes) == (0, 0)
     window.waiting_bytes, window.executing_bytes, memory.polled_bytes = 100, 300, 7
 
     assert (window.room_bytes, window.page_bytes(), window.page_bytes(4)) == (100, 100, 25)
