@@ -103,7 +103,8 @@ def _hunt(trees: Trees, mutant: Mutant, seeds: int) -> Result:
         with trees.mutated(mutant) as tree:
             if mutant.tests:
                 return Result(mutant, judge(tree, mutant.tests))
-            return Result(mutant, hunt(tree, plans(trees.scenarios(), seeds, mutant.scenario)))
+            runs = plans(trees.scenarios(), seeds, mutant.scenario, mutant.seed)
+            return Result(mutant, hunt(tree, runs))
     except (MutantNotApplied, HuntFailed) as error:
         return Result(mutant, error=str(error))
 

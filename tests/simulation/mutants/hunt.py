@@ -44,15 +44,20 @@ class HuntFailed(Exception):
     """The process that runs the seeds ended badly."""
 
 
-def plans(names: Sequence[str], seeds: int, first: str = "") -> list[Plan]:
-    """Return which runs to make: scenarios in turn; ``first`` takes every other one."""
+def plans(
+    names: Sequence[str], seeds: int, first: str = "", first_seed: int | None = None
+) -> list[Plan]:
+    """Return which runs to make: scenarios in turn; ``first`` takes every other one, and begins
+    with ``first_seed`` where there is one.
+    """
     if not first:
         return [Plan(names[seed % len(names)], seed) for seed in range(seeds)]
     others = [name for name in names if name != first]
-    return [
+    runs = [
         Plan(first if seed % 2 == 0 else others[seed // 2 % len(others)], seed)
         for seed in range(seeds)
     ]
+    return runs if first_seed is None else [Plan(first, first_seed), *runs]
 
 
 def hunt(tree: Path, runs: Sequence[Plan]) -> Catch | None:

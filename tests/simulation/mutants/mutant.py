@@ -50,6 +50,8 @@ class Mutant(_Part):
     promises: tuple[str, ...] = Field(min_length=1)
     scenario: str = ""
     """Takes every other seed, where one scenario provokes the fault more than the others."""
+    seed: int | None = None
+    """Of the scenario; tried before all others, as it found the fault once."""
     tests: tuple[str, ...] = ()
     """Judges in place of the simulation, where that replaces what is broken: test files."""
     quick: bool = False

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.mutants.__main__ import hunt_all, hunt_group
-from tests.simulation.mutants.hunt import Plan, plans
+from tests.simulation.mutants.hunt import Plan, complaining, plans
 from tests.simulation.mutants.mutant import FOLDER, Edit, Mutant, MutantNotApplied, load_mutants
 from tests.simulation.mutants.trees import ROOT, Trees
 
@@ -114,3 +114,21 @@ def test_a_first_scenario_takes_every_other_seed() -> None:
 
     assert runs[0::2] == [Plan("late", 0), Plan("late", 2), Plan("late", 4)]
     assert runs[1::2] == [Plan("calm", 1), Plan("weather", 3), Plan("calm", 5)]
+    assert plans(["calm", "late", "weather"], 6, "late", 90) == [Plan("late", 90), *runs]
+
+
+def test_a_seed_belongs_to_a_scenario() -> None:
+    """Alone it names no run."""
+    assert all(mutant.scenario for mutant in MUTANTS.values() if mutant.seed is not None)
+
+
+def test_every_run_that_complains_is_told_and_no_other(tmp_path: Path) -> None:
+    """Not only the first, as a hunt ends with it."""
+    trees = Trees(tmp_path)
+    mutant = MUTANTS["message passed on at once"]
+    runs = [Plan("relay", 0), Plan("calm", 0), Plan("relay", 1)]
+    with trees.mutated(mutant) as tree:
+        found = complaining(tree, runs)
+
+    assert list(found) == [Plan("relay", 0), Plan("relay", 1)]
+    assert found[runs[0]].complaint and not complaining(trees.original, runs[:1])
