@@ -183,6 +183,7 @@ def test_loaded_rows_that_are_open_know_their_attempts_and_whether_they_were_ove
     """What is closed is left out; what is new and not due stays as it is."""
     rows = [a_stored_task(due_in_ms=due, offset=5) for due in (1, 2, 3, 4, 5)]
     late, closed, reopened, tried, fresh = rows
+    own = a_stored_task(due_in_ms=1, uniqueness_key="own", offset=6)
     cancelled = a_completion(result=CompletionResult.CANCELLED, offset=5)
     state = AttemptState(used=1, last=1)
     statuses = {
@@ -191,9 +192,11 @@ def test_loaded_rows_that_are_open_know_their_attempts_and_whether_they_were_ove
         tried.key: KeyStatus(None, state),
     }
 
-    found = open_tasks(rows, statuses, overdue_until_ms=NOW_MS + 1)
+    found = open_tasks([*rows, own], statuses, overdue_until_ms=NOW_MS + 1, own_offset=6)
 
-    assert [task.key for task in found] == [late.key, reopened.key, tried.key, fresh.key]
-    assert [task.overdue_when_loaded for task in found] == [True, False, False, False]
-    assert [task.attempts for task in found] == [FRESH, state, state, FRESH]
-    assert found[3] is fresh
+    assert [task.key for task in found] == [
+        each.key for each in (late, reopened, tried, fresh, own)
+    ]
+    assert [task.overdue_when_loaded for task in found] == [True, False, False, False, False]
+    assert [task.attempts for task in found] == [FRESH, state, state, FRESH, FRESH]
+    assert found[3] is fresh and found[4] is own

@@ -28,7 +28,7 @@ class _Unprintable(Exception):
 
 class _Unnoted(Exception):
     @property
-    def __notes__(self) -> list[str]:
+    def __notes__(self) -> list[str]:  # type: ignore[override]
         raise SystemExit(3)
 
 
