@@ -33,7 +33,7 @@ KEYS = [
 EVER = (KEYS[0]._replace(scheduled_ms=HOUR - 1), KEYS[-1]._replace(uniqueness_key="z"))
 
 writes = st.tuples(
-    st.integers(0, len(KEYS) - 1),
+    st.sampled_from([0, 3, SEGMENT_ROWS_MIN + 8]) | st.integers(0, len(KEYS) - 1),
     st.sampled_from([1, 3, SEGMENT_ROWS_MIN, len(KEYS)]),
     st.sampled_from([1, 1, 1, 1, 0]),
 )
@@ -67,7 +67,7 @@ def check_way_back(folder: Path, left: Mapping[TaskKey, Completion]) -> None:
             assert not connection.execute("SELECT 1 FROM completion_segment").fetchall()
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(steps, st.permutations(range(1, 9)))
 def test_segments_read_as_rows_do(
     steps: list[tuple[int, tuple[int, ...]]], order: list[int]

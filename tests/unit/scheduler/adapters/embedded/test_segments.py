@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.model.bucket import HOUR_MS
@@ -105,3 +106,17 @@ def test_what_is_turned_into_a_row_loses_against_a_later_row(tmp_path: Path) -> 
     write(settings_of(tmp_path), group, [reopened])
 
     assert found(as_rows(tmp_path))[3] == reopened
+
+
+def test_of_a_row_and_a_segment_the_later_one_stands(tmp_path: Path) -> None:
+    """By range, whichever was written first, and so does an entry of the later of two segments."""
+    group = successes(SEGMENT_ROWS_MIN)
+    reopened = Completion(group[3].key, CompletionResult.REOPENED, 9, 1, None, 3)
+    again = [msgspec.structs.replace(each, offset=8) for each in group]
+
+    write(settings_of(tmp_path / "row"), group, [reopened])
+    assert found(settings_of(tmp_path / "row"))[3] == reopened
+    write(settings_of(tmp_path / "segment"), [reopened], group)
+    assert found(settings_of(tmp_path / "segment")) == group
+    write(settings_of(tmp_path / "two"), group, again)
+    assert found(settings_of(tmp_path / "two")) == again
