@@ -7,7 +7,6 @@ store that refuses an error's message would cost more than the error.
 import logging
 import reprlib
 import traceback
-from types import TracebackType
 
 CHARS_MAX = 200
 
@@ -19,8 +18,7 @@ _UNITS_MS = (
     ("s", 1_000),
 )
 
-ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
-"""An error as ``logging`` takes it for ``exc_info``."""
+UNSHOWN_STACK = "its trace cannot be shown"
 
 
 def shown(value: object) -> str:
@@ -52,21 +50,8 @@ def stack_of(error: BaseException, chars_max: int) -> str:
     try:
         stack = "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
-        stack = "its trace cannot be shown"
+        stack = UNSHOWN_STACK
     return storable_text(stack[-chars_max:])
-
-
-def loggable(error: BaseException) -> ErrorInfo | None:
-    """Return an error for ``exc_info`` of ``logging``; None where its trace cannot be shown.
-
-    Its message, notes and chain may be anybody's code, and a handler of the log that cannot format
-    them prints a trace of its own.
-    """
-    try:
-        traceback.format_exception(error)
-    except BaseException:  # noqa: BLE001 - as in message_of
-        return None
-    return type(error), error, error.__traceback__
 
 
 def log_raised(

@@ -152,6 +152,8 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     result: AttemptResult
     duration_ms: int
     error: BaseException
+    is_showable: bool
+    """Whether its stack can be shown: message, notes and causes may be anybody's code."""
 
 
 class AttemptRefused(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from actors.model.definition import ordering_id_parts
-from actors.model.display import ErrorInfo, class_name_of, log_raised, loggable, message_of
+from actors.model.display import class_name_of, log_raised, message_of
 from actors.model.events import (
     AssignmentReceived,
     AttemptAbandoned,
@@ -166,7 +166,7 @@ class LoggingTelemetry:
             values, trace = read(event), None
             if isinstance(event, AttemptFailed):
                 values["error_message"] = message_of(event.error)
-                trace = _trace_of(event)
+                trace = event.error if _tells_stack(event) else None
             shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
             log.log(
                 level,
@@ -194,7 +194,8 @@ def roles_told() -> set[str]:
 
 
 def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
-    names = list(event.__struct_fields__)
+    # What is showable is shown; that the rest is not can be seen.
+    names = [name for name in event.__struct_fields__ if name != "is_showable"]
     if len(names) == 1:
         names = [*names, names[0]]
     get = attrgetter(*names)
@@ -205,13 +206,13 @@ def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
     return read
 
 
-def _trace_of(event: AttemptFailed) -> ErrorInfo | None:
-    """Return the error for the log's handlers, which show its stack or report it.
+def _tells_stack(event: AttemptFailed) -> bool:
+    """Whether the log's handlers get the error, to show its stack or report it.
 
-    None of a system task: its code is ours, and the message says which server is away.
+    Not one that they cannot format: they would print a trace of their own.  Not that of a system
+    task: its code is ours, and the message says which server is away.
     """
-    is_users = ordering_id_parts(event.key.ordering_id) is None
-    return loggable(event.error) if is_users else None
+    return event.is_showable and ordering_id_parts(event.key.ordering_id) is None
 
 
 def _plain(value: object) -> object:

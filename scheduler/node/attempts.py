@@ -12,7 +12,14 @@ from itertools import chain
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
-from actors.model.display import class_name_of, message_of, shown, stack_of, storable_text
+from actors.model.display import (
+    UNSHOWN_STACK,
+    class_name_of,
+    message_of,
+    shown,
+    stack_of,
+    storable_text,
+)
 from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.executor_attributes import policy_of
 from actors.model.outcome import Done, Drop, Retry
@@ -250,6 +257,7 @@ class RegisteredAttempts(ABC):
                 ended.result,
                 finished_ms - started_ms,
                 error,
+                ended.error_stack != UNSHOWN_STACK,
             )
             self._telemetry.emit(event)
         return ended

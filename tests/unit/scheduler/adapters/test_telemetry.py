@@ -8,6 +8,7 @@ from msgspec.structs import fields
 
 from actors.model import events
 from actors.model.codec import CommandKind
+from actors.model.display import UNSHOWN_STACK, stack_of
 from actors.model.errors import LogUnavailable
 from actors.model.events import Event
 from actors.model.key import TaskKey
@@ -67,7 +68,11 @@ def test_every_event_is_one_line_of_its_role(kind: type, caplog: pytest.LogCaptu
 
     (record,) = caplog.records
     assert record.getMessage().split(" ")[0] == kind.__name__
-    assert all(f" {field.name}=" in record.getMessage() for field in fields(kind))
+    assert all(
+        f" {field.name}=" in record.getMessage()
+        for field in fields(kind)
+        if field.name != "is_showable"
+    )
     assert record.name.startswith("hourhand.")
 
 
@@ -80,7 +85,9 @@ def test_a_failed_attempt_is_a_warning_and_a_good_one_is_not(
 
     telemetry.emit(events.AttemptFinished(0, a_key(), 1, AttemptResult.SUCCESS, 5, NOW_MS))
     for result in (AttemptResult.FAILURE, AttemptResult.TIMEOUT):
-        telemetry.emit(events.AttemptFailed(0, a_key(), 1, result, 5, ValueError("no")))
+        telemetry.emit(
+            events.AttemptFailed(0, a_key(), 1, result, 5, ValueError("no"), is_showable=True)
+        )
         telemetry.emit(events.AttemptFinished(0, a_key(), 1, result, 5, NOW_MS, "ValueError"))
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
@@ -100,7 +107,9 @@ def _raised(error: BaseException) -> BaseException:
 
 
 def _failed(error: BaseException, key: TaskKey | None = None) -> events.AttemptFailed:
-    return events.AttemptFailed(3, key or a_key(), 2, AttemptResult.FAILURE, 5, _raised(error))
+    is_showable = stack_of(_raised(error), 1_000) != UNSHOWN_STACK
+    result = AttemptResult.FAILURE
+    return events.AttemptFailed(3, key or a_key(), 2, result, 5, error, is_showable)
 
 
 def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(

@@ -80,7 +80,9 @@ def test_a_failed_attempt_is_one_line_with_its_error(caplog: pytest.LogCaptureFi
     try:
         raise KeyError("customer")
     except KeyError as error:
-        failed = events.AttemptFailed(3, a_key(), 2, AttemptResult.FAILURE, 5, error)
+        failed = events.AttemptFailed(
+            3, a_key(), 2, AttemptResult.FAILURE, 5, error, is_showable=True
+        )
 
     LoggingTelemetry().emit(failed)
 

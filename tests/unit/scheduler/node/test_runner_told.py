@@ -18,6 +18,7 @@ from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
+from tests.conformance.telemetry import Unshowable
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,
     Bench,
@@ -145,6 +146,20 @@ def test_the_error_of_a_failed_attempt_is_told_once(
     assert (told.partition, told.key, told.attempt) == (0, attempt.task.key, 3)
     assert isinstance(told.error, error_class) and told.error.__traceback__ is not None
     assert (told.result, told.duration_ms) == (result, ended.finished_ms - ended.started_ms)
+    assert told.is_showable
+
+
+def test_an_error_whose_trace_cannot_be_shown_says_so(bench: Bench) -> None:
+    """Whoever logs it need not try, which costs as much as all else that a failure does."""
+
+    def fail() -> None:
+        raise Unshowable
+
+    bench.run(Blocking(fail))
+    bench.ended()
+
+    (told,) = bench.telemetry.of(AttemptFailed)
+    assert not told.is_showable
 
 
 @pytest.mark.parametrize("executor", [Blocking(), Quick(), Blocking(Retry)])
