@@ -51,7 +51,7 @@ def add_pages(app: FastAPI) -> None:
         kind = TYPES[PurePosixPath(name).suffix]
         return FileResponse(FOLDER / name, media_type=kind, headers={"cache-control": _ASK_AGAIN})
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     def page() -> FileResponse:
         return file("index.html")
 

@@ -95,6 +95,24 @@ def test_rows_become_tasks_or_reasons(spark: SparkSession) -> None:
     assert checked.agg(*counts()).first() == Row(rows=4, tasks=2, duplicates=1, invalid=1)
 
 
+def test_a_column_names_the_kind_of_each_row(spark: SparkSession) -> None:
+    """By the usual name or another; it is not among the columns that become the data."""
+    at = "2026-02-09T12:00:00Z"
+    rows = [(at, "a", 1, 5, "mail"), (at, "a", 2, 6, None), (at, "a", 3, 7, "no kind")]
+    columns = "scheduled_time string, ordering_id string, uniqueness_key int, amount int"
+    usual = spark.createDataFrame(rows, f"{columns}, kind string")
+    renamed = usual.withColumnRenamed("kind", "executor")
+
+    for judged in (
+        judged_columns(usual, RULES, {}),
+        judged_columns(renamed, RULES, {"kind": "executor"}),
+    ):
+        mail, plain, refused = judged.orderBy("row").collect()
+        assert mail.data == '{"amount":5,"hourhand.kind":"mail"}'
+        assert plain.data == '{"amount":6}'
+        assert "'no kind' is not a kind" in refused.reason
+
+
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
@@ -106,6 +124,10 @@ def test_rows_become_tasks_or_reasons(spark: SparkSession) -> None:
         (
             "scheduled_time string, ordering_id array<int>, uniqueness_key string",
             "column ordering_id is array<int>, which cannot be ordering_id",
+        ),
+        (
+            "scheduled_time string, ordering_id string, uniqueness_key string, kind int",
+            "column kind is int, which cannot be kind: text is needed",
         ),
     ],
 )

@@ -47,6 +47,13 @@ def test_a_file_is_served_as_what_it_is(path: Path) -> None:
         assert asking.get(f"/{name_of(path)}", headers=known).status_code == 304
 
 
+def test_the_page_answers_what_only_asks_whether_it_is_there() -> None:
+    """Load balancers and monitors of uptime ask with HEAD."""
+    answer = served(World()).request("HEAD", "/")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
 @pytest.mark.parametrize("path", ["/", "/js/main.js", "/nowhere", "/api/v1/status"])
 def test_every_answer_forbids_what_the_dashboard_does_not_need(path: str) -> None:
     """No script but its own files, no other host, no frame, no form."""
