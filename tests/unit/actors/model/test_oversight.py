@@ -1,8 +1,10 @@
 """Audit entries sort by their places; a report has one form in JSON, whichever version wrote it."""
 
+import logging
 from typing import Any
 
 import msgspec
+import pytest
 
 from actors.model.oversight import (
     LATENESS_MS,
@@ -103,8 +105,17 @@ def _as_before(written: object, before: object) -> object:
     return written
 
 
-def test_a_report_that_cannot_be_read_hides_no_other() -> None:
+def test_a_report_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """One of a later version may have another form."""
+    caplog.set_level(logging.DEBUG, "hourhand.report")
     rows = [("a", 1, 2, b"\xff"), ("b", 1, 2, b"[]"), ("c", 3, 4, b'{"node": "c", "new": 1}')]
 
     assert decode_reports(rows) == (NodeReport("c", 3, 4),)
+    assert [each.getMessage() for each in caplog.records] == [
+        f"the report of {node} cannot be read" for node in ("a", "b")
+    ]
+
+
+def test_a_report_is_told_by_the_columns_of_its_row() -> None:
+    """Not by what its body says of node, beat and time."""
+    assert decode_reports([("d", 3, 4, encode_report(REPORT))])[0].node == "d"
