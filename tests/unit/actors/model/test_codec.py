@@ -12,6 +12,7 @@ from actors.model.codec import (
     decode_record,
     encode_command,
     encode_data,
+    encode_parts,
     encode_task,
     letter_of,
     record_bytes,
@@ -254,3 +255,12 @@ def test_p10_the_reason_names_the_id_that_is_too_long() -> None:
 
     with pytest.raises(PoisonRecord, match="uniquenessKey is longer"):
         decode_record(a_record(value=b"{" + key + b"}"))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_no_record_is_written_of_a_number_that_json_has_not(number: float) -> None:
+    """It would be read as nothing."""
+    with pytest.raises(InvalidTask, match="not JSON"):
+        encode_parts(a_key(), {"price": number, "note": "null"})
+
+    assert b'"note":"null"' in encode_parts(a_key(), {"price": 1.5, "note": "null"})

@@ -99,6 +99,9 @@ def test_datetimes_and_millis_are_the_same_moment() -> None:
     """Both ways, and only with a zone."""
     assert to_millis(NOW) == NOW_MS
     assert from_millis(NOW_MS) == NOW
+    for year in (1, 1600, 1969, 2600, 9999):
+        far = NOW.replace(year=year)
+        assert from_millis(to_millis(far)) == far
     with pytest.raises(ValueError, match="has no time zone"):
         to_millis(NOW.replace(tzinfo=None))
 

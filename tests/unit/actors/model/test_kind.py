@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.model.codec import LogRecord, decode_record, encode_task, letter_of
 from actors.model.errors import InvalidTask, PoisonRecord
-from actors.model.kind import KIND_PATTERN, carried_kind, with_kind, without_kind
+from actors.model.kind import KIND_PATTERN, carried_kind, checked_kind, with_kind, without_kind
 from actors.model.task import StoredTask, Task
 from actors.model.trace import carried_context, with_context
 from tests.builders import NOW_MS, a_task
@@ -103,3 +103,14 @@ def test_a_row_that_is_written_again_as_a_record_keeps_its_kind() -> None:
     renamed = json.dumps({**again, "kind": "mail"}, separators=(",", ":")).encode()
 
     assert (read(carried).kind, read(renamed).kind) == ("charge", "mail")
+
+
+def test_empty_data_carries_a_kind_without_a_comma() -> None:
+    """And stay JSON."""
+    assert json.loads(with_kind(b"{ }", "Invoice")) == json.loads(with_kind(b"{}", "Invoice"))
+
+
+def test_what_cannot_be_a_kind_is_shown() -> None:
+    """So that its caller finds it."""
+    with pytest.raises(ValueError, match="'no kind'"):
+        checked_kind("no kind")
