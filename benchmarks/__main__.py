@@ -61,6 +61,8 @@ def main(arguments: list[str]) -> int:
         if told.command == "page":
             return _page(told.results)
         wanted = catalogue.chosen(told.only)
+        if not told.only:
+            wanted -= sizes.ALL[told.version].left_out
         if told.command == "profile":
             return _profile(wanted, sizes.ALL[told.version], holding_gil=not told.waiting)
         rivals = not told.without_rivals
@@ -90,6 +92,7 @@ def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals:
     report.show(taken.rows)
     if version is sizes.QUICK:
         sys.stderr.write(f"Only with BENCH=full: {'; '.join(sizes.ONLY_FULL)}.\n")
+        sys.stderr.write(f"Only where named: {', '.join(sorted(version.left_out))}.\n")
     longest = sorted(taken.took_s.items(), key=lambda each: -each[1])
     sys.stderr.write(f"Took {', '.join(f'{name} {took_s:.0f} s' for name, took_s in longest)}\n")
     sys.stderr.write(f"{time.monotonic() - began_s:.0f} s; results are in {results}\n")

@@ -89,6 +89,8 @@ def _beside_rivals(
             mine.append(hourhand(bench, settings, RATES[measure]))
         bench.say(f"round {number}: {measure} {_summary(mine[-1])}")
         for rival in running.available(bench, RIVALS):
+            if rival.name not in _P999_RATIOS and not bench.sizes.unjudged:
+                continue
             load = load_due_later(bench, RATES[measure])
             executions = running.executions(bench, rival, load)
             # The rival's clock is Postgres's: early by a rounding is no news here.

@@ -39,29 +39,20 @@ _FIRST_RATE = 2_000
 
 def run(bench: Bench) -> list[Line]:
     """Take the measures that are wanted, at the rates of this version."""
-    chosen = _chosen(bench)
-    lines = _on_one_core(bench, chosen) if chosen else []
+    lines = _on_one_core(bench) if bench.wanted & RATES.keys() else []
     return lines + (_as_up(bench) if _UP in bench.wanted else [])
 
 
-def _chosen(bench: Bench) -> dict[str, int]:
-    """Return the wanted measures that this version takes, and at which rate."""
-    wanted, rates = [name for name in RATES if name in bench.wanted], bench.sizes.relay_rates
-    if wanted and not set(rates) & set(RATES.values()):
-        # The smallest version has a rate of its own, so that the harness is tried at all.
-        return {wanted[0]: rates[0]}
-    for name in wanted:
-        if RATES[name] not in rates:
-            bench.say(f"{name} is not in version {bench.sizes.name}")
-    return {name: RATES[name] for name in wanted if RATES[name] in rates}
-
-
-def _on_one_core(bench: Bench, chosen: dict[str, int]) -> list[Line]:
+def _on_one_core(bench: Bench) -> list[Line]:
+    rates = bench.sizes.relay_rates
+    wanted = [name for name in RATES if name in bench.wanted]
+    # The smallest version has a rate of its own, so that the harness is tried at all.
+    chosen = {name: RATES[name] for name in wanted if RATES[name] in rates}
     lines: list[Line] = []
     with bench.servers.of_short_pauses() as servers:
         bench = replace(bench, servers=servers)
         bench.say(f"relay, not counted: {summary_of(passed_on_at(bench.warming(), _FIRST_RATE))}")
-        for name, rate in chosen.items():
+        for name, rate in (chosen or {wanted[0]: rates[0]}).items():
             rounds = []
             for number in range(1, bench.sizes.relay_rounds + 1):
                 rounds.append(passed_on_at(bench, rate))

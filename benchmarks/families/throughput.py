@@ -25,6 +25,8 @@ _HOURHAND = "hourhand"
 _EMBEDDED = "embedded"
 _CLUSTER_RIVALS = tuple(rival.name for rival in RIVALS)
 _EMBEDDED_RIVALS = (graphile_worker.NAME, pgqueuer.NAME, awa.NAME)
+_ONCE = frozenset({"burst", procrastinate.NAME})
+"""Parts of the first round alone: far from their goals, or long."""
 _PARTS = {
     "drain_cluster": (_HOURHAND, *_CLUSTER_RIVALS),
     "limit_ratio": (_HOURHAND, _BARE),
@@ -61,6 +63,8 @@ def run(bench: Bench) -> list[Line]:
     rounds: defaultdict[str, list[Drain]] = defaultdict(list)
     for number in range(1, bench.sizes.rounds + 1):
         for part in sorted(parts & works.keys()):
+            if part in _ONCE and number > 1:
+                continue
             rounds[part].append(works[part](bench))
             bench.say(f"round {number}: {part} {summary(rounds[part][-1])}")
     return _lines(bench, rounds)

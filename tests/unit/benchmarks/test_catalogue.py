@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import catalogue
+from benchmarks import catalogue, sizes
 
 
 def test_every_measure_has_one_name() -> None:
@@ -26,3 +26,9 @@ def test_the_engine_is_a_group_of_families() -> None:
     engine = catalogue.chosen("engine")
     assert {"drain_cluster", "lateness_1k", "takeover", "cost_curve"} <= engine
     assert not {"relay_1k", "timers_pop", "pipeline_read", "dashboard"} & engine
+
+
+@pytest.mark.parametrize("version", sizes.ALL.values(), ids=sizes.ALL)
+def test_what_a_version_leaves_out_is_a_measure(version: sizes.Sizes) -> None:
+    """A name that is written wrong would leave out nothing."""
+    assert version.left_out <= set(catalogue.MEASURES)
