@@ -57,8 +57,9 @@ class Load:
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks as a user would build them."""
+        note = "n" * self.note_bytes
         for number in self.numbers():
-            data = {**data_of(number), "note": "n" * self.note_bytes}
+            data: dict[str, Any] = {"number": number, "note": note}
             # Not by the number alone: then all tasks of an ordering id would be alike.
             turn = (number + number // self.ids) % _MIXED if self.mixed else None
             yield Task(
