@@ -291,7 +291,8 @@ class CompletionTracker(Actor):
     def _answer(self, answer: StatusesLoaded | StatusesFound, keys: Iterable[TaskKey]) -> None:
         """Remember what the read taught, and prefer what was closed while it was under way."""
         statuses = dict(answer.statuses)
-        for key in {*keys, *statuses}:
+        # In one order: what is remembered first decides when the bound of what is known is raised.
+        for key in dict.fromkeys((*keys, *statuses)):
             status = statuses.get(key, NO_STATUS)
             if known := self._known.find(key):
                 statuses[key] = replace(status, completion=known)
