@@ -101,6 +101,24 @@ def test_what_the_log_did_not_take_is_read_again() -> None:
     assert bench.values == [b"v"]
 
 
+def test_p17_what_fails_as_another_partition_leaves_is_read_again() -> None:
+    """Its reading stays this member's."""
+    bench = RelayBench(in_partitions=2)
+    bench.intake.step(0)
+    broker = bench.scheduler.broker
+    broker.refused = set(range(len(broker.partitions)))
+    for partition in range(2):
+        bench.put(b"%d" % partition, id=f"id-{partition}", due_in_s=1, partition=partition)
+    bench.intake.step(0)
+
+    bench.intake.revoking([0])
+    broker.refused = set()
+    bench.advance(1)
+    bench.advance(2)
+
+    assert b"1" in bench.values
+
+
 def test_a_topic_that_is_not_there_puts_its_message_aside() -> None:
     """Nothing that stands behind it waits."""
     bench = RelayBench(RelaySettings(target_topics=("gone", "small")))
