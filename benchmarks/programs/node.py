@@ -6,6 +6,7 @@ and those of the async kind have an executor of their own.  With ``insert`` each
 into a PostgreSQL, with ``insert_many`` a hundred do in one call.  It decides nothing about figures.
 """
 
+import importlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -90,10 +91,10 @@ def _mixed(note: Callable[[int], None]) -> dict[str, Any]:
 
 
 def _inserting(note: Callable[[int], None], database: str, work: str) -> dict[str, Any]:
-    from psycopg import Connection
-
     from scheduler import BatchExecutor, Task, TaskExecutor
 
+    # Only the benchmark's own environment has it.
+    psycopg = importlib.import_module("psycopg")
     insert = "INSERT INTO row VALUES (%s, %s)"
     own = threading.local()
 
@@ -101,12 +102,12 @@ def _inserting(note: Callable[[int], None], database: str, work: str) -> dict[st
         def execute(self, task: Task) -> None:
             note(int(task.uniqueness_key))
             if not hasattr(own, "connection"):
-                own.connection = Connection.connect(database, autocommit=True)
+                own.connection = psycopg.connect(database, autocommit=True)
             own.connection.execute(insert, (int(task.uniqueness_key), task.data["note"]))
 
     class InsertMany(BatchExecutor):
         def __init__(self) -> None:
-            self._connection = Connection.connect(database)
+            self._connection = psycopg.connect(database)
 
         def execute_many(self, tasks: Sequence[Task]) -> None:
             for task in tasks:
