@@ -1,15 +1,19 @@
-"""Names the tests that failed once and then passed: each is a race that somebody has to find.
+"""Names the tests that failed once and then passed, and why: each is a race to be found.
 
 Never decides what is run again; CI asks for that with ``--reruns``.
 """
 
 import pytest
 
+REASON_CHARS_MAX = 3_000
+"""Of the end of what a test failed with."""
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List them at the end, where the summary only counts them."""
-    again = sorted({report.nodeid for report in terminalreporter.stats.get("rerun", ())})
+    again = terminalreporter.stats.get("rerun", ())
     if again:
         terminalreporter.section("run again: find the cause of each", yellow=True)
-        for name in again:
-            terminalreporter.line(name)
+        for report in sorted(again, key=lambda each: each.nodeid):
+            terminalreporter.line(report.nodeid)
+            terminalreporter.line(report.longreprtext[-REASON_CHARS_MAX:])

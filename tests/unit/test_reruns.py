@@ -16,7 +16,7 @@ def test_passes_at_the_second_try(tmp_path_factory):
 
 
 def test_a_test_that_was_run_again_is_named(tmp_path: Path) -> None:
-    """At the end, by its whole name."""
+    """At the end, by its whole name, with what it failed with."""
     (tmp_path / "test_flaky.py").write_text(_FLAKY)
     options = ["--reruns", "1", "-p", "tests.reruns", "-p", "no:cacheprovider", "-c", "none.ini"]
     (tmp_path / "none.ini").write_text("[pytest]")
@@ -33,3 +33,4 @@ def test_a_test_that_was_run_again_is_named(tmp_path: Path) -> None:
     closing = ended.stdout.partition("run again: find the cause of each")[2]
     assert ended.returncode == 0, ended.stdout
     assert "test_flaky.py::test_passes_at_the_second_try" in closing
+    assert "assert tried" in closing
