@@ -41,3 +41,14 @@ def test_a_tally_is_read_as_it_was_written() -> None:
     assert decode_tally(msgspec.msgpack.encode([{1: 2}, 2, {}])) == HourTally({1: 2}, 2)
     HourTally().open[3] = 1
     assert HourTally().open == {}
+
+
+def test_what_is_stored_at_several_times_of_one_minute_adds_up() -> None:
+    """By minute over seconds, and by second over minutes."""
+    change = TallyChange()
+    change.store([AT_MS, AT_MS + 1_000])
+    change.store([AT_MS])
+    change.store([AT_MS - 60_000])
+
+    tally = change.hours[10 * HOUR_MS]
+    assert (tally.open, tally.seconds) == ({58: 1, 59: 3}, {0: 3, 1: 1})

@@ -177,3 +177,17 @@ def test_a_waiting_task_holds_no_more_than_is_counted() -> None:
         tracemalloc.stop()
 
     assert 0.3 * queue.size_bytes < held_bytes < queue.size_bytes
+
+
+def test_the_error_shows_what_was_given() -> None:
+    """Whoever reads it looks for that value."""
+    with pytest.raises(InvalidTask, match="got 7"):
+        a_task(ordering_id=7)  # type: ignore[arg-type]
+
+
+def test_a_stored_task_equals_none_of_another_kind() -> None:
+    """Such a comparison is left to the other."""
+    task = a_stored_task()
+
+    assert task != "task"
+    assert task.__eq__(task.key) is NotImplemented

@@ -60,3 +60,18 @@ def test_what_stays_is_bounded_by_number_and_bytes() -> None:
     assert queue.pop() == tasks[0]
     queue.clear()
     assert (len(queue), queue.size_bytes, queue.pop()) == (0, 0, None)
+
+
+def test_a_key_is_here_until_its_task_leaves() -> None:
+    """Also where the first one was removed, whose key the order still has."""
+    tasks = [_task(number) for number in range(3)]
+    queue = _queue(*tasks)
+
+    queue.remove(tasks[0].key)
+
+    assert tasks[0].key not in queue and tasks[1].key in queue
+    assert set(queue) == {tasks[1].key, tasks[2].key}
+    assert queue.first() == tasks[1].key
+    assert queue.pop() is tasks[1]
+    queue.remove(tasks[2].key)
+    assert queue.first() is None and queue.pop() is None

@@ -33,6 +33,12 @@ def test_data_comes_back_as_it_was(data: bytes) -> None:
     assert carried_context(data) is None
 
 
+def test_white_space_before_the_end_is_left_out() -> None:
+    """An empty object gets no comma."""
+    assert with_context(b"{ }", CONTEXT).startswith(b'{"hourhand')
+    assert with_context(b' {"a":1 }', CONTEXT).startswith(b' {"a":1,"hourhand')
+
+
 @pytest.mark.parametrize(
     "header",
     [
