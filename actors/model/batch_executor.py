@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 
+from actors.model.display import shown
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -65,6 +66,11 @@ async def _awaited(returned: Awaitable[Sequence[BatchOutcome] | None]) -> Outcom
 def only_outcome(returned: object) -> Outcome | None:
     """Return what became of a batch of one; raises what it failed with."""
     (outcome,) = outcomes_of(returned, 1)
+    return raised(outcome)
+
+
+def raised(outcome: BatchOutcome) -> Outcome | None:
+    """Return an outcome; raises the exception that it is."""
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
@@ -78,8 +84,7 @@ def outcomes_of(returned: object, tasks: int) -> list[BatchOutcome]:
         outcomes = list(returned)
         if len(outcomes) == tasks:
             return outcomes
-        returned = f"{len(outcomes)} outcomes"
     raise TypeError(
-        f"execute_many returned {returned!r:.100} for {tasks} tasks: it returns nothing, or the"
+        f"execute_many returned {shown(returned)} for {tasks} tasks: it returns nothing, or the"
         " outcome of each task in their order"
     )

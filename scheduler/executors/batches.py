@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 
 from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
+from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of, raised
 from actors.model.display import shown
 from scheduler.executors.middleware import AttemptContext, MiddlewareStack
-from scheduler.ports.batches import BatchedAttempt, BatchLimits, raised
+from scheduler.ports.batches import BatchedAttempt, BatchLimits
 
 
 def limits_of(executor: BatchExecutor) -> BatchLimits:

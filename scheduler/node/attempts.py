@@ -262,6 +262,17 @@ class RegisteredAttempts(ABC):
             self._telemetry.emit(event)
         return ended
 
+    def _ended_with(
+        self, running: RunningAttempt, outcome: object, started_ms: int, finished_ms: int
+    ) -> AttemptEnded:
+        """Return the end of an attempt from what user code returned, or the exception it raised."""
+        if isinstance(outcome, BaseException):
+            return self._failed(running, outcome, started_ms, finished_ms)
+        try:
+            return ended_well(running.attempt, outcome, started_ms, finished_ms)
+        except TypeError as error:
+            return self._failed(running, error, started_ms, finished_ms)
+
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Forget ended attempts: their outcomes are durable, or of no use any more."""
         self._registry.settle(attempts)

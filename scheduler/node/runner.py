@@ -302,13 +302,7 @@ class WorkerRunner(RegisteredAttempts):
     ) -> None:
         now_ms = self._clock.now_ms()
         for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
-            error = outcome if isinstance(outcome, BaseException) else None
-            try:
-                ended = ended_well(running.attempt, outcome, started_ms, now_ms)
-            except TypeError as meaningless:
-                error = error or meaningless
-            if error is not None:
-                ended = self._failed(running, error, started_ms, now_ms)
+            ended = self._ended_with(running, outcome, started_ms, now_ms)
             self._kind_limits.end(running)
             self._registry.end(running, ended)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from actors.model.backoff import RetryPolicy
-from actors.model.batch_executor import BatchOutcome
+from actors.model.batch_executor import BatchOutcome, raised
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -65,14 +65,6 @@ class Batches(Protocol):
 
     async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
         """Run a batch on this event loop."""
-
-
-def raised(outcome: BatchOutcome) -> Outcome | None:
-    """Return an outcome; raises the exception that it is."""
-    if isinstance(outcome, BaseException):
-        # One error may be that of many tasks; each shows the frames of user code and no others.
-        raise outcome.with_traceback(outcome.__traceback__)
-    return outcome
 
 
 class BatchMember(TaskExecutor):

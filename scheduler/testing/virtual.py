@@ -40,7 +40,6 @@ from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
     RegisteredAttempts,
     RunningAttempt,
-    ended_well,
     not_started,
 )
 from scheduler.node.current_attempt import note_attempt, tell_attempt
@@ -183,7 +182,7 @@ class VirtualRunner(RegisteredAttempts):
                 if inspect.isawaitable(outcome):
                     outcome = awaited(outcome)
             except KeyboardInterrupt:
-                # Whoever runs the test wants it to end.
+                # A person who runs the test wants it to end.
                 raise
             except BaseException as error:  # noqa: BLE001 - user code may raise anything
                 outcome = error
@@ -239,15 +238,7 @@ class VirtualRunner(RegisteredAttempts):
 
     def _end(self, running: RunningAttempt, outcome: object, started_ms: int) -> None:
         """End an attempt with what user code returned or raised."""
-        finished_ms = self._clock.now_ms()
-        error = outcome if isinstance(outcome, BaseException) else None
-        if error is None:
-            try:
-                ended = ended_well(running.attempt, outcome, started_ms, finished_ms)
-            except TypeError as meaningless:
-                error = meaningless
-        if error is not None:
-            ended = self._failed(running, error, started_ms, finished_ms)
+        ended = self._ended_with(running, outcome, started_ms, self._clock.now_ms())
         self._registry.end(running, ended)
 
     def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:

@@ -303,7 +303,7 @@ class ServedProducer:
             seen = self._appended
             try:
                 if self._held:
-                    # Whoever feeds the driver serves, unless he stopped.
+                    # A thread that feeds the driver serves it, unless it has stopped.
                     if self._clock.monotonic_ms() - self._held_since_ms >= HOLD_MS:
                         self._try_hand_over()
                         self.serve(0.0)

@@ -115,7 +115,7 @@ def test_a_tree_is_stopped_from_outside_behind_what_it_was_told(bench: Bench) ->
 
 
 def test_rounds_of_work_are_counted_and_odd_while_one_is_under_way(bench: Bench) -> None:
-    """Whoever asks whether the dispatcher hangs sees them grow."""
+    """They grow as long as the dispatcher does not hang."""
     seen = []
     for _ in range(5):
         gate = threading.Event()

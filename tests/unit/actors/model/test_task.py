@@ -180,7 +180,7 @@ def test_a_waiting_task_holds_no_more_than_is_counted() -> None:
 
 
 def test_the_error_shows_what_was_given() -> None:
-    """Whoever reads it looks for that value."""
+    """A caller looks for that value."""
     with pytest.raises(InvalidTask, match="got 7"):
         a_task(ordering_id=7)  # type: ignore[arg-type]
 

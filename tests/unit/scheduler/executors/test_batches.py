@@ -369,7 +369,7 @@ def test_a_function_takes_a_list_of_payloads() -> None:
 
 
 def test_a_coroutine_function_takes_a_list_of_tasks() -> None:
-    """Whoever wants keys and times."""
+    """It sees their keys and times."""
     app, seen = Hourhand(), list[object]()
 
     @app.batch("row")
@@ -463,7 +463,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running]]:
 
 
 def test_attempts_of_a_real_runner_run_in_one_batch(running: Callable[..., Running]) -> None:
-    """Each ends once, with its own outcome, on a thread that is no worker."""
+    """Each ends once, with its own outcome, on a thread that is not a worker."""
     threads: list[str] = []
 
     def work(tasks: Sequence[Task]) -> Sequence[BatchOutcome]:

@@ -150,7 +150,7 @@ def test_the_error_of_a_failed_attempt_is_told_once(
 
 
 def test_an_error_whose_trace_cannot_be_shown_says_so(bench: Bench) -> None:
-    """Whoever logs it need not try, which costs as much as all else that a failure does."""
+    """A logger need not try it, which costs as much as all else that a failure does."""
 
     def fail() -> None:
         raise Unshowable
