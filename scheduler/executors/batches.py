@@ -133,21 +133,25 @@ class TaskBatch:
 
 def _left(held: ExitStack, outcome: BatchOutcome) -> BatchOutcome:
     """Leave a task's middleware with its outcome; return what that makes of it."""
+    frames = outcome.__traceback__ if isinstance(outcome, BaseException) else None
     try:
         with held:
             raised(outcome)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        return error
+        # One error may be that of many tasks: each would add the frames of its leaving.
+        return error.with_traceback(frames) if error is outcome else error
     # Middleware that swallows an error makes the attempt a success.
     return None if isinstance(outcome, BaseException) else outcome
 
 
 async def _left_async(held: AsyncExitStack, outcome: BatchOutcome) -> BatchOutcome:
+    frames = outcome.__traceback__ if isinstance(outcome, BaseException) else None
     try:
         async with held:
             raised(outcome)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        return error
+        # One error may be that of many tasks: each would add the frames of its leaving.
+        return error.with_traceback(frames) if error is outcome else error
     # Middleware that swallows an error makes the attempt a success.
     return None if isinstance(outcome, BaseException) else outcome
 

@@ -242,6 +242,20 @@ def test_a_constructor_that_raises_is_a_failed_attempt() -> None:
     assert set(results(scheduler).values()) == {AttemptResult.FAILURE}
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_error_of_a_batch_shows_the_frames_of_user_code_alone(is_async: bool) -> None:
+    """Not those of each of its tasks again, however many they are."""
+
+    async def fail(_self: object, tasks: Sequence[Task]) -> None:
+        raise OSError("database gone")
+
+    more: dict[str, Any] = {"execute_many": fail} if is_async else {"work": lambda tasks: 1 // 0}
+    stacks = [each.error_stack or "" for each in run(insert(**more), *"abc").executions]
+
+    assert len(stacks) == 3 and all(stacks)
+    assert not any("in raised" in each for each in stacks)
+
+
 # Coroutines and middleware.
 
 
@@ -423,11 +437,6 @@ def test_an_executor_runs_one_task_where_there_is_no_node() -> None:
 # On a real runner.
 
 
-def bench_of(executor: type[BatchExecutor], middleware: Sequence[Middleware] = ()) -> "Running":
-    """Return a runner with real threads and the executors it is given."""
-    return Running(UserExecutors.of(None, {"row": TaskKind(executor)}, middleware))
-
-
 class Running:
     """A real runner that runs tasks of one kind."""
 
@@ -449,12 +458,12 @@ class Running:
 
 
 @pytest.fixture
-def running(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running]]:
+def running() -> Iterator[Callable[..., Running]]:
     """Return what makes runners, which are closed afterwards."""
     made: list[Running] = []
 
     def make(executor: type[BatchExecutor], middleware: Sequence[Middleware] = ()) -> Running:
-        made.append(bench_of(executor, middleware))
+        made.append(Running(UserExecutors.of(None, {"row": TaskKind(executor)}, middleware)))
         return made[-1]
 
     yield make
