@@ -58,6 +58,8 @@ CONFIG_VARIABLE = "HOURHAND_CONFIG"
 CONFIG_FILE = "hourhand.toml"
 CACHE_VARIABLE = "HOURHAND_CACHE"
 """No setting: where ``make up`` keeps the servers it fetched."""
+_HEARTBEATS_IN_SESSION = 3
+"""So many are due before a silent member is given up."""
 
 
 class TopicSettings(Group):
@@ -85,13 +87,25 @@ class GroupSettings(Group):
 
     id: str = Field(default="hourhand", min_length=1)
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
-    session_timeout_ms: int = Field(default=45_000, ge=1_000, le=1_800_000)
-    heartbeat_interval_ms: int = Field(default=3_000, ge=50, le=600_000)
+    session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
+    """A node that is silent for so long has died: others take its partitions over.  Brokers refuse
+    less than 6,000, unless their ``group.min.session.timeout.ms`` says otherwise."""
+    heartbeat_interval_ms: int = Field(default=250, ge=50, le=600_000)
+    """So often a member asks whether partitions moved: half of what a graceful stop takes."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1_000, le=86_400_000)
     lease_margin_ms: int = Field(default=1_000, ge=0, le=600_000)
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
     """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
+
+    @model_validator(mode="after")
+    def _heartbeats_fit_the_session(self) -> "GroupSettings":
+        if _HEARTBEATS_IN_SESSION * self.heartbeat_interval_ms > self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat_interval_ms {self.heartbeat_interval_ms} must be at most a third of"
+                f" session_timeout_ms {self.session_timeout_ms}: one that is late would end it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _lease_can_be_renewed(self) -> "GroupSettings":
