@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from actors.model.backoff import RetryPolicy
     from actors.model.batch_executor import BatchExecutor, BatchOutcome
     from actors.model.errors import HourhandError
+    from actors.model.flow import FairShare, Limit
     from actors.model.key import TaskKey
     from actors.model.outcome import Done, Drop, Retry
     from actors.model.status import AttemptResult, CommandOutcome, RecordedOutcome
@@ -47,8 +48,10 @@ __all__ = [
     "CommandOutcome",
     "Done",
     "Drop",
+    "FairShare",
     "Hourhand",
     "HourhandError",
+    "Limit",
     "Middleware",
     "Receipt",
     "RecordedOutcome",
@@ -76,8 +79,10 @@ _LOADED_WHEN_NAMED = {
     "CommandOutcome": "actors.model.status",
     "Done": "actors.model.outcome",
     "Drop": "actors.model.outcome",
+    "FairShare": "actors.model.flow",
     "Hourhand": "scheduler.executors.registry",
     "HourhandError": "actors.model.errors",
+    "Limit": "actors.model.flow",
     "Middleware": "scheduler.executors.middleware",
     "Receipt": "scheduler.records.receipt",
     "RecordedOutcome": "actors.model.status",

@@ -123,15 +123,7 @@ def build_node(
         )
         closing.callback(runner.close)
         closing.callback(observation.close)
-        effects = Effects(
-            settings=tree_within_memory(settings),
-            partition_count=opened.partition_count,
-            stores=stores,
-            writer=opened.writer,
-            runner=observation.runner(runner),
-            telemetry=counting,
-            make_executor=system_tasks.factory_with(executors.make),
-        )
+        effects = _effects(settings, opened, runner, system_tasks, executors)
         node = _joined_node(settings, opened, lease, effects, systems)
         reporter = _reporter(settings, opened, node, runner)
         closing.callback(reporter.close)
@@ -175,6 +167,26 @@ def _open_connections(
         observation.telemetry.also_tell(feed)
     writer = observation.writer(writer)
     return _Connections(clock, observation, writer, stores, log, partition_count)
+
+
+def _effects(
+    settings: Settings,
+    opened: _Connections,
+    runner: Runner,
+    system_tasks: SystemTaskRegistry,
+    executors: UserExecutors,
+) -> Effects:
+    observation = opened.observation
+    return Effects(
+        settings=tree_within_memory(settings),
+        partition_count=opened.partition_count,
+        stores=opened.stores,
+        writer=opened.writer,
+        runner=observation.runner(runner),
+        telemetry=observation.telemetry,
+        make_executor=system_tasks.factory_with(executors.make),
+        flow_rules=executors.flow_rules,
+    )
 
 
 def _system_tasks(settings: Settings, opened: _Connections) -> SystemTaskRegistry:

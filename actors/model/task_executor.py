@@ -5,10 +5,11 @@ the same name, in ``actors/task_executor.py``, holds one and calls it.  Decides 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 
 from actors.model.backoff import RetryPolicy
+from actors.model.flow import FairShare, Limit
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 
@@ -27,6 +28,12 @@ class TaskExecutor(ABC):
     timeout: timedelta | None = None
     """Longest attempt; None takes the node's setting.  An async attempt is cancelled, a
     blocking one is reported and keeps its slot."""
+    limits: Limit | Sequence[Limit] = ()
+    """How many attempts start in a time, and run at once, in the whole cluster."""
+    priority: int = 0
+    """What is due at once starts in the order of this, the highest first."""
+    fair: FairShare | None = None
+    """How starts are shared between tenants while more is due than can run."""
     attempt: int = 0
     """Number of the attempt that runs, 1 for the first."""
     fence: int = 0

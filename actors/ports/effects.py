@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from actors.model.flow import FlowRules
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import NodeMemory
 from actors.model.settings import TreeSettings
@@ -25,6 +26,8 @@ class Effects:
     make_executor: Callable[[str, str | None], Executable]
     """Makes one instance of the executor of an ordering id and a kind: one of the user's, or one
     of Hourhand's.  Raises UnknownKind where there is none."""
+    flow_rules: FlowRules = FlowRules.NONE
+    """Limits, priorities and fair shares of the user's kinds."""
     memory: NodeMemory = field(init=False)
     """As much as the settings say."""
 

@@ -15,6 +15,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
+from actors.model.flow import FairShare, FlowRule, Limit
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
@@ -89,14 +90,19 @@ class Hourhand(ExecutorRegistry):
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
         concurrency: int | None = None,
+        limits: Limit | Sequence[Limit] = (),
+        priority: int = 0,
+        fair: FairShare | None = None,
     ) -> "TaskDecorator":
         """Register a function as what runs tasks of a kind; blocking or ``async def``.
 
         The function takes the payload, whose annotation is its type, and may take the task too.
-        Raises InvalidExecutor where the kind is taken or is not one.
+        ``TaskKind`` explains the arguments.  Raises InvalidExecutor where the kind is taken or is
+        not one, and where an argument means nothing.
         """
         self._refuse(kind)
-        return TaskDecorator(self, kind, retry or RetryPolicy(), timeout, concurrency)
+        flow = FlowRule.of(limits, priority, fair)
+        return TaskDecorator(self, kind, retry or RetryPolicy(), timeout, concurrency, flow)
 
     def batch(
         self,
@@ -108,14 +114,19 @@ class Hourhand(ExecutorRegistry):
         retries_alone: bool = False,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        limits: Limit | Sequence[Limit] = (),
+        priority: int = 0,
+        fair: FairShare | None = None,
     ) -> "BatchDecorator":
         """Register a function that runs many tasks of a kind at once; blocking or ``async def``.
 
         The function takes a list of payloads, whose annotation is their type, or of tasks, and
         returns what ``BatchExecutor.execute_many`` does, which explains the other arguments.
-        Raises InvalidExecutor where the kind is taken or is not one.
+        Limits count tasks.  Raises InvalidExecutor where the kind is taken or is not one, and where
+        an argument means nothing.
         """
         self._refuse(kind)
+        flow = FlowRule.of(limits, priority, fair)
         attributes = {
             "batch_tasks_max": tasks_max,
             "batch_wait": wait,
@@ -123,16 +134,28 @@ class Hourhand(ExecutorRegistry):
             "retries_alone": retries_alone,
             "retry": retry or RetryPolicy(),
             "timeout": timeout,
+            "limits": flow.limits,
+            "priority": flow.priority,
+            "fair": flow.fair,
         }
         return BatchDecorator(self, kind, attributes)
 
     def executor(
-        self, kind: str, *, concurrency: int | None = None
+        self,
+        kind: str,
+        *,
+        concurrency: int | None = None,
+        limits: Limit | Sequence[Limit] | None = None,
+        priority: int | None = None,
+        fair: FairShare | None = None,
     ) -> Callable[[ExecutorClass], ExecutorClass]:
-        """Register a ``TaskExecutor`` class as what runs tasks of a kind."""
+        """Register a ``TaskExecutor`` class as what runs tasks of a kind.
+
+        ``TaskKind`` explains the arguments.
+        """
 
         def register(executor: ExecutorClass) -> ExecutorClass:
-            self.add(kind, TaskKind(executor, concurrency))
+            self.add(kind, TaskKind(executor, concurrency, limits, priority, fair))
             return executor
 
         return register
@@ -260,12 +283,14 @@ class TaskDecorator:
         retry: RetryPolicy,
         timeout: timedelta | None,
         concurrency: int | None,
+        flow: FlowRule,
     ) -> None:
         self._registry = registry
         self._kind = kind
         self._retry = retry
         self._timeout = timeout
         self._concurrency = concurrency
+        self._flow = flow
 
     @overload
     def __call__(self, function: Callable[[], Returned]) -> TaskFunction[None]: ...
@@ -287,6 +312,9 @@ class TaskDecorator:
         names = {
             "retry": self._retry,
             "timeout": self._timeout,
+            "limits": self._flow.limits,
+            "priority": self._flow.priority,
+            "fair": self._flow.fair,
             "_call": staticmethod(function),
             "_signature": signature,
             "__doc__": function.__doc__,

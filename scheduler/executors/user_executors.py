@@ -5,7 +5,7 @@ run at once.  Never decides what becomes of a task that it cannot run: the tree 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
@@ -13,6 +13,7 @@ from actors.model.batch_executor import BatchExecutor
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
 from actors.model.executor_attributes import policy_of
+from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -28,12 +29,22 @@ _NAMED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """How tasks of one kind run: by which executor, and how many at once on a node."""
+    """How tasks of one kind run: by which executor, and how many at once.
+
+    What is not given of ``limits``, ``priority`` and ``fair`` is as the executor's class has it.
+    Raises InvalidExecutor for what means nothing.
+    """
 
     executor: Callable[[], TaskExecutor]
     """A TaskExecutor class, or a function without arguments that returns one."""
     concurrency: int | None = None
     """Attempts of this kind that run at once on one node; None for as many as there are workers."""
+    limits: Limit | Sequence[Limit] | None = None
+    """How many attempts start in a time, and run at once, in the whole cluster."""
+    priority: int | None = None
+    """What is due at once starts in the order of this, the highest first."""
+    fair: FairShare | None = None
+    """How starts are shared between tenants while more is due than can run."""
 
     def __post_init__(self) -> None:
         limit: object = self.concurrency
@@ -41,6 +52,12 @@ class TaskKind:
             raise InvalidExecutor(
                 f"concurrency is {shown(limit)}, a number of 1 or more or None is needed"
             )
+        # Said where it is declared, not when a node starts.
+        self.flow_rule()
+
+    def flow_rule(self) -> FlowRule:
+        """Return what is declared of the kind's flow."""
+        return FlowRule.declared(made_by(self.executor), self.limits, self.priority, self.fair)
 
 
 class ExecutorRegistry(Mapping[str, TaskKind]):
@@ -82,6 +99,8 @@ class UserExecutors:
                 " each kind of task"
             )
         default = None if executor is None else tried_factory("executor", executor)
+        if default is not None:
+            FlowRule.declared(made_by(default))
         kinds = {kind: _checked(kind, found) for kind, found in (executors or {}).items()}
         carried = executors.middleware if isinstance(executors, ExecutorRegistry) else ()
         return cls(default, kinds, MiddlewareStack((*carried, *middleware)))
@@ -94,6 +113,14 @@ class UserExecutors:
             for kind, each in self.kinds.items()
             if each.concurrency is not None
         }
+
+    @property
+    def flow_rules(self) -> FlowRules:
+        """The limits, priorities and fair shares of all kinds, the default executor's too."""
+        rules: dict[str | None, FlowRule] = {k: each.flow_rule() for k, each in self.kinds.items()}
+        if self.default is not None:
+            rules[None] = FlowRule.declared(made_by(self.default))
+        return FlowRules(rules)
 
     def make(self, kind: str | None) -> TaskExecutor:
         """Make an executor; raises UnknownKind where there is none.
@@ -175,5 +202,5 @@ def _checked(kind: object, found: object) -> TaskKind:
     check_kind(kind)
     name = f"executors[{kind!r}]"
     if isinstance(found, TaskKind):
-        return TaskKind(tried_factory(name, found.executor), found.concurrency)
+        return replace(found, executor=tried_factory(name, found.executor))
     return TaskKind(tried_factory(name, found))

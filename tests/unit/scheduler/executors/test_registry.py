@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
@@ -11,10 +12,13 @@ from pydantic import BaseModel
 
 from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
 from actors.model.events import TaskHeld
+from actors.model.kind import with_kind
 from actors.model.status import AttemptResult, CompletionResult
-from scheduler import RetryPolicy, Task, TaskExecutor
+from scheduler import FairShare, Limit, RetryPolicy, Scheduler, Settings, Task, TaskExecutor
 from scheduler.executors.registry import Hourhand
+from scheduler.executors.user_executors import TaskKind, UserExecutors
 from scheduler.testing import VirtualScheduler
+from tests.builders import a_stored_task
 
 TIMEOUT_S = 5
 
@@ -285,3 +289,57 @@ def test_a_constructor_that_raises_has_the_policy_of_its_class() -> None:
 
     assert [each.error_class for each in ran] == ["SystemExit", "SystemExit"]
     assert scheduler.result_of(task.key) is CompletionResult.FAILURE and len(calls) == 3
+
+
+def test_every_way_to_register_a_kind_declares_its_flow() -> None:
+    """Functions, batches, classes, a mapping, and the default executor."""
+    one_limit, share = Limit(rate=50, key="tenant"), FairShare(key="tenant")
+    declared: Any = {"limits": [one_limit], "priority": 2, "fair": share}
+    app = Hourhand()
+
+    @app.task("mail", **declared)
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    @app.batch("rows", **declared)
+    def rows(payloads: list[dict[str, Any]]) -> None: ...
+
+    @app.executor("class", **declared)
+    class Plain(TaskExecutor):
+        def execute(self, task: Task) -> None: ...
+
+    class Declared(Plain):
+        limits, priority, fair = one_limit, 2, share
+
+    def make() -> TaskExecutor:
+        return Plain()
+
+    app.add("declared", TaskKind(Declared))
+    app.add("made", TaskKind(make, **declared))
+    rules = UserExecutors.of(Declared, app).flow_rules
+
+    assert set(rules.limits) == {"#1", "mail#1", "rows#1", "class#1", "declared#1", "made#1"}
+    for kind in (None, *app):
+        data = b'{"tenant":"a"}'
+        rule = rules.rule_of(a_stored_task(data=data if kind is None else with_kind(data, kind)))
+        assert rule is not None
+        assert (rule.limits, rule.priority, rule.fair) == ((one_limit,), 2, share)
+
+
+def test_a_declaration_that_means_nothing_is_refused_where_it_stands(tmp_path: Path) -> None:
+    """Before a node opens anything."""
+
+    class Odd(TaskExecutor):
+        limits = 50  # type: ignore[assignment]
+
+        def execute(self, task: Task) -> None: ...
+
+    app = Hourhand()
+    with pytest.raises(InvalidExecutor, match="limits holds 50"):
+        app.executor("odd")(Odd)
+    with pytest.raises(InvalidExecutor, match="priority is 'high'"):
+        app.task("odd", priority="high")  # type: ignore[arg-type]
+    with pytest.raises(InvalidExecutor, match="fair is 'tenant'"):
+        app.batch("odd", fair="tenant")  # type: ignore[arg-type]
+    with pytest.raises(InvalidExecutor, match="limits holds 50"):
+        Scheduler(Settings(embedded={"folder": tmp_path / "never"}), executor=Odd)
+    assert not (tmp_path / "never").exists()

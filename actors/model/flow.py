@@ -1,0 +1,354 @@
+"""Flow control as it is declared: limits, priority and fair shares of the kinds of tasks.
+
+Decides what a declaration may say, and which flow, limits, priority and weight a task has.
+Never decides when a task starts.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from actors.model.display import shown
+from actors.model.errors import InvalidExecutor
+from actors.model.task import StoredTask
+
+VALUE_CHARS_MAX = 64
+"""Longest value of a key that stands for itself; of a longer one the rest becomes a checksum."""
+PRIORITY_MAX = 100
+"""Priorities lie between this and the same number below zero."""
+WEIGHT_MAX = 1_000_000.0
+NO_VALUE = ""
+"""The value of a key that a task's data lacks, or holds as null, a list or an object."""
+BURST_S = 0.1
+"""A limit without a burst lets so much of its rate start at once, and one task at least."""
+
+_PLAIN = msgspec.json.Decoder(str | int | float | bool)
+_MISSING = msgspec.Raw(b"null")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How many attempts of a kind start in a time, and how many run at once, in the whole cluster.
+
+    ``rate`` attempts start in each ``per``; after a pause up to ``burst`` start at once.  Up to
+    ``concurrency`` run at the same time.  With a ``key``, which is a path into the data of a task
+    such as ``tenant`` or ``customer.id``, each value has an allowance of its own; tasks without a
+    value share one.  Raises InvalidExecutor for what means nothing.
+    """
+
+    rate: float | None = None
+    per: timedelta = timedelta(seconds=1)
+    burst: int | None = None
+    concurrency: int | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        rate, burst = self.rate, self.burst
+        per: object = self.per
+        if rate is None and self.concurrency is None:
+            raise InvalidExecutor("a Limit limits nothing: give it rate=, concurrency= or both")
+        if rate is not None and not _is_positive(rate):
+            raise InvalidExecutor(
+                f"the rate of a Limit is {shown(rate)}, a number above 0 is needed"
+            )
+        if not isinstance(per, timedelta) or per <= timedelta(0):
+            raise InvalidExecutor(
+                f"per of a Limit is {shown(per)}, a timedelta above 0 is needed, such as"
+                " timedelta(seconds=1)"
+            )
+        if burst is not None and rate is None:
+            raise InvalidExecutor(
+                f"a Limit has burst={shown(burst)} and no rate: give it rate= too"
+            )
+        for name, number in (("burst", burst), ("concurrency", self.concurrency)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise InvalidExecutor(
+                    f"{name} of a Limit is {shown(number)}, a whole number of 1 or more is needed"
+                )
+        _refuse_key("a Limit", self.key)
+
+    @property
+    def per_ms(self) -> float:
+        """Milliseconds from one start to the next at full rate; 0 without a rate."""
+        if self.rate is None:
+            return 0.0
+        assert self.rate > 0, "checked where it was declared"
+        return 1000 * self.per.total_seconds() / self.rate
+
+    @property
+    def burst_tasks(self) -> int:
+        """How many start at once after a pause."""
+        if self.rate is None:
+            return 0
+        if self.burst is not None:
+            assert self.burst >= 1, "checked where it was declared"
+            return self.burst
+        return max(1, math.floor(BURST_S * self.rate / self.per.total_seconds()))
+
+    def __str__(self) -> str:
+        said = []
+        if self.rate is not None:
+            said.append(f"{self.rate:g} per {self.per.total_seconds():g} s")
+            said.append(f"burst {self.burst_tasks}")
+        if self.concurrency is not None:
+            said.append(f"{self.concurrency} at once")
+        if self.key is not None:
+            said.append(f"for each {self.key}")
+        return ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairShare:
+    """Shares a kind's starts between the values of a key while more is due than can run.
+
+    ``key`` is a path into the data of a task, as ``Limit`` has one.  A value has the weight that
+    ``weights`` gives it, or 1.  Raises InvalidExecutor for what means nothing.
+    """
+
+    key: str
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.key is None:
+            raise InvalidExecutor("a FairShare needs a key: the name of a field of the data")
+        _refuse_key("a FairShare", self.key)
+        weights: object = self.weights
+        if not isinstance(weights, Mapping):
+            raise InvalidExecutor(
+                f"weights of a FairShare is {shown(weights)}, a mapping of values to numbers is"
+                ' needed, such as {"big": 3}'
+            )
+        for value, weight in weights.items():
+            if not (_is_positive(weight) and weight <= WEIGHT_MAX):
+                raise InvalidExecutor(
+                    f"the weight of {shown(value)} in a FairShare is {shown(weight)}, a number"
+                    f" above 0 and up to {WEIGHT_MAX:g} is needed"
+                )
+        object.__setattr__(self, "weights", {_value_text(v): w for v, w in weights.items()})
+
+
+def _is_positive(number: object) -> bool:
+    return type(number) in {int, float} and 0 < number < math.inf  # type: ignore[operator]
+
+
+def _refuse_key(whose: str, key: object) -> None:
+    if key is not None and not (isinstance(key, str) and all(key.split("."))):
+        raise InvalidExecutor(
+            f"the key of {whose} is {shown(key)}, the name of a field of the data is needed, or a"
+            " path such as customer.id"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRule:
+    """What one kind declares of its flow."""
+
+    limits: tuple[Limit, ...] = ()
+    priority: int = 0
+    """What is due at once starts in the order of this, the highest first."""
+    fair: FairShare | None = None
+
+    def __bool__(self) -> bool:
+        """Whether it says anything."""
+        return self != _NO_RULE
+
+    @property
+    def key(self) -> str | None:
+        """The key whose values have a flow each: that of the fair share, or of a limit."""
+        if self.fair is not None:
+            return self.fair.key
+        return next((each.key for each in self.limits if each.key is not None), None)
+
+    @classmethod
+    def of(cls, limits: object = (), priority: object = 0, fair: object = None) -> "FlowRule":
+        """Return what was declared; InvalidExecutor for what means nothing.
+
+        One Limit may stand where a list of them does.
+        """
+        several = tuple(limits) if isinstance(limits, list | tuple) else (limits,)
+        checked = []
+        for each in several:
+            if not isinstance(each, Limit):
+                raise InvalidExecutor(
+                    f"limits holds {shown(each)}, a Limit or a list of them is needed, such as"
+                    " Limit(rate=50)"
+                )
+            checked.append(each)
+        # A bool is a whole number to isinstance.
+        if not isinstance(priority, int) or type(priority) is bool or abs(priority) > PRIORITY_MAX:
+            raise InvalidExecutor(
+                f"priority is {shown(priority)}, a whole number from {-PRIORITY_MAX} to"
+                f" {PRIORITY_MAX} is needed"
+            )
+        if fair is not None and not isinstance(fair, FairShare):
+            raise InvalidExecutor(
+                f'fair is {shown(fair)}, a FairShare is needed, such as FairShare(key="tenant")'
+            )
+        return cls(tuple(checked), priority, fair)
+
+    @classmethod
+    def declared(
+        cls,
+        executor: object,
+        limits: object = None,
+        priority: object = None,
+        fair: object = None,
+    ) -> "FlowRule":
+        """Return what is declared where a kind is registered, or else by its executor's class.
+
+        A method of a user's own with such a name declares nothing.  Raises InvalidExecutor.
+        """
+        given = {"limits": limits, "priority": priority, "fair": fair}
+        said = {
+            name: _of_class(executor, name) if value is None else value
+            for name, value in given.items()
+        }
+        return cls.of(**{name: value for name, value in said.items() if value is not None})
+
+
+def _of_class(executor: object, name: str) -> object:
+    declared: object = getattr(executor, name, None)
+    return None if hasattr(declared, "__get__") else declared
+
+
+_NO_RULE = FlowRule()
+
+
+class LimitKey(NamedTuple):
+    """What has an allowance of its own: a limit, and a value of its key."""
+
+    limit: str
+    """The limit's name: its kind, ``#`` and its place among the limits of the kind, from 1."""
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.limit} {self.value}" if self.value else self.limit
+
+
+class FlowRules:
+    """The rules of all kinds that a node runs; falsy where there are none."""
+
+    NONE: ClassVar["FlowRules"]
+    """No kind has a rule."""
+
+    def __init__(self, rules: Mapping[str | None, FlowRule]) -> None:
+        self._rules = {kind: _KindFlow(kind, rule) for kind, rule in rules.items() if rule}
+        self.limits: Mapping[str, Limit] = {
+            name: limit for each in self._rules.values() for name, limit in each.limits.items()
+        }
+        """All limits by name."""
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def rule_of(self, task: StoredTask) -> FlowRule | None:
+        """Return the rule of a task's kind."""
+        found = self._rules.get(task.kind)
+        return None if found is None else found.rule
+
+    def flow_of(self, task: StoredTask) -> str:
+        """Return the flow that a task belongs to: its kind and a value; '' without a rule."""
+        found = self._rules.get(task.kind)
+        return "" if found is None else found.flow_of(task)
+
+    def priority_of(self, task: StoredTask) -> int:
+        """Return a task's priority."""
+        found = self._rules.get(task.kind)
+        priority = 0 if found is None else found.rule.priority
+        assert abs(priority) <= PRIORITY_MAX, "checked where it was declared"
+        return priority
+
+    def weight_of(self, flow: str) -> float:
+        """Return the weight of a flow among those of its kind."""
+        kind, _, value = flow.partition(" ")
+        found = self._rules.get(kind or None) if flow else None
+        if found is None or found.rule.fair is None:
+            return 1.0
+        weight = found.rule.fair.weights.get(value, 1.0)
+        assert weight > 0, "who weighs nothing would never start"
+        return weight
+
+    def limit_keys_of(self, task: StoredTask) -> Sequence[LimitKey]:
+        """Return what a task needs an allowance of before it starts."""
+        if not self.limits:
+            return ()
+        found = self._rules.get(task.kind)
+        return () if found is None else found.limit_keys_of(task)
+
+
+class _KindFlow:
+    """One kind's rule, and what reads the keys of its tasks."""
+
+    def __init__(self, kind: str | None, rule: FlowRule) -> None:
+        assert kind is None or " " not in kind, "a space ends the kind in a flow's name"
+        self.rule = rule
+        self.limits = {f"{kind or ''}#{place}": limit for place, limit in enumerate(rule.limits, 1)}
+        self._prefix = f"{kind or ''} "
+        self._flow_value = value_reader(rule.key)
+        self._limit_values = [(name, value_reader(each.key)) for name, each in self.limits.items()]
+
+    def flow_of(self, task: StoredTask) -> str:
+        return self._prefix + self._flow_value(task.data)
+
+    def limit_keys_of(self, task: StoredTask) -> Sequence[LimitKey]:
+        keys = [LimitKey(name, value_of(task.data)) for name, value_of in self._limit_values]
+        assert len(keys) == len(self.limits), "a task needs an allowance of each limit"
+        return keys
+
+
+FlowRules.NONE = FlowRules({})
+
+
+def value_reader(key: str | None) -> Callable[[bytes], str]:
+    """Return what reads the value of a key from a task's data, as a short text.
+
+    Only the fields on the path are decoded.  A number reads as its text does.
+    """
+    if key is None:
+        return _no_value
+    decoders = [_field_decoder(name) for name in key.split(".")]
+
+    def value_of(data: bytes) -> str:
+        found: bytes | msgspec.Raw = data
+        try:
+            for decode in decoders:
+                found = decode(found)
+            return _value_text(_PLAIN.decode(found))
+        except (msgspec.MsgspecError, UnicodeError):
+            return NO_VALUE
+
+    return value_of
+
+
+def _no_value(data: bytes) -> str:
+    del data
+    return NO_VALUE
+
+
+def _field_decoder(name: str) -> Callable[[bytes | msgspec.Raw], msgspec.Raw]:
+    fields_of = [("value", msgspec.Raw, _MISSING)]
+    struct = msgspec.defstruct("KeyField", fields_of, rename={"value": name}, gc=False)
+    decode = msgspec.json.Decoder(struct).decode
+
+    def found(data: bytes | msgspec.Raw) -> msgspec.Raw:
+        value: msgspec.Raw = decode(data).value  # type: ignore[attr-defined]
+        return value
+
+    return found
+
+
+def _value_text(value: object) -> str:
+    if value is True or value is False:
+        return "true" if value else "false"
+    text = value if isinstance(value, str) else str(value)
+    if len(text) <= VALUE_CHARS_MAX:
+        return text
+    checksum = f"~{zlib.crc32(text.encode('utf-8', 'backslashreplace')):08x}"
+    cut = text[: VALUE_CHARS_MAX - len(checksum)] + checksum
+    assert len(cut) == VALUE_CHARS_MAX, "what is too long is cut to what may be"
+    return cut

@@ -1,0 +1,152 @@
+"""What a kind declares of its flow, and what that makes of a task."""
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from actors.model.errors import InvalidExecutor
+from actors.model.flow import (
+    VALUE_CHARS_MAX,
+    FairShare,
+    FlowRule,
+    FlowRules,
+    Limit,
+    LimitKey,
+    value_reader,
+)
+from actors.model.kind import with_kind
+from actors.model.task import StoredTask
+from actors.model.task_executor import TaskExecutor
+from tests.builders import a_stored_task
+
+
+def a_task_of(kind: str | None, data: bytes = b"{}") -> StoredTask:
+    """Return a stored task of a kind."""
+    return a_stored_task(data=data if kind is None else with_kind(data, kind))
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (Limit, "limits nothing.*give it rate="),
+        (lambda: Limit(rate=0), "rate of a Limit is 0, a number above 0"),
+        (lambda: Limit(rate=math.inf), "rate of a Limit is inf"),
+        (lambda: Limit(rate=math.nan), "rate of a Limit is nan"),
+        (lambda: Limit(rate=True), "rate of a Limit is True"),
+        (lambda: Limit(rate="5"), "rate of a Limit is '5'"),  # type: ignore[arg-type]
+        (lambda: Limit(rate=5, per=timedelta(0)), r"per of a Limit .*timedelta\(seconds=1\)"),
+        (lambda: Limit(rate=5, per=1), "per of a Limit is 1"),  # type: ignore[arg-type]
+        (lambda: Limit(concurrency=1, burst=5), "burst=5 and no rate"),
+        (lambda: Limit(rate=5, burst=0), "burst of a Limit is 0, a whole number of 1"),
+        (lambda: Limit(concurrency=1.5), "concurrency of a Limit is 1.5"),  # type: ignore[arg-type]
+        (lambda: Limit(rate=5, key=""), "key of a Limit is '', the name of a field"),
+        (lambda: Limit(rate=5, key="a..b"), "key of a Limit is 'a..b'.*customer.id"),
+        (lambda: FairShare(key=None), "FairShare needs a key"),  # type: ignore[arg-type]
+        (lambda: FairShare(key=7), "key of a FairShare is 7"),  # type: ignore[arg-type]
+        (lambda: FairShare(key="t", weights=7), "weights of a F"),  # type: ignore[arg-type]
+        (lambda: FairShare(key="t", weights={"a": -1}), "weight of 'a' in a FairShare is -1"),
+        (lambda: FairShare(key="t", weights={"a": 1e9}), "weight of 'a' in a FairShare is"),
+        (lambda: FlowRule.of(limits=50), "limits holds 50, a Limit or a list"),
+        (lambda: FlowRule.of(limits=[Limit(rate=1), 5]), "limits holds 5"),
+        (lambda: FlowRule.of(priority=101), "priority is 101, a whole number from -100 to 100"),
+        (lambda: FlowRule.of(priority=True), "priority is True"),
+        (lambda: FlowRule.of(fair="tenant"), "fair is 'tenant', a FairShare is needed"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_the_value(
+    declare: Callable[[], object], said: str
+) -> None:
+    """Where it is declared, and it says what to write."""
+    with pytest.raises(InvalidExecutor, match=said):
+        declare()
+
+
+def test_a_limit_without_a_burst_lets_a_tenth_of_a_second_start_at_once() -> None:
+    """And one task at least, however low its rate is."""
+    assert Limit(rate=50).burst_tasks == 5
+    assert Limit(rate=3, per=timedelta(hours=1)).burst_tasks == 1
+    assert Limit(rate=50, burst=100).burst_tasks == 100
+    assert Limit(rate=50).per_ms == 20
+    assert str(Limit(rate=50, concurrency=3, key="tenant")) == (
+        "50 per 1 s, burst 5, 3 at once, for each tenant"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "value"),
+    [
+        ("tenant", b'{"tenant":"acme","x":[1,{}]}', "acme"),
+        ("customer.id", b'{"customer":{"id":7}}', "7"),
+        ("tenant", b'{"tenant":true}', "true"),
+        ("tenant", b'{"tenant":1.50}', "1.5"),
+        ("tenant", b"{}", ""),
+        ("tenant", b'{"tenant":null}', ""),
+        ("tenant", b'{"tenant":["a"]}', ""),
+        ("tenant", b'{"tenant":{"id":1}}', ""),
+        ("customer.id", b'{"customer":"acme"}', ""),
+        ("tenant", b"[1]", ""),
+        ("tenant", b'{"tenant":"\\ud800"}', ""),
+        ("tenant", b"not JSON", ""),
+        (None, b'{"tenant":"acme"}', ""),
+    ],
+)
+def test_the_value_of_a_key_is_read_from_the_data(key: str | None, data: bytes, value: str) -> None:
+    """What is missing or odd has no value, and stops nothing."""
+    assert value_reader(key)(data) == value
+
+
+def test_a_long_value_is_cut_and_keeps_what_tells_it_from_others() -> None:
+    """Two that differ at their ends only are two."""
+    values = {value_reader("t")(b'{"t":"%b%d"}' % (b"x" * 1_000, number)) for number in range(100)}
+
+    assert len(values) == 100 and {len(each) for each in values} == {VALUE_CHARS_MAX}
+
+
+def test_a_task_has_the_flow_of_its_kind_and_value() -> None:
+    """The key of the fair share comes before that of a limit."""
+    rules = FlowRules(
+        {
+            "mail": FlowRule(
+                limits=(Limit(rate=5, key="host"), Limit(concurrency=2)),
+                priority=3,
+                fair=FairShare(key="tenant", weights={"big": 3}),
+            ),
+            "call": FlowRule.of(Limit(rate=5, key="host")),
+            None: FlowRule(priority=-1),
+            "plain": FlowRule(),
+        }
+    )
+    mail = a_task_of("mail", b'{"tenant":"big","host":"a b"}')
+    call = a_task_of("call", b'{"host":"a b"}')
+
+    assert rules and [rules.flow_of(each) for each in (mail, call)] == ["mail big", "call a b"]
+    assert rules.limit_keys_of(mail) == [LimitKey("mail#1", "a b"), LimitKey("mail#2", "")]
+    assert set(rules.limits) == {"mail#1", "mail#2", "call#1"}
+    assert [rules.weight_of(each) for each in ("mail big", "mail ", "call a b", "")] == [3, 1, 1, 1]
+    assert [rules.priority_of(each) for each in (mail, call, a_task_of(None))] == [3, 0, -1]
+    for plain in (a_task_of("plain"), a_task_of("other")):
+        assert rules.flow_of(plain) == "" and not rules.limit_keys_of(plain)
+        assert rules.rule_of(plain) is None
+    assert not FlowRules.NONE and not FlowRules({"plain": FlowRule()})
+    assert FlowRules.NONE.flow_of(mail) == "" and not FlowRules.NONE.limit_keys_of(mail)
+
+
+def test_a_class_declares_and_what_is_given_goes_before() -> None:
+    """A method of a user's own that has such a name declares nothing."""
+
+    class Mail(TaskExecutor):
+        limits = Limit(rate=5)
+        priority = 2
+
+        def fair(self) -> None:  # type: ignore[override]
+            """Not a declaration."""
+
+        def execute(self, task: Any) -> None:
+            del task
+
+    assert FlowRule.declared(Mail) == FlowRule((Limit(rate=5),), 2)
+    assert FlowRule.declared(Mail, (), 0) == FlowRule() and not FlowRule.declared(Mail, (), 0)
+    assert FlowRule.declared(print) == FlowRule()
