@@ -139,6 +139,8 @@ class LowerCheckpoint(msgspec.Struct, frozen=True):
     """PartitionScheduler to TaskPersistence: tasks after this key left memory."""
 
     key: TaskKey
+    punctual: bool = False
+    """Only such of punctual ordering ids."""
 
 
 class LoadTasks(msgspec.Struct, frozen=True):
@@ -146,6 +148,8 @@ class LoadTasks(msgspec.Struct, frozen=True):
 
     before_ms: int
     limit: int
+    punctual: bool = False
+    """Only of punctual ordering ids, while others have a backlog."""
 
 
 class LoadStatuses(msgspec.Struct, frozen=True):
@@ -180,6 +184,23 @@ class TasksLoaded(msgspec.Struct, frozen=True):
     complete: bool
 
 
+class PunctualLoaded(msgspec.Struct, frozen=True):
+    """TaskPersistence to ThroughputController: how far tasks of punctual ids are loaded."""
+
+    reached_ms: int | None
+    """None where the backlog of the others was worked off."""
+
+
+class SeparateQueues(msgspec.Struct, frozen=True):
+    """TaskPersistence to PartitionScheduler: keep what comes for punctual ids in a queue of its
+    own, as the others have a backlog.
+    """
+
+
+class JoinQueues(msgspec.Struct, frozen=True):
+    """TaskPersistence to PartitionScheduler: keep all in one queue, as no id has a backlog."""
+
+
 class HoldOrderings(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: ids with open tasks before the watermark."""
 
@@ -191,6 +212,8 @@ class ScheduleTasks(msgspec.Struct, frozen=True):
     """TaskPersistence to PartitionScheduler: open tasks inside the loaded window."""
 
     tasks: tuple[StoredTask, ...]
+    punctual: bool = False
+    """Their ordering ids are punctual, while others have a backlog."""
 
 
 class ExecuteTasks(msgspec.Struct, frozen=True):

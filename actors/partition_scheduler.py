@@ -17,6 +17,7 @@ from actors.messages import (
     DrainTasks,
     ExecuteTasks,
     HoldOrderings,
+    JoinQueues,
     LoadMeasured,
     LowerCheckpoint,
     MeasureLoad,
@@ -24,6 +25,7 @@ from actors.messages import (
     MeetSiblings,
     PauseTasks,
     ScheduleTasks,
+    SeparateQueues,
     ShrinkWindow,
     Siblings,
     SlotsReleased,
@@ -32,6 +34,7 @@ from actors.messages import (
     UpdateTask,
     WithdrawTask,
 )
+from actors.model.backlog import PUNCTUAL_SHARE
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import PartitionLoadReported, WindowShrunk
 from actors.model.key import TaskKey
@@ -53,6 +56,8 @@ class _DueTimerFired(msgspec.Struct, frozen=True):
 
 Message = (
     ScheduleTasks
+    | SeparateQueues
+    | JoinQueues
     | SlotsReleased
     | _DueTimerFired
     | MeasureLoad
@@ -81,6 +86,8 @@ class PartitionScheduler(Actor):
         self._siblings: Siblings
         self._memory: WindowMemory | None = None
         self._tasks = TaskQueue()
+        self._punctual: TaskQueue | None = None
+        """Tasks of punctual ordering ids, while others have a backlog."""
         self._executing = 0
         self._running = False
         self._draining = False
@@ -95,8 +102,13 @@ class PartitionScheduler(Actor):
 
     def on_receive(self, message: Message) -> None:
         match message:
-            case ScheduleTasks(tasks=tasks):
-                self._schedule(tasks)
+            case ScheduleTasks(tasks=tasks, punctual=punctual):
+                self._schedule(tasks, self._queue(punctual=punctual))
+            case SeparateQueues():
+                assert self._punctual is None, "there is one backlog at a time"
+                self._punctual = TaskQueue()
+            case JoinQueues():
+                self._join()
             case SlotsReleased(slots=slots):
                 self._executing -= slots
                 assert self._executing >= 0, "slots are given back that nobody took"
@@ -127,30 +139,45 @@ class PartitionScheduler(Actor):
             case _:
                 assert_never(message)
 
-    def _schedule(self, tasks: tuple[StoredTask, ...]) -> None:
-        assert tasks, "nothing is scheduled"
-        if not self._execute_at_once(tasks):
-            for task in tasks:
-                self._tasks.add(task)
-            self._execute_due()
-            if self._running:
-                self._tell_of_waiting(tasks)
+    def _queue(self, *, punctual: bool) -> TaskQueue:
+        if not punctual:
+            return self._tasks
+        assert self._punctual is not None, "nobody is punctual where nobody has a backlog"
+        return self._punctual
+
+    def _join(self) -> None:
+        punctual = self._queue(punctual=True)
+        self._punctual = None
+        while (task := punctual.pop()) is not None:
+            self._tasks.add(task)
+        self._execute_due()
         self._report_excess()
 
-    def _execute_at_once(self, tasks: tuple[StoredTask, ...]) -> bool:
+    def _schedule(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> None:
+        assert tasks, "nothing is scheduled"
+        if not self._execute_at_once(tasks, queue):
+            for task in tasks:
+                queue.add(task)
+            self._execute_due()
+            if self._running:
+                self._tell_of_waiting(tasks, queue)
+        self._report_excess()
+
+    def _execute_at_once(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> bool:
         """Hand on tasks that are all due, where none has to wait and none that waits goes before
         them (P4); return whether it did.
         """
-        if not self._may_execute() or len(tasks) > self._slots - self._executing:
+        slots, bytes_max = self._limits(queue)
+        if not self._may_execute() or len(tasks) > slots - self._executing:
             return False
         now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
-        first = self._tasks.first()
+        first = queue.first()
         if first is not None and first.scheduled_ms <= now_ms:
             return False
         if max([task.key.scheduled_ms for task in tasks]) > now_ms:
             return False
         size_bytes = sum([task.held_bytes for task in tasks])
-        if memory.executing_bytes + size_bytes > memory.share_bytes:
+        if memory.executing_bytes + size_bytes > bytes_max:
             return False
         memory.executing_bytes += size_bytes
         self._hand_on(sorted(tasks, key=_key_of), now_ms)
@@ -158,24 +185,40 @@ class PartitionScheduler(Actor):
             self._sleep_until_due(now_ms)
         return True
 
-    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...]) -> None:
+    def _limits(self, queue: TaskQueue) -> tuple[int, int]:
+        """Return how many slots and bytes may be taken when tasks of a queue are handed on."""
+        share_bytes = self._siblings.memory.share_bytes
+        if self._punctual is None or queue is self._punctual:
+            return self._slots, share_bytes
+        kept = self._slots // PUNCTUAL_SHARE, share_bytes // PUNCTUAL_SHARE
+        return self._slots - kept[0], share_bytes - kept[1]
+
+    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> None:
         """What is due and waits for a slot may be the later record of a task handed on (P6)."""
-        first, now_ms = self._tasks.first(), self._context.clock.now_ms()
+        first, now_ms = queue.first(), self._context.clock.now_ms()
         if first is None or first.scheduled_ms > now_ms:
             return
         for task in tasks:
-            if task.key.scheduled_ms <= now_ms and task.key in self._tasks:
+            if task.key.scheduled_ms <= now_ms and task.key in queue:
                 self._siblings.partition_executor.tell(UpdateTask(task))
 
     def _report_excess(self) -> None:
-        memory = self._note_waiting()
-        crowded = len(self._tasks) + self._executing > self._window.tasks_max
-        if crowded or (memory.room_bytes < 0 and len(self._tasks)):
+        memory, waiting = self._note_waiting(), self._waiting
+        crowded = waiting + self._executing > self._window.tasks_max
+        if crowded or (memory.room_bytes < 0 and waiting):
             self._report_load()
+
+    @property
+    def _waiting(self) -> int:
+        return sum(map(len, self._queues()))
+
+    def _queues(self) -> tuple[TaskQueue, ...]:
+        """Return what waits, in the order in which it is handed on."""
+        return (self._tasks,) if self._punctual is None else (self._punctual, self._tasks)
 
     def _note_waiting(self) -> WindowMemory:
         memory = self._siblings.memory
-        memory.waiting_bytes = self._tasks.size_bytes
+        memory.waiting_bytes = sum(queue.size_bytes for queue in self._queues())
         assert memory.waiting_bytes >= 0, "more is let go of than was taken"
         return memory
 
@@ -183,24 +226,26 @@ class PartitionScheduler(Actor):
         """Hand on what is due and has a slot, then sleep until the next is."""
         if not self._may_execute():
             return
-        now_ms, memory = self._context.clock.now_ms(), self._siblings.memory
-        free, free_bytes = self._slots - self._executing, memory.share_bytes
+        now_ms = self._context.clock.now_ms()
+        for queue in self._queues():
+            self._execute_due_of(queue, now_ms)
+        self._sleep_until_due(now_ms)
+
+    def _execute_due_of(self, queue: TaskQueue, now_ms: int) -> None:
+        slots, bytes_max = self._limits(queue)
+        free, memory = slots - self._executing, self._siblings.memory
         due: list[StoredTask] = []
-        tasks, is_full = self._tasks, False
-        while len(due) < free and (key := tasks.first()) and key.scheduled_ms <= now_ms:
+        while len(due) < free and (key := queue.first()) and key.scheduled_ms <= now_ms:
             # One always goes on, or a task larger than the share would wait for ever.
-            is_full = memory.executing_bytes >= free_bytes and self._executing + len(due) > 0
-            if is_full:
+            if memory.executing_bytes >= bytes_max and self._executing + len(due) > 0:
                 break
-            task = tasks.pop()
+            task = queue.pop()
             assert task is not None, "the first key has a task"
             memory.executing_bytes += task.held_bytes
             due.append(task)
         if due:
-            memory.waiting_bytes = tasks.size_bytes
+            self._note_waiting()
             self._hand_on(due, now_ms)
-        if len(due) < free and not is_full:
-            self._sleep_until_due(now_ms)
 
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused
@@ -215,48 +260,74 @@ class PartitionScheduler(Actor):
             self._siblings.partition_executor.tell(ExecuteTasks(some))
 
     def _sleep_until_due(self, now_ms: int) -> None:
-        """Set the timer, at most one check interval ahead: the wall clock may be stepped."""
+        """Set the timer, at most one check interval ahead: the wall clock may be stepped.
+
+        What is due by now waits for a slot, and whoever gives one back wakes it.
+        """
+        due_ms = [key.scheduled_ms for queue in self._queues() if (key := queue.first())]
+        waits_ms = [each - now_ms for each in due_ms if each > now_ms]
+        if not waits_ms and self._timer is None:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if first := self._tasks.first():
-            wait_ms = first.scheduled_ms - now_ms
-            delay_ms = max(0, min(wait_ms, self._window.clock_check_ms))
+        if waits_ms:
+            delay_ms = min(*waits_ms, self._window.clock_check_ms)
             self._timer = self._context.after(delay_ms, _DueTimerFired())
 
     def _report_load(self) -> None:
-        waiting = len(self._tasks)
+        waiting = self._waiting
         self._siblings.throughput_controller.tell(LoadMeasured(waiting, self._executing))
         event = PartitionLoadReported(self._partition, waiting, self._executing)
         self._telemetry.emit(event)
 
     def _shrink(self, tasks_max: int) -> None:
-        """Leave the latest tasks to the store, where they all are."""
+        """Leave the latest tasks to the store, where they all are; of punctual ids only where
+        nothing of the others is left to leave.
+        """
         assert tasks_max >= 0, "a number of tasks"
         memory = self._note_waiting()
-        if len(self._tasks) <= tasks_max and memory.room_bytes >= 0:
+        if self._waiting <= tasks_max and memory.room_bytes >= 0:
             return
-        room_bytes = memory.share_bytes - memory.executing_bytes
+        room_bytes = memory.share_bytes - memory.executing_bytes - memory.backlog_bytes
         # Where nothing runs, one task stays, however large: else none of its size ever would.
-        dropped = self._tasks.keep_first(tasks_max, room_bytes, int(not self._executing))
-        if not dropped:
-            return
+        tasks_min, dropped = int(not self._executing), 0
+        if (punctual := self._punctual) is None:
+            dropped = self._leave_latest(self._tasks, tasks_max, room_bytes, tasks_min)
+        elif len(punctual) <= tasks_max and punctual.size_bytes <= room_bytes:
+            tasks_max -= len(punctual)
+            room_bytes -= punctual.size_bytes
+            tasks_min = 0 if punctual else tasks_min
+            dropped = self._leave_latest(self._tasks, tasks_max, room_bytes, tasks_min)
+        else:
+            dropped = self._leave_latest(self._tasks, 0, 0, 0)
+            dropped += self._leave_latest(punctual, tasks_max, room_bytes, tasks_min)
         self._note_waiting()
+        if dropped:
+            self._telemetry.emit(WindowShrunk(self._partition, dropped))
+
+    def _leave_latest(
+        self, queue: TaskQueue, tasks_max: int, room_bytes: int, tasks_min: int
+    ) -> int:
+        dropped = queue.keep_first(tasks_max, room_bytes, tasks_min)
+        if not dropped:
+            return 0
         # One key lower than the first dropped would do; the last kept is such a key, and
         # where none is kept the millisecond before is.
         first_ms = dropped[0].scheduled_ms
-        last_kept = max(self._tasks, default=TaskKey(first_ms - 1, "", ""))
+        last_kept = max(queue, default=TaskKey(first_ms - 1, "", ""))
         assert last_kept < dropped[0] <= dropped[-1], "the latest leave, and are read again (P8)"
-        self._siblings.task_persistence.tell(LowerCheckpoint(last_kept))
-        self._telemetry.emit(WindowShrunk(self._partition, len(dropped)))
+        lowered = LowerCheckpoint(last_kept, punctual=queue is self._punctual)
+        self._siblings.task_persistence.tell(lowered)
+        return len(dropped)
 
     def _measure_progress(self, message: MeasureProgress) -> None:
         assert message.earliest_ms is None, "the way begins here"
         assert not message.held, "the way begins here"
         # What others hold may have changed the share.
         self._report_excess()
-        first = self._tasks.first()
-        earliest_ms = first.scheduled_ms if first else None
+        firsts = [key.scheduled_ms for queue in self._queues() if (key := queue.first())]
+        earliest_ms = min(firsts, default=None)
         held: list[Straggler] = []
         for hold in self._held:
             held.extend(hold.stragglers)
@@ -266,16 +337,19 @@ class PartitionScheduler(Actor):
 
     def _update(self, message: UpdateTask) -> None:
         """Take over a later record where the key waits; an ordering id may have an older one."""
-        self._tasks.update(message.task)
+        for queue in self._queues():
+            queue.update(message.task)
         self._siblings.partition_executor.tell(message)
 
     def _withdraw(self, message: WithdrawTask) -> None:
         """Let go of a key; the executor may run an older record of it, so it is asked too."""
-        task = self._tasks.find(message.key)
+        queues, key = self._queues(), message.key
+        task = next((found for queue in queues if (found := queue.find(key))), None)
         if task is not None and message.withdrawal is Withdrawal.MOVE and task.attempts.last:
             message.reply_to.tell(TaskWithdrawn(message.key, WithdrawalResult.RAN))
             return
-        self._tasks.remove(message.key)
+        for queue in queues:
+            queue.remove(key)
         self._siblings.partition_executor.tell(message)
 
     def _hold(self, message: HoldOrderings) -> None:

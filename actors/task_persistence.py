@@ -21,6 +21,7 @@ from actors.messages import (
     DrainTasks,
     FindStatuses,
     HoldOrderings,
+    JoinQueues,
     LoadOrdering,
     LoadStatuses,
     LoadTasks,
@@ -31,8 +32,10 @@ from actors.messages import (
     OrderingLoaded,
     PersistTasks,
     ProgressMeasured,
+    PunctualLoaded,
     RecordCompletion,
     ScheduleTasks,
+    SeparateQueues,
     Siblings,
     StatusesFound,
     StatusesLoaded,
@@ -44,6 +47,13 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
+from actors.model.backlog import (
+    BACKLOG_AT_START_MS,
+    BACKLOG_PAGE_ROWS,
+    BACKLOG_PAUSE_MS,
+    Backlog,
+    backlog_behind,
+)
 from actors.model.checkpoint import SHORT_WINDOW_MS, Checkpoint
 from actors.model.codec import Command
 from actors.model.commands import (
@@ -119,6 +129,9 @@ class TaskPersistence(Actor):
         self._own_offset = assignment.catch_up_offset
         """No tree before this one was handed a record from here on."""
         self._checkpoint = Checkpoint(first_key_at(assignment.watermark.watermark_ms))
+        self._backlog: Backlog | None = None
+        self._search_after_ms = 0.0
+        """Monotonic time before which no backlog is looked for."""
         self._gathering: list[PersistTasks] | None = None
         """Shares of batches that the next write takes, while none has begun it."""
         self._asked_orderings: list[LoadOrdering] = []
@@ -137,8 +150,8 @@ class TaskPersistence(Actor):
                 self._asked_orderings.append(message)
                 if len(self._asked_orderings) == 1:
                     self._operations.begin(self._load_orderings())
-            case LowerCheckpoint(key=key):
-                self._checkpoint.lower(key)
+            case LowerCheckpoint():
+                self._lower_checkpoint(message)
             case Resolved(value=value):
                 self._operations.resume(value)
             case (
@@ -169,6 +182,9 @@ class TaskPersistence(Actor):
         stragglers, watermark_ms = self._watermark.stragglers, self._watermark.watermark_ms
         if stragglers:
             siblings.partition_scheduler.tell(HoldOrderings(stragglers, watermark_ms))
+        if watermark_ms < self._began_ms - BACKLOG_AT_START_MS:
+            # Before anything is loaded: what is on time waits for nothing else then.
+            self._look_for_backlog()
         self._report_catch_up()
         first_ms = first_advance_ms(self._partition, self._settings.interval_ms)
         self._context.after(first_ms, _AdvanceDue())
@@ -217,7 +233,17 @@ class TaskPersistence(Actor):
 
     def _insert(self, tasks: Sequence[StoredTask]) -> Operation:
         yield from self._write(tasks)
+        yield from self._learn_statuses(tasks)
         self._pass_on(tasks)
+
+    def _learn_statuses(self, tasks: Sequence[StoredTask]) -> Operation:
+        """Read what became of keys that no load came by, and that are passed on all the same.
+
+        Such a key may be done, its row deleted, and is then looked for in memory only (P5).
+        """
+        backlog = self._backlog
+        if backlog is not None and (keys := backlog.unread_keys(tasks, self._checkpoint.key)):
+            yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
 
     def _write(self, tasks: Sequence[StoredTask]) -> Operation:
         assert tasks, "nothing is written"
@@ -236,15 +262,27 @@ class TaskPersistence(Actor):
 
     def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
+        backlog = self._backlog
+        if backlog is not None and backlog.is_known:
+            punctual, tasks = backlog.split(tasks)
+            self._pass_on_up_to(backlog.checkpoint.key, punctual, punctual=True)
+        elif backlog is not None:
+            backlog.add_written(tasks)
+            self._count_backlog(backlog)
+        self._pass_on_up_to(self._checkpoint.key, tasks)
+
+    def _pass_on_up_to(
+        self, checkpoint: TaskKey, tasks: Sequence[StoredTask], *, punctual: bool = False
+    ) -> None:
         if not tasks:
             return
-        scheduler, checkpoint = self._siblings.partition_scheduler, self._checkpoint.key
+        scheduler = self._siblings.partition_scheduler
         if max([task.key.scheduled_ms for task in tasks]) < checkpoint.scheduled_ms:
             # Nearly always, and to compare each key would take as long as all else here.
-            scheduler.tell(ScheduleTasks(tuple(tasks)))
+            scheduler.tell(ScheduleTasks(tuple(tasks), punctual))
             return
         if inside := tuple(task for task in tasks if task.key <= checkpoint):
-            scheduler.tell(ScheduleTasks(inside))
+            scheduler.tell(ScheduleTasks(inside, punctual))
         now_ms = self._context.clock.now_ms()
         for task in tasks:
             if task.key.scheduled_ms <= now_ms and task.key > checkpoint:
@@ -325,15 +363,21 @@ class TaskPersistence(Actor):
 
     def _load(self, message: LoadTasks) -> Operation:
         started_ms = self._context.clock.monotonic_ms()
-        after, before_ms = self._checkpoint.begin_load(), message.before_ms
-        if before_ms <= after.scheduled_ms:
-            self._answer_load(complete=True)
+        backlog, checkpoint = self._backlog, self._checkpoint
+        if backlog is not None and not backlog.is_known:
+            # Behind the search for ids, which is all that the tasks of punctual ones wait for.
+            self._operations.begin(self._load(message))
             return
-        if before_ms > self._watermark.loaded_until_ms:
-            # Raised further than needed, so that most loads need no transaction: the mark
-            # only tells outside writers what to send through the log as well.
-            ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
-            yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
+        if message.punctual:
+            if backlog is None:
+                self._answer_load(complete=False)
+                return
+            checkpoint = backlog.checkpoint
+        after, before_ms = checkpoint.begin_load(), message.before_ms
+        if before_ms <= after.scheduled_ms:
+            self._answer_load(complete=not message.punctual)
+            return
+        yield from self._raise_loaded_until(before_ms)
         limits = message.limit, self._siblings.memory.page_bytes()
         reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, *limits)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
@@ -347,13 +391,117 @@ class TaskPersistence(Actor):
         assert after <= reached <= end, "a page ends within what was asked for"
         assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
         tasks = self._open_tasks(rows, statuses.statuses)
+        if message.punctual:
+            self._take_punctual(backlog, reached, tasks)
+        else:
+            self._take_page(reached, tasks, is_open=2 * len(tasks) >= len(rows))
+        self._answer_load(
+            complete=page.complete and checkpoint.key == reached and not message.punctual
+        )
+        took_ms = self._context.clock.monotonic_ms() - started_ms
+        reached_ms = checkpoint.key.scheduled_ms
+        self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
+
+    def _raise_loaded_until(self, before_ms: int) -> Operation:
+        """Let outside writers know what to send through the log as well, before it is read."""
+        if before_ms > self._watermark.loaded_until_ms:
+            # Raised further than needed, so that most reads need no transaction.
+            ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
+            yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
+
+    def _take_page(self, reached: TaskKey, tasks: Sequence[StoredTask], *, is_open: bool) -> None:
+        """Pass a page on, but for what the window of punctual ids has brought; ``is_open`` where
+        most of its rows are to run.
+        """
+        if (backlog := self._backlog) is not None:
+            tasks = [task for task in tasks if not backlog.has_in_memory(task.key)]
         self._checkpoint.end_load(reached)
+        if backlog is not None and self._checkpoint.key >= backlog.checkpoint.key:
+            # Memory reaches as far for all as it does for punctual ids.
+            self._end_backlog()
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
-        self._answer_load(complete=page.complete and self._checkpoint.key == reached)
-        took_ms = self._context.clock.monotonic_ms() - started_ms
-        reached_ms = self._checkpoint.key.scheduled_ms
-        self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
+        if is_open and self._backlog is None:
+            self._look_for_backlog()
+
+    def _take_punctual(
+        self, backlog: Backlog | None, reached: TaskKey, tasks: Sequence[StoredTask]
+    ) -> None:
+        if backlog is None or backlog is not self._backlog:
+            # It was worked off meanwhile: the ordinary load brings these.
+            return
+        backlog.checkpoint.end_load(reached)
+        self._pass_on([task for task in tasks if backlog.is_punctual(task.key.ordering_id)])
+        self._tell_of_punctual(backlog)
+
+    def _lower_checkpoint(self, message: LowerCheckpoint) -> None:
+        backlog = self._backlog
+        if backlog is None or not backlog.is_known or not message.punctual:
+            self._checkpoint.lower(message.key)
+            return
+        backlog.checkpoint.lower(message.key)
+        if message.key <= self._checkpoint.key:
+            # None of the others waits in memory by now: they left it first.
+            self._checkpoint.lower(message.key)
+            self._end_backlog()
+
+    # Ordering ids without a backlog need not wait for those that have one.
+
+    def _look_for_backlog(self) -> None:
+        """Look for the ids that have a backlog, where memory is far behind the clock."""
+        clock = self._context.clock
+        assert self._backlog is None, "there is one backlog at a time"
+        if clock.monotonic_ms() < self._search_after_ms:
+            return
+        backlog = backlog_behind(self._watermark, self._checkpoint.key, clock.now_ms())
+        if backlog is not None:
+            self._backlog = backlog
+            self._operations.begin(self._search(backlog))
+
+    def _search(self, backlog: Backlog) -> Operation:
+        """Read a page of ordering ids, and go on behind what was begun meanwhile."""
+        if backlog is not self._backlog:
+            return
+        yield from self._raise_loaded_until(backlog.end_ms)
+        page = yield self._stores.schedule.find_orderings(
+            self._partition, backlog.searched, backlog.end_ms, BACKLOG_PAGE_ROWS
+        )
+        if backlog is not self._backlog:
+            return
+        is_searched = backlog.add_found(page.ordering_ids, page.next_after)
+        if not self._count_backlog(backlog):
+            return
+        if not is_searched:
+            self._operations.begin(self._search(backlog))
+        elif not len(backlog):
+            self._end_backlog()
+        else:
+            backlog.is_known = True
+            self._siblings.partition_scheduler.tell(SeparateQueues())
+            self._tell_of_punctual(backlog)
+
+    def _count_backlog(self, backlog: Backlog) -> bool:
+        """Count what its ids hold; False where that is too much, and nobody is punctual."""
+        memory = self._siblings.memory
+        assert not backlog.is_known, "the ids of a known backlog do not change"
+        if not backlog.fits(memory.share_bytes):
+            self._end_backlog()
+            return False
+        memory.backlog_bytes = backlog.size_bytes
+        return True
+
+    def _end_backlog(self) -> None:
+        backlog, self._backlog = self._backlog, None
+        assert backlog is not None, "a backlog ends once"
+        self._siblings.memory.backlog_bytes = 0
+        self._search_after_ms = self._context.clock.monotonic_ms() + BACKLOG_PAUSE_MS
+        if backlog.is_known:
+            self._siblings.partition_scheduler.tell(JoinQueues())
+            self._siblings.throughput_controller.tell(PunctualLoaded(None))
+
+    def _tell_of_punctual(self, backlog: Backlog) -> None:
+        reached_ms = backlog.checkpoint.key.scheduled_ms
+        self._siblings.throughput_controller.tell(PunctualLoaded(reached_ms))
 
     def _open_tasks(
         self, rows: Sequence[StoredTask], statuses: Mapping[TaskKey, KeyStatus]

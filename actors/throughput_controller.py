@@ -16,22 +16,26 @@ from actors.messages import (
     LoadTasks,
     MeasureLoad,
     MeetSiblings,
+    PunctualLoaded,
     ShrinkWindow,
     Siblings,
     TasksLoaded,
 )
+from actors.model.backlog import PUNCTUAL_SHARE
 from actors.model.settings import TreeSettings
 
 FIRST_AHEAD_MS = 2_000
 """How far the first load reaches: a partition that changed hands starts nothing before it has
 ended, and the next one has time to bring the rest."""
+PUNCTUAL_AHEAD_MS = 5_000
+"""How far tasks of punctual ordering ids are loaded, while others have a backlog."""
 
 
 class _MeasureDue(msgspec.Struct, frozen=True):
     pass
 
 
-Message = MeetSiblings | _MeasureDue | LoadMeasured | TasksLoaded
+Message = MeetSiblings | _MeasureDue | LoadMeasured | TasksLoaded | PunctualLoaded
 """All that this role is told."""
 
 
@@ -44,6 +48,8 @@ class ThroughputController(Actor):
         self._measuring = False
         self._has_loaded = False
         """Whether all that was due when the partition began is in memory, or was."""
+        self._punctual_ms: int | None = None
+        """How far tasks of punctual ids are loaded, while others have a backlog."""
         self._tick: Timer | None = None
 
     def on_receive(self, message: Message) -> None:
@@ -57,6 +63,8 @@ class ThroughputController(Actor):
                 self._decide(waiting, executing)
             case TasksLoaded(reached_ms=reached_ms, complete=complete):
                 self._plan_next(reached_ms, complete=complete)
+            case PunctualLoaded(reached_ms=reached_ms):
+                self._punctual_ms = reached_ms
             case _:
                 assert_never(message)
 
@@ -83,17 +91,28 @@ class ThroughputController(Actor):
 
     def _load_into(self, room: int) -> None:
         """Load a page; small ones cost a round trip each, so wait for a tenth to be free."""
+        look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
+        if self._punctual_ms is not None:
+            ahead_ms = min(look_ahead_ms, PUNCTUAL_AHEAD_MS)
+            if self._punctual_ms - now_ms < ahead_ms // 2 and self._has_room(room):
+                self._load(now_ms + ahead_ms, room, punctual=True)
+                return
+            room -= self._window.tasks_max // PUNCTUAL_SHARE
+        if self._has_room(room):
+            ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
+            self._load(now_ms + ahead_ms, room)
+        else:
+            self._wait(self._window.tick_ms)
+
+    def _has_room(self, room: int) -> bool:
         memory = self._siblings.memory
         has_bytes = memory.room_bytes >= max(1, memory.share_bytes // 10)
-        if room < max(1, self._window.tasks_max // 10) or not has_bytes:
-            self._wait(self._window.tick_ms)
-            return
-        look_ahead_ms = self._window.look_ahead_ms
-        ahead_ms = look_ahead_ms if self._has_loaded else min(look_ahead_ms, FIRST_AHEAD_MS)
-        before_ms = self._context.clock.now_ms() + ahead_ms
+        return has_bytes and room >= max(1, self._window.tasks_max // 10)
+
+    def _load(self, before_ms: int, room: int, *, punctual: bool = False) -> None:
         limit = min(self._window.page_tasks, room)
         assert limit > 0, "a page of nothing is asked for, again and again"
-        self._siblings.task_persistence.tell(LoadTasks(before_ms, limit))
+        self._siblings.task_persistence.tell(LoadTasks(before_ms, limit, punctual))
 
     def _plan_next(self, reached_ms: int, *, complete: bool) -> None:
         assert self._tick is None, "nobody looks while a load is under way"

@@ -20,7 +20,14 @@ PAGE_BYTES_MAX = 16 * 2**20
 class WindowMemory:
     """What one partition's tasks hold, waiting and with their ordering ids."""
 
-    __slots__ = ("_node", "executing_bytes", "handed_bytes", "partition", "waiting_bytes")
+    __slots__ = (
+        "_node",
+        "backlog_bytes",
+        "executing_bytes",
+        "handed_bytes",
+        "partition",
+        "waiting_bytes",
+    )
 
     def __init__(self, node: "NodeMemory", partition: Hashable) -> None:
         self._node = node
@@ -28,6 +35,8 @@ class WindowMemory:
         self.waiting_bytes = 0
         self.executing_bytes = 0
         """Of tasks that are due: on their way to an ordering id, queued there, or running."""
+        self.backlog_bytes = 0
+        """Of the ordering ids that have a backlog."""
         self.handed_bytes = 0
         """Of records that an owner was handed and has not looked at; under its lock."""
 
@@ -44,7 +53,8 @@ class WindowMemory:
     @property
     def held_bytes(self) -> int:
         """What it holds."""
-        return self.waiting_bytes + self.executing_bytes + self.handed_bytes
+        held_bytes = self.waiting_bytes + self.executing_bytes
+        return held_bytes + self.backlog_bytes + self.handed_bytes
 
     def page_bytes(self, pages: int = 1) -> int:
         """Return where each of so many pages that are read together ends: at least one row."""

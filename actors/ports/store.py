@@ -16,7 +16,7 @@ Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 byt
 the order of Python strings).  Ranges of keys are open below and closed above unless said.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -43,6 +43,15 @@ class TaskPage(msgspec.Struct, frozen=True):
     def reached(self, end: TaskKey) -> TaskKey:
         """Return the key up to which these are all rows of a read that was to go to ``end``."""
         return end if self.complete else self.tasks[-1].key
+
+
+class OrderingsPage(msgspec.Struct, frozen=True):
+    """The ordering ids of some rows that follow each other in key order."""
+
+    ordering_ids: Collection[str]
+    """Each once or more often, in no order."""
+    next_after: TaskKey | None
+    """Where to go on; None where the range holds no further row."""
 
 
 class ScheduleStore(Protocol):
@@ -83,6 +92,14 @@ class ScheduleStore(Protocol):
         """Read up to ``limit`` rows of one ordering id with ``after`` < key <= ``up_to``.
 
         The page ends with the row that reaches ``page_bytes``, before the limit.
+        """
+
+    def find_orderings(
+        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
+    ) -> "Future[OrderingsPage]":
+        """Read whose rows have a key > ``after`` and scheduled_ms < ``before_ms``: their ids alone.
+
+        Of up to ``rows_max`` rows, at least one where there are more.
         """
 
     def delete_tasks(

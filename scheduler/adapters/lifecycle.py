@@ -116,6 +116,7 @@ class PublishedSchedule:
         self.load_tasks = store.load_tasks
         self.find_tasks = store.find_tasks
         self.load_ordering = store.load_ordering
+        self.find_orderings = store.find_orderings
         # What was published stays so.
         self.delete_tasks = store.delete_tasks
 

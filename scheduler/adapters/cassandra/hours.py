@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of
 from scheduler.adapters.cassandra.pages import Piece
-from scheduler.adapters.cassandra.session import CassandraSession, Row
+from scheduler.adapters.cassandra.session import FETCH_ROWS, CassandraSession, Row
 
 READ_HOURS_MAX = 16
 """Hours of one read: to look for rows costs the server more the more hours have enough of them."""
@@ -27,11 +27,14 @@ DELETED_HOURS_MAX = 1_000
 class HourReads:
     """One read of a table: of a single hour, sent to a replica of it, or of several at once."""
 
-    def __init__(self, session: CassandraSession, select: str, bounds: str) -> None:
+    def __init__(
+        self, session: CassandraSession, select: str, bounds: str, fetch_rows: int = FETCH_ROWS
+    ) -> None:
         """``bounds`` is what stands behind the hour, with the values that ``bind`` is given."""
         where = f"{select} WHERE partition_id = ? AND hour"
         self._one = session.prepare(f"{where} = ? AND {bounds}")
         self._several = session.prepare(f"{where} IN ? AND {bounds}")
+        self._one.fetch_size = self._several.fetch_size = fetch_rows
 
     def bind(self, partition: int, hours: Sequence[int], values: tuple[Any, ...]) -> Any:
         """Return the statement for these hours; it brings rows in order of hours, then of keys.

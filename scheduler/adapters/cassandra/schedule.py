@@ -10,7 +10,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
-from actors.ports.store import TaskPage
+from actors.ports.store import OrderingsPage, TaskPage
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.packing import (
     PackedRow,
@@ -34,7 +34,10 @@ from scheduler.adapters.cassandra.session import CassandraSession, Row
 _TABLE = "{keyspace}.task_schedule"
 # As bytes, which is what a stored task holds: the driver would make a string of a text.
 _ROW = f"SELECT {KEY_COLUMNS}, textAsBlob(data), log_offset FROM {_TABLE}"
+_KEYS = f"SELECT {KEY_COLUMNS} FROM {_TABLE}"
 _HOUR = "WHERE partition_id = ? AND hour = ?"
+_KEYS_FETCHED = 5_000
+"""Rows of one answer that holds keys alone."""
 _ORDERING_ROWS_MAX = 32
 """Rows of one ordering id that are read at a time: seldom more than its queue has room for."""
 
@@ -53,9 +56,9 @@ class CassandraScheduleStore:
             " uniqueness_key, data, log_offset) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " USING TIMESTAMP ?"
         )
-        self._load = HourReads(
-            session, _ROW, f"{KEY_BOUND} > (?, ?, ?) AND (scheduled_time) < (?) LIMIT ?"
-        )
+        bounds = f"{KEY_BOUND} > (?, ?, ?) AND (scheduled_time) < (?) LIMIT ?"
+        self._load = HourReads(session, _ROW, bounds)
+        self._find_orderings = HourReads(session, _KEYS, bounds, _KEYS_FETCHED)
         # Filtering within an hour: rows are in order of time, ids come second.
         self._load_between = HourReads(
             session,
@@ -85,16 +88,9 @@ class CassandraScheduleStore:
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read up to ``limit`` rows with key > ``after`` and scheduled_ms < ``before_ms``."""
-        end_ms = hour_of(before_ms - 1) + HOUR_MS
 
         def read(after: TaskKey, rows_max: int) -> Piece:
-            return self._hours.first_rows(
-                self._hours.groups(partition, hour_of(after.scheduled_ms), end_ms),
-                lambda hours, wanted: self._load.bind(
-                    partition, hours, (*after, before_ms, wanted)
-                ),
-                rows_max,
-            )
+            return self._in_range(self._load, partition, after, before_ms, rows_max)
 
         return self._session.submit(lambda: self._page(partition, read, after, limit, page_bytes))
 
@@ -135,6 +131,20 @@ class CassandraScheduleStore:
 
         return self._session.submit(work)
 
+    def find_orderings(
+        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
+    ) -> "Future[OrderingsPage]":
+        """Read the ordering ids of up to ``rows_max`` rows of a range."""
+
+        def work() -> OrderingsPage:
+            rows, complete = self._in_range(
+                self._find_orderings, partition, after, before_ms, rows_max
+            )
+            next_after = None if complete else key_of(rows[-1])
+            return OrderingsPage({row[1] for row in rows}, next_after)
+
+        return self._session.submit(work)
+
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
@@ -149,6 +159,16 @@ class CassandraScheduleStore:
             return done_ms
 
         return self._session.submit(work)
+
+    def _in_range(
+        self, reads: HourReads, partition: int, after: TaskKey, before_ms: int, rows_max: int
+    ) -> Piece:
+        end_ms = hour_of(before_ms - 1) + HOUR_MS
+        return self._hours.first_rows(
+            self._hours.groups(partition, hour_of(after.scheduled_ms), end_ms),
+            lambda hours, wanted: reads.bind(partition, hours, (*after, before_ms, wanted)),
+            rows_max,
+        )
 
     def _page(
         self,

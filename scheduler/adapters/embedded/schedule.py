@@ -8,7 +8,7 @@ from functools import partial
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
-from actors.ports.store import TaskPage
+from actors.ports.store import OrderingsPage, TaskPage
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
@@ -31,6 +31,12 @@ _LOAD = (
     f" ORDER BY {KEY_COLUMNS} LIMIT ?"
 )
 _FIND = f"{_SELECT} partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
+# Without the checksum of a row: whoever runs a task reads all of its row, and checks it.
+_FIND_ORDERINGS = (
+    f"SELECT {KEY_COLUMNS} FROM task_schedule"
+    f" WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+)
 _LOAD_ORDERING = f"{_SELECT} {RANGE} AND ordering_id = ? ORDER BY {KEY_COLUMNS} LIMIT ?"
 
 
@@ -107,6 +113,19 @@ class EmbeddedSchedule:
                 page_bytes=page_bytes,
             )
         )
+
+    def find_orderings(
+        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
+    ) -> "Future[OrderingsPage]":
+        """Read the ordering ids of a page of a range."""
+
+        def find(connection: sqlite3.Connection) -> OrderingsPage:
+            arguments = (partition, *after, before_ms, rows_max)
+            rows = connection.execute(_FIND_ORDERINGS, arguments).fetchall()
+            next_after = TaskKey(*rows[-1]) if len(rows) == rows_max else None
+            return OrderingsPage({row[1] for row in rows}, next_after)
+
+        return self._database.read(find)
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int

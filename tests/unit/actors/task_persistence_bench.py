@@ -51,8 +51,14 @@ class Bench:
     """A TaskPersistence over a store whose requests the test may hold."""
 
     def __init__(
-        self, *, watermark: Watermark | None = None, catch_up_offset: int = 0, next_offset: int = 0
+        self,
+        *,
+        watermark: Watermark | None = None,
+        catch_up_offset: int = 0,
+        next_offset: int = 0,
+        held: tuple[str, ...] = (),
     ) -> None:
+        """``held`` are the kinds of requests that are held from the beginning."""
         self.harness = Harness(SETTINGS)
         self.requests = self.harness.requests
         self.scheduler = self.harness.scheduler
@@ -61,6 +67,8 @@ class Bench:
         for _ in range(EPOCH):
             self.stores.ownership.claim(PARTITION, NOW_MS - LAG_MS).result(timeout=0)
         mark = watermark or self.saved()
+        for kind in held:
+            self.requests.hold(kind)
         assignment = Assignment(self.harness.ownership, mark, catch_up_offset, next_offset)
         self.ref: Ref = self.harness.spawn(TaskPersistence(self.harness.effects, assignment))
         self.requests.made.clear()

@@ -2,9 +2,20 @@
 
 import pytest
 
-from actors.messages import LoadMeasured, LoadTasks, MeasureLoad, ShrinkWindow, TasksLoaded
+from actors.messages import (
+    LoadMeasured,
+    LoadTasks,
+    MeasureLoad,
+    PunctualLoaded,
+    ShrinkWindow,
+    TasksLoaded,
+)
 from actors.model.settings import TreeSettings, WindowSettings
-from actors.throughput_controller import FIRST_AHEAD_MS, ThroughputController
+from actors.throughput_controller import (
+    FIRST_AHEAD_MS,
+    PUNCTUAL_AHEAD_MS,
+    ThroughputController,
+)
 from tests.builders import NOW_MS
 from tests.unit.probes import Harness
 
@@ -242,3 +253,56 @@ def test_an_unasked_measure_never_leaves_it_with_nothing_to_wait_for(state: str)
     assert sum(bench.pending) == 1
     bench.harness.advance(300_000)
     assert sum(bench.pending) == 1 and bench.pending[0] == 1
+
+
+def behind(reached_ms: int, waiting: int) -> Bench:
+    """Return a bench that was told of a backlog, and then how much is in memory."""
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.tell(PunctualLoaded(reached_ms))
+    bench.load(-60_000, complete=False)
+    bench.measure(waiting=waiting)
+    return bench
+
+
+def test_what_is_on_time_is_loaded_beside_a_backlog() -> None:
+    """First, and for a short while ahead."""
+    bench = behind(NOW_MS, waiting=100)
+
+    assert bench.persistence.take(LoadTasks) == LoadTasks(
+        NOW_MS + PUNCTUAL_AHEAD_MS, 100, punctual=True
+    )
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_next"), [(2_499, True), (2_500, False)])
+def test_what_is_on_time_is_loaded_again_in_time(ahead_ms: int, *, is_next: bool) -> None:
+    """When half of that has passed."""
+    bench = behind(NOW_MS + ahead_ms, waiting=100)
+
+    assert bench.persistence.take(LoadTasks).punctual is is_next
+
+
+@pytest.mark.parametrize(("waiting", "loads"), [(325, 1), (326, 0)])
+def test_p13_a_quarter_of_memory_is_kept_for_what_is_on_time(waiting: int, loads: int) -> None:
+    """A tenth is free beside it, or the overdue ones wait."""
+    bench = behind(NOW_MS + 5_000, waiting=waiting)
+
+    assert bench.pending == (0, loads, 1 - loads)
+
+
+def test_p13_without_room_nothing_is_loaded_at_all() -> None:
+    """It looks again a tick later."""
+    bench = behind(NOW_MS, waiting=451)
+
+    assert bench.pending == (0, 0, 1)
+
+
+def test_all_memory_is_for_all_where_the_backlog_is_worked_off() -> None:
+    """Nothing is kept for anybody."""
+    bench = behind(NOW_MS + 5_000, waiting=400)
+
+    bench.tell(PunctualLoaded(None))
+    bench.harness.advance(200)
+    bench.measure(waiting=400)
+
+    assert bench.persistence.take(LoadTasks).limit == 100
