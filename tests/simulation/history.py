@@ -224,6 +224,8 @@ class Sampled:
     queued_max: int
     """Longest queue of one ordering id."""
     executing: int
+    uncounted: int
+    """Of what is executing, tasks that no slot is taken for."""
     data_bytes: int
     """What the data of all these tasks takes."""
 

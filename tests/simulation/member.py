@@ -4,6 +4,7 @@ It decides nothing; the world tells it to work, pause, stop or die.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -262,29 +263,58 @@ class Member:
 
     def sample(self) -> list[Sampled]:
         """Count what each partition holds in memory."""
-        found: dict[int, list[int]] = {}
+        found: defaultdict[int, _Held] = defaultdict(_Held)
         for context in self.contexts():
             match actor := context.actor:
                 case PartitionScheduler():
-                    held = found.setdefault(actor._partition, [0, 0, 0, 0])
-                    held[0] += len(actor._tasks)
-                    held[3] += _data_bytes(actor._tasks)
+                    held = found[actor._partition]
+                    held.slots = actor._executing
+                    for queue in actor._queues():
+                        held.waiting += len(queue)
+                        held.data_bytes += _data_bytes(queue)
                 case OrderingExecutor():
-                    held = found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
-                    held[1] = max(held[1], len(actor._tasks))
-                    held[2] += len(actor._tasks) + (actor._current is not None)
-                    held[3] += _data_bytes(actor._tasks)
+                    held = found[actor._ownership.partition]
+                    held.add(actor._tasks, is_busy=actor._current is not None)
                 case PartitionExecutor():
-                    held = found.setdefault(actor._ownership.partition, [0, 0, 0, 0])
+                    held = found[actor._ownership.partition]
                     for lane in _lanes_of(actor):
-                        queue = lane.tasks or TaskQueue()
-                        held[1] = max(held[1], len(queue))
-                        held[2] += len(queue) + (lane.attempt is not None)
-                        held[3] += _data_bytes(queue)
+                        held.add(lane.tasks or TaskQueue(), is_busy=lane.attempt is not None)
                 case _:
                     pass
         now_ms = self.clock.monotonic_ms()
-        return [Sampled(now_ms, self.name, p, *held) for p, held in sorted(found.items())]
+        return [held.sampled(now_ms, self.name, p) for p, held in sorted(found.items())]
+
+
+@dataclass
+class _Held:
+    """What is found of one partition."""
+
+    waiting: int = 0
+    queued_max: int = 0
+    executing: int = 0
+    slots: int = 0
+    """What the scheduler counts as executing."""
+    data_bytes: int = 0
+
+    def add(self, tasks: TaskQueue, *, is_busy: bool) -> None:
+        """Count what one ordering id holds."""
+        self.queued_max = max(self.queued_max, len(tasks))
+        self.executing += len(tasks) + is_busy
+        self.data_bytes += _data_bytes(tasks)
+
+    def sampled(self, now_ms: float, node: str, partition: int) -> Sampled:
+        """Return it for the history."""
+        uncounted = max(0, self.executing - self.slots)
+        return Sampled(
+            now_ms,
+            node,
+            partition,
+            waiting=self.waiting,
+            queued_max=self.queued_max,
+            executing=self.executing,
+            uncounted=uncounted,
+            data_bytes=self.data_bytes,
+        )
 
 
 def _lanes_of(executor: PartitionExecutor) -> list[OrderingLane]:

@@ -59,7 +59,7 @@ class Recorder(StoreRecorder):
         self._delivered: dict[int, int] = {}
         self.polled_most: Counter[int] = Counter()
         """By partition: the records of the largest poll."""
-        self._peaks: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self.counts: Counter[str] = Counter()
         self.exhausted: dict[TaskKey, None] = {}
         self._watch()
@@ -210,11 +210,10 @@ class Recorder(StoreRecorder):
     def sampled(self, sample: Sampled) -> None:
         """Note what is held in memory where it was never more."""
         place = (sample.node, sample.partition)
-        held = (sample.waiting, sample.queued_max, sample.executing)
-        peak = self._peaks.get(place, (0, 0, 0))
+        held = (sample.waiting, sample.queued_max, sample.executing, sample.uncounted)
+        peak = self._peaks.get(place, (0,) * len(held))
         if any(now > before for now, before in zip(held, peak, strict=True)):
-            now, queued, executing = (max(pair) for pair in zip(held, peak, strict=True))
-            self._peaks[place] = (now, queued, executing)
+            self._peaks[place] = tuple(max(pair) for pair in zip(held, peak, strict=True))
             self._history.add(sample)
 
     def reported(self, member: Member, event: Event) -> None:

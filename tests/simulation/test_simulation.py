@@ -14,9 +14,10 @@ import pytest
 
 from tests.simulation import invariants
 from tests.simulation.fault_kinds import FAULTS
+from tests.simulation.history import Sampled
 from tests.simulation.invariants import INVARIANTS, liveness
 from tests.simulation.scenario import load_scenarios
-from tests.simulation.simulate import simulate
+from tests.simulation.simulate import judge, simulate
 from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "200"))
@@ -75,6 +76,30 @@ def test_a_scenario_brings_what_it_names(name: str) -> None:
 def test_scenarios_name_every_kind_of_fault() -> None:
     """What no scenario brings is never tried."""
     assert {kind for each in SCENARIOS.values() for kind in each.faults} == FAULTS.keys()
+
+
+@pytest.mark.parametrize(("uncounted", "complaints"), [(0, 0), (1, 1)])
+def test_p13_ids_that_read_on_may_pass_the_slots_where_all_is_counted(
+    uncounted: int, complaints: int
+) -> None:
+    """Each of many ids brings what its queue holds, whoever has the slots meanwhile."""
+    world = World(SCENARIOS["flood"], 0)
+    window = world.settings.tree.window
+    executing = window.executing_tasks_max + 3 * window.ordering_queue_tasks_max
+    world.history.add(
+        Sampled(
+            0.0,
+            "a.1",
+            0,
+            waiting=0,
+            queued_max=window.ordering_queue_tasks_max,
+            executing=executing,
+            uncounted=uncounted,
+            data_bytes=0,
+        )
+    )
+
+    assert sum(each.startswith("p13_") for each in judge(world)) == complaints
 
 
 def test_a_verdict_counts_what_was_injected_and_met() -> None:
