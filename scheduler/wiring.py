@@ -7,7 +7,7 @@ inside the functions, so an embedded installation never loads Kafka's or Cassand
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +37,7 @@ from scheduler.node.worker_watch import WorkerWatch
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
+from scheduler.observe.processes import ChildState
 from scheduler.observe.reporting import Reported, Reporter, hourhand_version
 from scheduler.ports.bulk import BulkStore
 from scheduler.ports.dead_letters import LogView
@@ -314,6 +315,24 @@ def observe(settings: Settings, clock: Clock, telemetry: Telemetry) -> Observati
             from scheduler.adapters.observing.tracing import Traced
         observation = Traced(observation)
     return observation
+
+
+def serve_processes(
+    settings: Settings, children: Callable[[], Sequence[ChildState]]
+) -> tuple[int, Callable[[], None]] | None:
+    """Serve metrics and health of several node processes where ``observe.port`` says so.
+
+    Returns the port and what closes it, and None where nothing is served.  Raises SettingsInvalid
+    where the port is taken.
+    """
+    host, port = settings.observe.host, settings.observe.port
+    if port is None:
+        return None
+    from scheduler.adapters.observing.probe_server import served
+    from scheduler.adapters.observing.process_answers import ProcessAnswers
+
+    server = served(host, port, ProcessAnswers(children), open_clock())
+    return server.port, server.close
 
 
 def build_telemetry(settings: Settings) -> Telemetry:

@@ -17,16 +17,17 @@ from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 from scheduler.node.current_attempt import current_attempt
 
-_PEOPLE = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
+_PEOPLE = "%(asctime)s %(levelname)-7s {process}%(name)s %(message)s"
 _STACK_CHARS_MAX = 8_000
 
 
 class JsonLines(logging.Formatter):
     """One JSON object a line; fields nobody knows are left out."""
 
-    def __init__(self, *, task_data: bool = False) -> None:
+    def __init__(self, *, task_data: bool = False, process: int | None = None) -> None:
         super().__init__()
         self._task_data = task_data
+        self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; whatever a field holds, it is one."""
@@ -35,6 +36,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **self._process,
         }
         event = getattr(record, "event", None)
         if event is not None:
@@ -63,17 +65,23 @@ class JsonLines(logging.Formatter):
         return {"key": str(key), "ordering_id": key.ordering_id, **found}
 
 
-def log_to_stderr(level: str, settings: Settings | None = None) -> None:
-    """Show the node's log from a level on; SettingsInvalid where there is no such level."""
+def log_to_stderr(
+    level: str, settings: Settings | None = None, *, process: int | None = None
+) -> None:
+    """Show the node's log from a level on; SettingsInvalid where there is no such level.
+
+    Where several processes write one stream, each line says which of them it is from.
+    """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise SettingsInvalid(f"--log-level {level!r} is none of debug, info, warning, error")
     observe = ObserveSettings() if settings is None else settings.observe
     handler = logging.StreamHandler(sys.stderr)
     if observe.log_format == "json":
-        handler.setFormatter(JsonLines(task_data=observe.log_task_data))
+        handler.setFormatter(JsonLines(task_data=observe.log_task_data, process=process))
     else:
-        handler.setFormatter(logging.Formatter(_PEOPLE))
+        marked = "" if process is None else f"[{process}] "
+        handler.setFormatter(logging.Formatter(_PEOPLE.format(process=marked)))
     logging.basicConfig(handlers=[handler], level=max(number, logging.INFO))
     # Drivers' own debug lines would bury the node's.
     logging.getLogger("hourhand").setLevel(number)

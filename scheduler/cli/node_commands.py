@@ -20,6 +20,13 @@ from scheduler import wiring
 from scheduler.admin.masking import masked
 from scheduler.cli.failing import leave_at_once, reported_errors, say
 from scheduler.cli.log_lines import log_to_stderr
+from scheduler.cli.process_running import (
+    ChildOption,
+    ChildPlace,
+    ProcessesOption,
+    process_count,
+    run_processes,
+)
 from scheduler.cli.rendering import as_json
 from scheduler.cli.session import (
     CommandOptions,
@@ -45,6 +52,8 @@ def run(
         ),
     ],
     metrics_port: MetricsPortOption = None,
+    processes: ProcessesOption = "1",
+    child: ChildOption = None,
     log_level: Annotated[
         str,
         typer.Option(metavar="LEVEL", help="debug (every attempt), info, warning or error."),
@@ -57,27 +66,43 @@ def run(
     tree.recovery.drain_deadline_ms says otherwise, and stops.  A second one stops it at once with
     exit code 130.  Attempts that were cut off run again, here or on another node.
 
+    Python computes on one core in each process.  With --processes N as many nodes share the work;
+    one that ends is started again, and all stop together.
+
     \b
     Examples:
       hourhand run --executor invoices:SendInvoice
       hourhand run --executor mail=mails:SendMail --executor charge=bank:Charge
       hourhand run --executor tasks:app --metrics-port 9464 --set log=kafka
+      hourhand run --executor tasks:app --processes auto --config production.toml
     """
     with command_session(common, observed(metrics_port)) as settings:
-        log_to_stderr(log_level, settings)
+        place = None if child is None else ChildPlace.of(child)
+        log_to_stderr(log_level, settings, process=None if place is None else place.number)
+        count = 1 if place is not None else process_count(processes, settings)
+        if count > 1:
+            raise typer.Exit(run_processes(settings, count))
         users = load_executors(executor)
         scheduler = Scheduler(settings, executor=users.executor, executors=users.executors)
-        try:
-            # What is there by now stays: the collector need not walk it again.
-            gc.freeze()
-            with scheduler.stopped_by_signals():
-                scheduler.start()
-                say_where(scheduler)
-                say("the node runs; Ctrl-C waits for running attempts and stops it")
-                scheduler.wait()
-        except KeyboardInterrupt:
-            leave_at_once()
-        say("the node has stopped")
+        if place is None:
+            _run_node(scheduler)
+        else:
+            place.run(scheduler)
+
+
+def _run_node(scheduler: Scheduler) -> None:
+    """Run a node until it is stopped."""
+    try:
+        # What is there by now stays: the collector need not walk it again.
+        gc.freeze()
+        with scheduler.stopped_by_signals():
+            scheduler.start()
+            say_where(scheduler)
+            say("the node runs; Ctrl-C waits for running attempts and stops it")
+            scheduler.wait()
+    except KeyboardInterrupt:
+        leave_at_once()
+    say("the node has stopped")
 
 
 def observed(metrics_port: int | None) -> list[str]:

@@ -301,6 +301,12 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     ("The self-check", _SELF_CHECK),
 )
 """All metrics, in the order in which a task meets them."""
+PROCESS_UP = _gauge("process_up", "Whether a child process is up: 1, or 0 meanwhile", "process")
+PROCESS_RESTARTS = _counter(
+    "process_restarts", "Child processes started in the place of one that ended", "process"
+)
+SUPERVISOR: tuple[Metric, ...] = (PROCESS_UP, PROCESS_RESTARTS)
+"""Of ``hourhand run --processes`` alone; no node counts them."""
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric for _, section in SECTIONS for metric in section
 }

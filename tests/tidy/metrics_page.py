@@ -1,6 +1,12 @@
 """Writes docs/metrics.md from the catalogue; ``make docs`` runs it with the other pages."""
 
-from scheduler.observe.metric_catalogue import ERROR_CLASSES_MAX, SECTIONS, TIMER_TAGS_MAX, Metric
+from scheduler.observe.metric_catalogue import (
+    ERROR_CLASSES_MAX,
+    SECTIONS,
+    SUPERVISOR,
+    TIMER_TAGS_MAX,
+    Metric,
+)
 
 _HEAD = f"""\
 # Metrics and health
@@ -23,6 +29,9 @@ log and store answer; 503 with the reason otherwise |
 is well and 3 otherwise. Probes are not logged, and the store is asked once a second at most. A
 node without partitions is not ready: a group with more nodes than partitions has some of these.
 A relay node that keeps messages in Kafka alone serves the same; its store is the broker.
+`hourhand run --processes N` serves one port for all its nodes: every sample has a `process` label,
+from 1 to N, and is added to none. It lives unless a process that is up does not; it is ready when
+all are.
 
 Times are seconds. Labels are bounded: partitions this node owns, fixed words, methods of a port,
 the first {ERROR_CLASSES_MAX} error classes, and the first {TIMER_TAGS_MAX} tags of timers; later \
@@ -32,6 +41,8 @@ Board, alert rules and an example of scraping are in `docker/prometheus/` and `d
 and each alert has a [runbook](runbooks/README.md); traces, the log and the self-check are in
 [observing.md](observing.md).
 """
+_SEVERAL = "Of `hourhand run --processes N` alone, beside all of the above with a label `process`."
+_COLUMNS = ["| metric | kind | labels | what it says | elsewhere |", "|---|---|---|---|---|"]
 _TAIL = """\
 ## Questions
 
@@ -62,8 +73,8 @@ def metrics_page() -> str:
     """Return docs/metrics.md: every metric with its kind, labels, meaning and peers."""
     lines = [_HEAD]
     for title, metrics in SECTIONS:
-        lines += [f"## {title}", "", "| metric | kind | labels | what it says | elsewhere |"]
-        lines += ["|---|---|---|---|---|", *map(_row, metrics), ""]
+        lines += [f"## {title}", "", *_COLUMNS, *map(_row, metrics), ""]
+    lines += ["## Several processes", "", _SEVERAL, "", *_COLUMNS, *map(_row, SUPERVISOR), ""]
     return "\n".join(lines) + "\n" + _TAIL
 
 

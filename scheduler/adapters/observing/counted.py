@@ -17,7 +17,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, TaskLog
 from actors.ports.store import Stores
@@ -27,7 +26,7 @@ from scheduler.adapters.observing.measured import (
     checked_stores,
     measured_stores,
 )
-from scheduler.adapters.observing.probe_server import ProbeServer
+from scheduler.adapters.observing.probe_server import NodeAnswers, ProbeServer, served
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.observe.health import Health, NodeProbes
 from scheduler.observe.meters import Family, Meters
@@ -101,14 +100,8 @@ class Counted(Observation):
             meters.derive(name, read)
 
     def _serve(self, port: int, health: Health) -> ProbeServer:
-        host = self._settings.host
-        try:
-            return ProbeServer(host, port, self.registry, health, self._clock)
-        except OSError as error:
-            raise SettingsInvalid(
-                f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another"
-                " observe.port"
-            ) from None
+        answers = NodeAnswers(self.registry, health)
+        return served(self._settings.host, port, answers, self._clock)
 
 
 class MetersCollector(Collector):

@@ -2,6 +2,7 @@
 
 The standard library's WSGI server, a thread a request.  Decides paths and forms only; requests
 are not logged, as probes come every few seconds for ever, and nothing can be changed here.
+What answers is handed in: a node's own probes, or those of several processes together.
 """
 
 import json
@@ -10,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from scheduler.observe.health import Check, Health, is_well
 
@@ -28,7 +30,44 @@ _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 
 Answer = tuple[int, str, bytes]
+"""HTTP status, content type, body."""
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class Answering(Protocol):
+    """What a probe server says; each is called on a request's thread."""
+
+    def metrics(self) -> bytes:
+        """Return every metric in Prometheus' text format."""
+
+    def live(self) -> Sequence[Check]:
+        """Return what ``/livez`` is made of."""
+
+    def ready(self) -> Sequence[Check]:
+        """Return what ``/readyz`` is made of."""
+
+    def partitions(self) -> Sequence[int]:
+        """Return the partitions held."""
+
+    def watch(self) -> None:
+        """Look for a hang; called twice a second, on the server's thread."""
+
+
+class NodeAnswers:
+    """``Answering`` for the one node of this process."""
+
+    def __init__(self, registry: CollectorRegistry, health: Health) -> None:
+        self._registry = registry
+        self._health = health
+        self.live, self.ready, self.watch = health.live, health.ready, health.watch
+
+    def metrics(self) -> bytes:
+        """Return what the registry collects."""
+        return generate_latest(self._registry)
+
+    def partitions(self) -> Sequence[int]:
+        """Return the partitions held."""
+        return self._health.probes.partitions()
 
 
 class _Handler(WSGIRequestHandler):
@@ -41,7 +80,7 @@ class _Handler(WSGIRequestHandler):
 
 class _ProbeServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    health: Health
+    answering: Answering
     clock: Clock
     request_s = REQUEST_TIMEOUT_S
 
@@ -52,7 +91,7 @@ class _ProbeServer(ThreadingMixIn, WSGIServer):
 
     def service_actions(self) -> None:
         """Between requests: a hang is seen by somebody who looks twice, and the slow are cut."""
-        self.health.watch()
+        self.answering.watch()
         now_ms = self.clock.monotonic_ms()
         for connection, until_ms in list(self._open.items()):
             if now_ms > until_ms:
@@ -76,13 +115,10 @@ class _ProbeServer(ThreadingMixIn, WSGIServer):
 class ProbeServer:
     """Serves until closed; raises OSError where the port cannot be had."""
 
-    def __init__(
-        self, host: str, port: int, registry: CollectorRegistry, health: Health, clock: Clock
-    ) -> None:
-        self._registry = registry
-        self._health = health
+    def __init__(self, host: str, port: int, answering: Answering, clock: Clock) -> None:
+        self._answering = answering
         self._server = make_server(host, port, self._serve, _ProbeServer, _Handler)
-        self._server.health, self._server.clock = health, clock
+        self._server.answering, self._server.clock = answering, clock
         self.port = self._server.server_port
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -111,11 +147,11 @@ class ProbeServer:
             return 405, _TEXT, b"only GET\n"
         match request["PATH_INFO"]:
             case "/metrics":
-                return 200, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+                return 200, CONTENT_TYPE_LATEST, self._answering.metrics()
             case "/livez":
-                return _as_text(self._health.live())
+                return _as_text(self._answering.live())
             case "/readyz":
-                return _as_text(self._health.ready())
+                return _as_text(self._answering.ready())
             case "/healthz":
                 full = parse_qs(request.get("QUERY_STRING", "")).get("full") == ["1"]
                 return self._as_json(full=full)
@@ -123,14 +159,24 @@ class ProbeServer:
                 return 404, _TEXT, b"/metrics /livez /readyz /healthz?full=1\n"
 
     def _as_json(self, *, full: bool) -> Answer:
-        checks = self._health.ready()
+        checks = self._answering.ready()
         status = 200 if is_well(checks) else 503
         said: dict[str, object] = {"status": "ok" if status == 200 else "failing"}
         if full:
-            said["live"] = is_well(self._health.live())
-            said["partitions"] = list(self._health.probes.partitions())
+            said["live"] = is_well(self._answering.live())
+            said["partitions"] = list(self._answering.partitions())
             said["checks"] = {check.name: check._asdict() for check in checks}
         return status, _JSON, json.dumps(said).encode() + b"\n"
+
+
+def served(host: str, port: int, answering: Answering, clock: Clock) -> ProbeServer:
+    """Return a server of probes; SettingsInvalid where the port cannot be had."""
+    try:
+        return ProbeServer(host, port, answering, clock)
+    except OSError as error:
+        raise SettingsInvalid(
+            f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another observe.port"
+        ) from None
 
 
 def _as_text(checks: Sequence[Check]) -> Answer:

@@ -103,3 +103,11 @@ def test_an_error_is_one_line_with_its_trace(caplog: pytest.LogCaptureFixture) -
     (line,) = lines(caplog)
     assert (line["error"], line["error_message"]) == ("ValueError", "a\nb")
     assert "test_log_lines" in str(line["stack"])
+
+
+def test_a_line_of_several_processes_says_which_it_is_from() -> None:
+    """Their streams are one."""
+    record = logging.LogRecord("hourhand.node", logging.INFO, "", 0, "ready", None, None)
+
+    assert json.loads(JsonLines(process=2).format(record))["process"] == 2
+    assert "process" not in json.loads(JsonLines().format(record))

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.observing import probe_server
-from scheduler.adapters.observing.probe_server import REQUESTS_MAX, ProbeServer
+from scheduler.adapters.observing.probe_server import REQUESTS_MAX, NodeAnswers, ProbeServer
 
 WAIT_S = 20.0
 
@@ -25,13 +25,17 @@ class Well:
         """Return no doubts."""
         return []
 
+    def ready(self) -> list[Any]:
+        """Return no doubts."""
+        return []
+
 
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbeServer]:
     """One that gives a request a second."""
     monkeypatch.setattr(probe_server._ProbeServer, "request_s", 1.0)
     well: Any = Well()
-    server = ProbeServer("127.0.0.1", 0, CollectorRegistry(), well, SystemClock())
+    server = ProbeServer("127.0.0.1", 0, NodeAnswers(CollectorRegistry(), well), SystemClock())
     yield server
     server.close()
 
