@@ -7,6 +7,7 @@ store that refuses an error's message would cost more than the error.
 import logging
 import reprlib
 import traceback
+from types import CodeType, TracebackType
 
 CHARS_MAX = 200
 
@@ -19,6 +20,11 @@ _UNITS_MS = (
 )
 
 UNSHOWN_STACK = "its trace cannot be shown"
+
+_FRAMES_MAX = 1_000
+_shown_frames: dict[tuple[CodeType, str, int, int], str] = {}
+"""How frames are shown, as code fails again and again where it failed before: the interpreter looks
+for each frame's file, and parses its line, every time."""
 
 
 def shown(value: object) -> str:
@@ -48,10 +54,41 @@ def message_of(error: BaseException, chars_max: int = CHARS_MAX) -> str:
 def stack_of(error: BaseException, chars_max: int) -> str:
     """Return the end of an error's trace: the innermost frames say most, and come last."""
     try:
-        stack = "".join(traceback.format_exception(error))
+        stack = _whole_stack_of(error)
     except BaseException:  # noqa: BLE001 - its notes and causes may be anybody's code
         stack = UNSHOWN_STACK
     return storable_text(stack[-chars_max:])
+
+
+def _whole_stack_of(error: BaseException) -> str:
+    """Return what ``traceback.format_exception`` does."""
+    is_chained = error.__cause__ is not None or error.__context__ is not None
+    if is_chained or isinstance(error, BaseExceptionGroup) or error.__traceback__ is None:
+        return "".join(traceback.format_exception(error))
+    frames: list[str] = []
+    before: tuple[str, int, str] | None = None
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        place = (code.co_filename, trace.tb_lineno, code.co_name)
+        if place == before:
+            # A recursion, of which the interpreter leaves out most.
+            return "".join(traceback.format_exception(error))
+        frames.append(_shown_frame(code, trace))
+        before, trace = place, trace.tb_next
+    head = "Traceback (most recent call last):\n"
+    return "".join((head, *frames, *traceback.format_exception_only(error)))
+
+
+def _shown_frame(code: CodeType, trace: TracebackType) -> str:
+    # Codes are equal that differ in their file alone.
+    place = (code, code.co_filename, trace.tb_lineno, trace.tb_lasti)
+    frame = _shown_frames.get(place)
+    if frame is None:
+        if len(_shown_frames) >= _FRAMES_MAX:
+            _shown_frames.clear()
+        frame = _shown_frames[place] = "".join(traceback.format_tb(trace, limit=1))
+    return frame
 
 
 def log_raised(

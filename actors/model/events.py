@@ -154,6 +154,8 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     error: BaseException
     is_showable: bool
     """Whether its stack can be shown: message, notes and causes may be anybody's code."""
+    stack: str | None = None
+    """The stack as text, all of it; None where nobody has formatted that much."""
 
 
 class AttemptRefused(msgspec.Struct, frozen=True, gc=False):

@@ -129,6 +129,8 @@ def _raised_level(event: Event) -> int:
             return 0
 
 
+_UNSAID = frozenset({"is_showable", "stack"})
+"""Fields that no line says: they are about the stack that follows it."""
 _DEPENDS = frozenset({AttemptFinished, CatchUpEnded})
 
 
@@ -163,23 +165,10 @@ class LoggingTelemetry:
                 for each in event.singles():
                     self.emit(each)
                 return
-            values, trace = read(event), None
+            values = read(event)
             if isinstance(event, AttemptFailed):
                 values["error_message"] = message_of(event.error)
-                trace = event.error if _tells_stack(event) else None
-            shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
-            log.log(
-                level,
-                "%s %s",
-                kind.__name__,
-                shown,
-                exc_info=trace,
-                extra={
-                    "event": kind.__name__,
-                    "event_fields": values,
-                    "event_key": getattr(event, "key", None),
-                },
-            )
+            log.handle(_line(log, level, event, values))
         except BaseException as error:
             # The contract of the port: whoever emits is in the middle of something that a
             # broken log handler, or an error that cannot be shown, must not stop.
@@ -195,7 +184,7 @@ def roles_told() -> set[str]:
 
 def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
     # What is showable is shown; that the rest is not can be seen.
-    names = [name for name in event.__struct_fields__ if name != "is_showable"]
+    names = [name for name in event.__struct_fields__ if name not in _UNSAID]
     if len(names) == 1:
         names = [*names, names[0]]
     get = attrgetter(*names)
@@ -204,6 +193,24 @@ def _reader_of(event: type[Event]) -> Callable[[Event], dict[str, Any]]:
         return {name: _plain(found) for name, found in zip(names, get(value), strict=True)}
 
     return read
+
+
+def _line(
+    log: logging.Logger, level: int, event: Event, values: dict[str, object]
+) -> logging.LogRecord:
+    name = event.__class__.__name__
+    shown = " ".join(f"{field}={_shown(value)}" for field, value in values.items())
+    extra = {"event": name, "event_fields": values, "event_key": getattr(event, "key", None)}
+    exc_info, stack = None, None
+    if isinstance(event, AttemptFailed) and _tells_stack(event):
+        exc_info, stack = (type(event.error), event.error, event.error.__traceback__), event.stack
+    line = log.makeRecord(
+        log.name, level, __file__, 0, "%s %s", (name, shown), exc_info, "emit", extra
+    )
+    if stack is not None:
+        # Formatted once for all handlers and the history, and not under a handler's lock.
+        line.exc_text = stack.rstrip("\n")
+    return line
 
 
 def _tells_stack(event: AttemptFailed) -> bool:

@@ -46,7 +46,8 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = type(record.exc_info[1]).__name__
             line["error_message"] = message_of(record.exc_info[1])
-            line["stack"] = self.formatException(record.exc_info)[-_STACK_CHARS_MAX:]
+            stack = record.exc_text or self.formatException(record.exc_info)
+            line["stack"] = stack[-_STACK_CHARS_MAX:]
         return json.dumps(line, ensure_ascii=True, default=str)
 
     def _task_fields(self, record: logging.LogRecord) -> dict[str, object]:

@@ -250,6 +250,8 @@ class RegisteredAttempts(ABC):
         policy = None if cancelled else policy_of(running.executor)
         ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy)
         if not cancelled:
+            stack = ended.error_stack or ""
+            is_showable, is_whole = stack != UNSHOWN_STACK, len(stack) < ERROR_STACK_CHARS_MAX
             event = AttemptFailed(
                 attempt.partition,
                 attempt.task.key,
@@ -257,7 +259,8 @@ class RegisteredAttempts(ABC):
                 ended.result,
                 finished_ms - started_ms,
                 error,
-                ended.error_stack != UNSHOWN_STACK,
+                is_showable,
+                stack if is_showable and is_whole else None,
             )
             self._telemetry.emit(event)
         return ended

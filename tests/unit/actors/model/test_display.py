@@ -1,11 +1,15 @@
 """What errors show of values that somebody else made."""
 
 import logging
+import traceback
+from collections.abc import Callable
 
 import pytest
 
 from actors.model.display import (
+    _FRAMES_MAX,
     CHARS_MAX,
+    _shown_frames,
     class_name_of,
     duration_text,
     log_raised,
@@ -127,6 +131,105 @@ def test_of_a_trace_the_end_is_shown_and_no_more_than_asked_for() -> None:
     assert whole.startswith("Traceback") and "in inner" in whole and "boom" in whole
     assert len(cut) == 30 and whole.endswith(cut)
     assert stack_of(_Unnoted(), 10_000) == "its trace cannot be shown"
+
+
+def _fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def _fail_deeply(depth: int) -> None:
+    if depth:
+        _fail_deeply(depth - 1)
+    raise ValueError("deep")
+
+
+def _fail_because() -> None:
+    try:
+        _fail("first")
+    except ValueError as error:
+        raise RuntimeError("then") from error
+
+
+def _fail_meanwhile() -> None:
+    try:
+        _fail("first")
+    except ValueError:
+        _fail("then")
+
+
+def _fail_alone() -> None:
+    try:
+        _fail("first")
+    except ValueError:
+        raise RuntimeError("then") from None
+
+
+def _fail_together() -> None:
+    raise ExceptionGroup("both", [ValueError("one"), KeyError("other")])
+
+
+def _fail_with_a_note() -> None:
+    error = ValueError("no")
+    error.add_note("see the manual")
+    raise error
+
+
+def _look_up_what_is_missing() -> None:
+    "".jion([])  # type: ignore[attr-defined]
+
+
+def _run_what_has_no_source() -> None:
+    exec("def run():\n    raise ValueError\nrun()", {})  # noqa: S102 - a frame without a file
+
+
+def _parse_nonsense() -> None:
+    compile("1 +", "nonsense", "exec")
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda: _fail("plain"),
+        lambda: _fail_deeply(20),
+        _fail_because,
+        _fail_meanwhile,
+        _fail_alone,
+        _fail_together,
+        _fail_with_a_note,
+        _look_up_what_is_missing,
+        _run_what_has_no_source,
+        _parse_nonsense,
+    ],
+)
+def test_a_stack_is_what_the_interpreter_shows(fail: Callable[[], object]) -> None:
+    """Also where frames are remembered: the second error of a place is not another text."""
+    for _ in range(2):
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - each fails in a way of its own
+            fail()
+        expected = "".join(traceback.format_exception(raised.value))
+        assert stack_of(raised.value, 100_000) == expected
+
+
+def test_codes_that_are_alike_but_for_their_file_are_shown_apart() -> None:
+    """They are equal for Python."""
+    for file in ("one.py", "other.py"):
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - it says nothing
+            exec(compile("raise ValueError", file, "exec"), {})  # noqa: S102
+        assert f'"{file}"' in stack_of(raised.value, 10_000)
+
+
+def test_an_error_that_was_never_raised_has_no_frames() -> None:
+    """Only what it says."""
+    assert stack_of(ValueError("no"), 10_000) == "ValueError: no\n"
+
+
+def test_frames_without_end_take_no_memory_without_end() -> None:
+    """Code may be made anew for each task."""
+    for number in range(2 * _FRAMES_MAX):
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - it says nothing
+            exec(compile("raise ValueError", f"{number}.py", "exec"), {})  # noqa: S102
+        assert f'"{number}.py"' in stack_of(raised.value, 10_000)
+        assert len(_shown_frames) <= _FRAMES_MAX
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Events become log lines and metrics, whatever they hold and whoever fails."""
 
+import json
 import logging
 import typing
 
@@ -14,6 +15,7 @@ from actors.model.events import Event
 from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, CompletionResult
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.cli.log_lines import JsonLines
 from tests.builders import NOW_MS, a_key
 from tests.conformance.telemetry import Unshowable
 
@@ -28,6 +30,7 @@ _VALUES: dict[str, object] = {
     "on_exhausted": "skip",
     "error_class": None,
     "error": ValueError("no"),
+    "stack": None,
     "kind": CommandKind.CANCEL,
     "outcome": CommandOutcome.APPLIED,
 }
@@ -71,7 +74,7 @@ def test_every_event_is_one_line_of_its_role(kind: type, caplog: pytest.LogCaptu
     assert all(
         f" {field.name}=" in record.getMessage()
         for field in fields(kind)
-        if field.name != "is_showable"
+        if field.name not in ("is_showable", "stack")
     )
     assert record.name.startswith("hourhand.")
 
@@ -106,17 +109,22 @@ def _raised(error: BaseException) -> BaseException:
     raise AssertionError("it raises")
 
 
-def _failed(error: BaseException, key: TaskKey | None = None) -> events.AttemptFailed:
-    is_showable = stack_of(_raised(error), 1_000) != UNSHOWN_STACK
-    result = AttemptResult.FAILURE
-    return events.AttemptFailed(3, key or a_key(), 2, result, 5, error, is_showable)
+def _failed(
+    error: BaseException, key: TaskKey | None = None, *, is_formatted: bool = True
+) -> events.AttemptFailed:
+    stack, result = stack_of(_raised(error), 1_000), AttemptResult.FAILURE
+    whole = stack if is_formatted else None
+    return events.AttemptFailed(
+        3, key or a_key(), 2, result, 5, error, stack != UNSHOWN_STACK, whole
+    )
 
 
+@pytest.mark.parametrize("is_formatted", [True, False])
 def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, *, is_formatted: bool
 ) -> None:
     """Once, so that whoever reports what is logged with an error reports it once."""
-    event = _failed(KeyError("no such customer"))
+    event = _failed(KeyError("no such customer"), is_formatted=is_formatted)
 
     LoggingTelemetry().emit(event)
 
@@ -124,7 +132,33 @@ def test_a_failed_attempt_is_told_with_the_error_itself_and_its_stack(
     assert record.exc_info is not None and record.exc_info[1] is event.error
     assert f"key={a_key()} attempt=2 result=failure" in record.getMessage()
     assert "error=KeyError error_message=\"'no such customer'\"" in record.getMessage()
+    shown = logging.Formatter().format(record)
+    assert shown.endswith(logging.Formatter().formatException(record.exc_info))
+    assert "in look_up_customer" in shown
+
+
+def test_a_stack_that_was_formatted_is_not_formatted_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is most of what a failure costs, and a handler does it under its lock."""
+
+    def again(*_arguments: object) -> str:
+        raise AssertionError("it was formatted")
+
+    monkeypatch.setattr(logging.Formatter, "formatException", again)
+    LoggingTelemetry().emit(_failed(KeyError("no such customer")))
+
+    (record,) = caplog.records
     assert "in look_up_customer" in logging.Formatter().format(record)
+    assert "in look_up_customer" in json.loads(JsonLines().format(record))["stack"]
+
+
+def test_a_line_says_which_code_wrote_it(caplog: pytest.LogCaptureFixture) -> None:
+    """As every other line of a log does."""
+    LoggingTelemetry().emit(_failed(KeyError("no such customer")))
+
+    (record,) = caplog.records
+    assert (record.module, record.funcName) == ("telemetry", "emit")
 
 
 def test_an_error_that_cannot_be_shown_is_told_without_its_stack(

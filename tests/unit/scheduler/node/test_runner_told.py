@@ -16,6 +16,7 @@ from actors.model.status import AttemptResult
 from actors.model.task import AttemptState, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
+from scheduler.node.attempts import ERROR_STACK_CHARS_MAX
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 from tests.conformance.telemetry import Unshowable
@@ -146,7 +147,7 @@ def test_the_error_of_a_failed_attempt_is_told_once(
     assert (told.partition, told.key, told.attempt) == (0, attempt.task.key, 3)
     assert isinstance(told.error, error_class) and told.error.__traceback__ is not None
     assert (told.result, told.duration_ms) == (result, ended.finished_ms - ended.started_ms)
-    assert told.is_showable
+    assert told.is_showable and told.stack == ended.error_stack is not None
 
 
 def test_an_error_whose_trace_cannot_be_shown_says_so(bench: Bench) -> None:
@@ -159,7 +160,21 @@ def test_an_error_whose_trace_cannot_be_shown_says_so(bench: Bench) -> None:
     bench.ended()
 
     (told,) = bench.telemetry.of(AttemptFailed)
-    assert not told.is_showable
+    assert not told.is_showable and told.stack is None
+
+
+def test_a_stack_that_history_cuts_is_left_to_the_handlers_of_the_log(bench: Bench) -> None:
+    """They show all of it."""
+
+    def fail() -> None:
+        raise ValueError("x" * ERROR_STACK_CHARS_MAX)
+
+    bench.run(Blocking(fail))
+    ended = bench.ended()
+
+    (told,) = bench.telemetry.of(AttemptFailed)
+    assert told.is_showable and told.stack is None
+    assert len(ended.error_stack or "") == ERROR_STACK_CHARS_MAX
 
 
 @pytest.mark.parametrize("executor", [Blocking(), Quick(), Blocking(Retry)])
