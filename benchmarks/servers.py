@@ -16,13 +16,13 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.postgres import PostgresMissing, PostgresServer
 from benchmarks.rivals import graphile_worker
 from scheduler import Settings, wiring
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.configuration.settings_dicts import ClientSettingsDict
 from tests.servers.cassandra import CassandraServer, cassandra_jars
 from tests.servers.kafka import KafkaServer, kafka_jars
+from tests.servers.postgres import BENCHMARK_OPTIONS, PostgresMissing, PostgresServer
 from tests.servers.process import ServerFailed
 
 PARTITIONS = 16
@@ -161,7 +161,7 @@ def open_servers(folder: Path, *, cluster: bool = True, rivals: bool = True) -> 
 
 def _rivals_server(folder: Path, stack: contextlib.ExitStack) -> PostgresServer | None:
     try:
-        server = PostgresServer(folder / "postgres")
+        server = PostgresServer(folder / "postgres", BENCHMARK_OPTIONS)
         stack.callback(server.stop)
         server.start()
     except (PostgresMissing, ServerFailed) as error:

@@ -1,7 +1,9 @@
 """Fixtures that several kinds of tests share: real servers, one of each per session."""
 
 import logging
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -13,6 +15,7 @@ import pytest
 from tests.reruns import pytest_terminal_summary  # noqa: F401 - a hook
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import PostgresServer
 from tests.servers.running import running
 from tests.wheel import built, elsewhere  # noqa: F401 - fixtures
 
@@ -134,3 +137,15 @@ def cassandra_server(
         yield from running(lambda: CassandraContainerServer(folder))
     else:
         yield from running(lambda: CassandraServer(folder))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL for the session; the tests are skipped, saying why, where there is none."""
+    # Its user, which is not ours, may not enter the folders that pytest makes.
+    folder = Path(tempfile.mkdtemp(prefix="hourhand-postgres-"))
+    folder.chmod(0o755)
+    try:
+        yield from running(lambda: PostgresServer(folder / "server", ("fsync=off",)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -15,12 +15,14 @@
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
     │   ├── NoSuchSchedule            a recurring schedule that is not there
+    │   ├── UnknownConnection         no connection of a database that an outbox could be in
     │   └── AlreadyStarted            started a second time
     ├── OperatorError                 something is wrong with the installation
     │   ├── SettingsInvalid           a setting out of its range, or unknown
     │   ├── LogUnavailable            the broker does not answer
     │   ├── TopicMissing              the topic is not there
     │   ├── StoreUnavailable          the store does not answer
+    │   ├── OutboxUnavailable         the database with the outbox does not answer
     │   ├── SchemaMissing             keyspace or tables are missing or too old
     │   ├── PartitionCountChanged     the topic has another number of partitions
     │   ├── FolderLocked              another node holds the embedded folder
@@ -120,6 +122,12 @@ class NoSuchSchedule(CallerError, ValueError):
     code = "no-such-schedule"
 
 
+class UnknownConnection(CallerError, TypeError):
+    """The outbox was given something that is not a connection of a database it can write to."""
+
+    code = "unknown-connection"
+
+
 class AlreadyStarted(CallerError, RuntimeError):
     """A scheduler was started a second time."""
 
@@ -154,6 +162,12 @@ class StoreUnavailable(OperatorError):
     """The store did not answer, or answered with a failure that may pass."""
 
     code = "store-unavailable"
+
+
+class OutboxUnavailable(OperatorError):
+    """The user's database, which the outbox is in, did not answer or failed for a while."""
+
+    code = "outbox-unavailable"
 
 
 class SchemaMissing(OperatorError):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loads import Load
-from benchmarks.postgres import PostgresServer
 from benchmarks.program import Program
+from tests.servers.postgres import PostgresServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from scheduler.cli import (
     listing_commands,
     node_commands,
     operator_commands,
+    outbox_commands,
     pipeline_commands,
     recurring_commands,
     relay_commands,
@@ -105,6 +106,7 @@ app.command("tasks", hidden=True)(listing_commands.tasks)
 
 for name, commands in (
     ("recurring", recurring_commands.app),
+    ("outbox", outbox_commands.app),
     ("relay", relay_commands.app),
     ("timers", timers_commands.app),
     ("pipeline", pipeline_commands.app),

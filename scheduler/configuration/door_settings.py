@@ -128,6 +128,20 @@ class RelaySettings(Group):
         return self.allows_target(topic, own_topics)
 
 
+class OutboxSettings(Group):
+    """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
+
+    url: SecretStr | None = None
+    """The database that `hourhand outbox` moves rows from: `postgresql://user@host/shop` or
+    `sqlite:///shop.db`; a password may stand in it, or where PostgreSQL's programs find it."""
+    table: str = Field(default="hourhand_outbox", pattern=r"^[a-z_][a-z0-9_]{0,39}$")
+    """Name of the table, for who writes rows and who moves them."""
+    batch_rows_max: int = Field(default=1_000, ge=1, le=10_000)
+    """Rows that one claim holds."""
+    poll_ms: int = Field(default=200, ge=10, le=60_000)
+    """How often the table is looked at where nobody tells of new rows, as with SQLite."""
+
+
 class BucketSettings(Group):
     """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 

@@ -21,6 +21,7 @@ EXTRA_OF = {
     "opentelemetry": "otel",
     "pandas": "spark",
     "plotly": "spark",
+    "psycopg": "postgres",
     "pyarrow": "spark",
     "pyspark": "spark",
     "starlette": "http",

@@ -29,6 +29,7 @@ from scheduler.configuration.door_settings import (
     BucketSettings,
     EventSettings,
     ObserveSettings,
+    OutboxSettings,
     RelaySettings,
     TimerSettings,
     with_events_apart,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         GroupSettingsDict,
         KafkaSettingsDict,
         ObserveSettingsDict,
+        OutboxSettingsDict,
         RelaySettingsDict,
         TimerSettingsDict,
         TopicSettingsDict,
@@ -231,6 +233,7 @@ class Settings(BaseSettings):
     embedded: EmbeddedSettings = EmbeddedSettings()
     client: ClientSettings = ClientSettings()
     relay: RelaySettings = RelaySettings()
+    outbox: OutboxSettings = OutboxSettings()
     buckets: BucketSettings = BucketSettings()
     timers: TimerSettings = TimerSettings()
     admin: AdminSettings = AdminSettings()
@@ -264,6 +267,7 @@ class Settings(BaseSettings):
             embedded: EmbeddedSettings | EmbeddedSettingsDict = _UNSET,
             client: ClientSettings | ClientSettingsDict = _UNSET,
             relay: RelaySettings | RelaySettingsDict = _UNSET,
+            outbox: OutboxSettings | OutboxSettingsDict = _UNSET,
             buckets: BucketSettings | BucketSettingsDict = _UNSET,
             timers: TimerSettings | TimerSettingsDict = _UNSET,
             admin: AdminSettings | AdminSettingsDict = _UNSET,

@@ -117,6 +117,15 @@ class RelaySettingsDict(TypedDict, total=False):
     in_flight_max: int
 
 
+class OutboxSettingsDict(TypedDict, total=False):
+    """Tasks scheduled within a transaction of your own database (docs/guides/outbox.md)."""
+
+    url: SecretStr | str | None
+    table: str
+    batch_rows_max: int
+    poll_ms: int
+
+
 class BucketSettingsDict(TypedDict, total=False):
     """Storage of the relay and `send_later` with Kafka alone: `store` = "kafka"."""
 

@@ -248,6 +248,15 @@ _BUCKETS = (
     _counter("messages_moved", "Messages moved to a nearer bucket"),
     _counter("bucket_splits", "Buckets split by this node, as they grew too full"),
 )
+_OUTBOX = (
+    _gauge(
+        "outbox_rows_waiting",
+        "Committed rows of the outbox that were not moved yet, counted to 100,000",
+    ),
+    _gauge("outbox_oldest_age_seconds", "Age of the oldest row of the outbox"),
+    _counter("outbox_rows_moved", "Rows of the outbox that the log has"),
+    _counter("outbox_rows_refused", "Rows of the outbox that became dead letters"),
+)
 _NODE = (
     _counter(
         "tree_rebuilds", "Trees rebuilt after a failure", peers="PagerDuty `sys_restart_on_error`"
@@ -297,6 +306,7 @@ SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     ("What runs", _ATTEMPTS),
     ("Relay and timers", _DOORS),
     ("Kafka alone", _BUCKETS),
+    ("The outbox's mover", _OUTBOX),
     ("The node", _NODE),
     ("The self-check", _SELF_CHECK),
 )

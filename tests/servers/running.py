@@ -1,6 +1,6 @@
 """Starts a real server for a fixture, or skips what needs it where there is none.
 
-It decides that a missing Java is not a failure, and nothing about the server itself.
+It decides that a missing program is not a failure, and nothing about the server itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +11,13 @@ import pytest
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import FetchFailed, ToolMissing
+from tests.servers.postgres import PostgresServer
 
-AnyServer = TypeVar("AnyServer", KafkaServer, CassandraServer)
+AnyServer = TypeVar("AnyServer", KafkaServer, CassandraServer, PostgresServer)
 
 
 def running(make: Callable[[], AnyServer]) -> Iterator[AnyServer]:
-    """Make, start and in the end stop a server; skip, saying why, without Java or its jars."""
+    """Make, start and in the end stop a server; skip, saying why, without its programs."""
     try:
         server = make()
         server.start()

@@ -1,6 +1,6 @@
-"""A PostgreSQL of the benchmark's own, for the rivals that need one: own port, own folder.
+"""A PostgreSQL of our own, for the tests of the outbox and for rivals: own port, own folder.
 
-It runs as the user ``postgres`` where the benchmark is root, as PostgreSQL refuses root, and as
+It runs as the user ``postgres`` where the caller is root, as PostgreSQL refuses root, and as
 the caller otherwise.  It never touches a server that runs already.
 """
 
@@ -9,30 +9,31 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.servers.maven import ToolMissing
 from tests.servers.process import ServerProcess, accepts_connections, free_ports
 
 _HOST = "127.0.0.1"
 _USER = "postgres"
 _START_TIMEOUT_S = 60.0
 _INSTALL_TIMEOUT_S = 600
-_OPTIONS = (
-    # What a machine of this size would be given; durability is left at its defaults.
-    *("shared_buffers=1GB", "max_wal_size=4GB", "max_connections=300"),
-    *(f"listen_addresses={_HOST}", "unix_socket_directories="),
-)
+_OPTIONS = (f"listen_addresses={_HOST}", "unix_socket_directories=")
+BENCHMARK_OPTIONS = ("shared_buffers=1GB", "max_wal_size=4GB", "max_connections=300")
+"""What a machine of this size would be given; durability is left at its defaults."""
 
 
-class PostgresMissing(RuntimeError):
+class PostgresMissing(ToolMissing):
     """PostgreSQL is not there and cannot be installed here; the message says what to do."""
 
 
 class PostgresServer:
     """One server with any number of databases, copied from a template where that is faster."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+        self._options = (*_OPTIONS, *options)
         self._programs = _programs()
         self._folder = folder.resolve()
         self._port = free_ports(1, _HOST)[0]
@@ -51,7 +52,7 @@ class PostgresServer:
         if self._as_user:
             shutil.chown(data, _USER, _USER)
         initdb, postgres = (str(self._programs / name) for name in ("initdb", "postgres"))
-        how = ["-U", _USER, "--auth=trust", "-E", "UTF8", "--no-locale"]
+        how = ["-U", _USER, "--auth=trust", "--no-sync", "-E", "UTF8", "--no-locale"]
         made = subprocess.run(
             [*self._as_user, initdb, "-D", str(data), *how],
             cwd="/",
@@ -61,7 +62,7 @@ class PostgresServer:
         )
         if made.returncode:
             raise PostgresMissing(f"initdb failed in {data}:\n{made.stderr[-1500:]}")
-        options = [word for option in _OPTIONS for word in ("-c", option)]
+        options = [word for option in self._options for word in ("-c", option)]
         self._process.start(
             [*self._as_user, postgres, "-D", str(data), "-p", str(self._port), *options]
         )
@@ -102,7 +103,7 @@ def _programs() -> Path:
     found = _installed()
     apt = shutil.which("apt-get")
     if found is None and os.geteuid() == 0 and apt is not None:
-        sys.stderr.write("Installing Debian's postgresql for the rivals …\n")
+        sys.stderr.write("Installing Debian's postgresql …\n")
         # Without a run level Debian starts no server of its own after the installation.
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         for step in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):

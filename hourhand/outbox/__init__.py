@@ -1,0 +1,82 @@
+"""The outbox under the name users import: ``from hourhand import outbox``.
+
+::
+
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO invoice …")
+        outbox.schedule(connection, task)
+
+Decides only which settings its functions use: those of environment and file, read once.  All else
+is ``scheduler.outbox``'s.
+"""
+
+from functools import cache
+
+from hourhand.shadowing import require_own_packages
+
+require_own_packages()
+
+from collections.abc import Iterable  # noqa: E402 - first it has to be Hourhand's
+from typing import Any  # noqa: E402
+
+from actors.model.key import TaskKey  # noqa: E402
+from actors.model.task import Task  # noqa: E402
+from scheduler.configuration.settings import Settings  # noqa: E402
+from scheduler.outbox.running import OutboxMover  # noqa: E402
+from scheduler.outbox.scheduling import Outbox  # noqa: E402
+from scheduler.outbox.table import dialect_of  # noqa: E402
+from scheduler.outbox.table import migration_statements as _migration_statements  # noqa: E402
+
+__all__ = [
+    "Outbox",
+    "OutboxMover",
+    "cancel",
+    "cancel_async",
+    "migration_statements",
+    "schedule",
+    "schedule_async",
+    "schedule_many",
+]
+
+
+def schedule(connection: Any, task: Task) -> TaskKey:
+    """Schedule a task when the transaction of ``connection`` is committed; return its key.
+
+    ``connection`` is one of sqlite3, psycopg, psycopg2, SQLAlchemy (Connection, Session) or Django.
+    Raises InvalidTask, TaskInThePast, TaskTooLarge and UnknownConnection, and what the database
+    raises.
+    """
+    return _outbox().schedule(connection, task)
+
+
+def schedule_many(connection: Any, tasks: Iterable[Task]) -> list[TaskKey]:
+    """Schedule tasks when the transaction is committed; return their keys in the same order."""
+    return _outbox().schedule_many(connection, tasks)
+
+
+def cancel(connection: Any, key: TaskKey) -> TaskKey:
+    """Cancel a task when the transaction is committed; return its key."""
+    return _outbox().cancel(connection, key)
+
+
+async def schedule_async(connection: Any, task: Task) -> TaskKey:
+    """Do what ``schedule`` does on an async connection of psycopg or SQLAlchemy."""
+    return await _outbox().schedule_async(connection, task)
+
+
+async def cancel_async(connection: Any, key: TaskKey) -> TaskKey:
+    """Do what ``cancel`` does on an async connection of psycopg or SQLAlchemy."""
+    return await _outbox().cancel_async(connection, key)
+
+
+def migration_statements(dialect: str, table: str = "hourhand_outbox") -> list[str]:
+    """Return the SQL that makes the table, for the migrations of a framework.
+
+    ``dialect`` is ``postgresql`` or ``sqlite``.
+    """
+    return _migration_statements(dialect_of(dialect), table)
+
+
+@cache
+def _outbox() -> Outbox:
+    return Outbox(Settings())

@@ -1,0 +1,198 @@
+"""``OutboxTable`` in a PostgreSQL database of the user's.
+
+A claim is one transaction that holds the locks of some lanes, which PostgreSQL lets go of with the
+connection, however the mover ends.  Rows are read after the locks are held, by a statement of its
+own: only then does it see what the mover before has deleted.  It is told of new rows by
+notifications, and does not depend on them.
+"""
+
+import contextlib
+import logging
+import random
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from actors.model.errors import OutboxUnavailable
+from actors.ports.clock import Clock
+from scheduler.outbox.ports import ROWS_COUNTED_MAX, ClaimedRows, OutboxLag, OutboxRow
+from scheduler.outbox.sqlite import table_missing
+from scheduler.outbox.table import LANES, SCHEMA_VERSION, Dialect, migration_statements
+
+logger = logging.getLogger("hourhand.outbox")
+
+_CONNECT_TIMEOUT_S = 10
+_LANES_CLAIMED_MAX = 8
+"""So that several movers find lanes; one alone needs four rounds to see all."""
+_CLAIM_MS = 30_000
+"""How long rows of a claim may be sent after it began."""
+_CLAIM_MARGIN_MS = 15_000
+_LISTEN_TIMEOUT_S = 1.0
+
+_CLAIM_LANES = """
+WITH waiting AS MATERIALIZED (
+    SELECT lane FROM generate_series(0, {lanes} - 1) AS lane
+    WHERE EXISTS (SELECT 1 FROM {table} AS row WHERE row.lane = lane.lane)
+    ORDER BY (lane - %s + {lanes}) %% {lanes}
+)
+SELECT lane FROM waiting WHERE pg_try_advisory_xact_lock(%s, lane) LIMIT {claimed}
+"""
+_READ_ROWS = """
+SELECT id, record, written_ms FROM {table} WHERE lane = ANY(%s) ORDER BY id LIMIT %s
+"""
+_LAG = """
+SELECT count(*), min(written_ms)
+FROM (SELECT written_ms FROM {table} ORDER BY id LIMIT {counted}) AS waiting
+"""
+
+
+class PostgresOutbox:
+    """The table of one database; connects when it is first needed, and again after a failure.
+
+    ``delivery_ms``: how long the log may try to deliver a record after it was appended.
+    """
+
+    def __init__(self, url: str, table: str, clock: Clock, delivery_ms: int) -> None:
+        self._url = url
+        self._table = table
+        self._clock = clock
+        # A mover that stands still keeps its lanes until no record of its claim can be delivered.
+        self._idle_ms = _CLAIM_MS + delivery_ms + _CLAIM_MARGIN_MS
+        self._lock_class = zlib.crc32(f"hourhand {table}".encode()) - 2**31
+        self._connection: psycopg.Connection[Any] | None = None
+        self._first_lane = random.randrange(LANES)  # noqa: S311 - several movers begin apart
+        self._woken = threading.Event()
+        self._closed = threading.Event()
+        self._listener: threading.Thread | None = None
+
+    def migrate(self) -> list[str]:
+        """Bring the table to the newest version; return what was done, one line each."""
+        with self._translated():
+            connection = self._opened()
+            with connection.transaction():
+                # Two that migrate at once would both create the table, and one would fail.
+                connection.execute("SELECT pg_advisory_xact_lock(%s, -1)", (self._lock_class,))
+                version = self._version(connection)
+                if version >= SCHEMA_VERSION:
+                    return []
+                for statement in migration_statements(Dialect.POSTGRESQL, self._table, version):
+                    connection.execute(statement.encode())
+        return [f"brought table {self._table} to version {SCHEMA_VERSION}"]
+
+    @contextmanager
+    def claim(self, rows_max: int) -> Iterator[ClaimedRows]:
+        """Claim the oldest rows of lanes that nobody else has."""
+        with self._translated():
+            connection = self._opened()
+            self._listen()
+            until_ms = self._clock.monotonic_ms() + _CLAIM_MS
+            with connection.transaction():
+                connection.execute(
+                    f"SET LOCAL idle_in_transaction_session_timeout = {self._idle_ms}".encode()
+                )
+                lanes = self._claim_lanes(connection)
+                rows: list[OutboxRow] = []
+                if lanes:
+                    query = _READ_ROWS.format(table=self._table).encode()
+                    found = connection.execute(query, (lanes, rows_max)).fetchall()
+                    rows = [OutboxRow(*each) for each in found]
+                yield ClaimedRows(rows, self._delete, until_ms)
+
+    def lag(self) -> OutboxLag:
+        """Return what waits."""
+        query = _LAG.format(table=self._table, counted=ROWS_COUNTED_MAX).encode()
+        with self._translated():
+            found = self._opened().execute(query).fetchone()
+        assert found is not None, "an aggregate has one row"
+        return OutboxLag(*found)
+
+    def wait(self, timeout_ms: int) -> None:
+        """Wait for a notification."""
+        self._woken.wait(timeout_ms / 1000)
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """End the wait."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Close the connections; what was claimed is free."""
+        self._closed.set()
+        self._disconnect()
+        if self._listener is not None:
+            self._listener.join(_LISTEN_TIMEOUT_S * 3)
+
+    def _claim_lanes(self, connection: "psycopg.Connection[Any]") -> list[int]:
+        query = _CLAIM_LANES.format(table=self._table, lanes=LANES, claimed=_LANES_CLAIMED_MAX)
+        places = (self._first_lane, self._lock_class)
+        lanes = [lane for (lane,) in connection.execute(query.encode(), places).fetchall()]
+        if lanes:
+            self._first_lane = (lanes[-1] + 1) % LANES
+        return lanes
+
+    def _delete(self, numbers: Sequence[int]) -> None:
+        if numbers:
+            query = f"DELETE FROM {self._table} WHERE id = ANY(%s)".encode()
+            self._opened().execute(query, (list(numbers),))
+
+    def _version(self, connection: "psycopg.Connection[Any]") -> int:
+        query = "SELECT to_regclass(%s)"
+        if connection.execute(query, (f"{self._table}_version",)).fetchone() == (None,):
+            return 0
+        query = f"SELECT max(version) FROM {self._table}_version"
+        found = connection.execute(query.encode()).fetchone()
+        return int(found[0] or 0) if found is not None else 0
+
+    def _opened(self) -> "psycopg.Connection[Any]":
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        # Prepared statements would not survive a pooler that hands connections around.
+        return psycopg.connect(
+            self._url,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            application_name="hourhand outbox",
+        )
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def _listen(self) -> None:
+        """Begin to listen, on a connection and a thread of its own, unless that goes on already."""
+        if self._listener is None or not self._listener.is_alive():
+            self._listener = threading.Thread(
+                target=self._hear, name="hourhand-outbox-listener", daemon=True
+            )
+            self._listener.start()
+
+    def _hear(self) -> None:
+        """Wake the mover whenever rows were committed; end where the connection fails."""
+        with contextlib.suppress(psycopg.Error), self._connect() as connection:
+            connection.execute(f"LISTEN {self._table}".encode())
+            while not self._closed.is_set():
+                # One that arrives while nobody iterates is kept for the next call.
+                for _ in connection.notifies(timeout=_LISTEN_TIMEOUT_S, stop_after=1):
+                    self._woken.set()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.UndefinedTable as error:
+            raise table_missing(self._table, "the database of outbox.url") from error
+        except psycopg.Error as error:
+            self._disconnect()
+            raise OutboxUnavailable(
+                f"the outbox's database failed: {type(error).__name__}: {str(error).strip()}"
+            ) from error

@@ -1,0 +1,107 @@
+"""Scheduling within the user's transaction: a task is checked and becomes a row of the outbox.
+
+Decides what is refused, by the rules of the client and with its errors, so that whoever moves the
+row finds nothing to refuse.  It neither commits nor rolls back, and opens nothing.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from actors.model.codec import Command, CommandKind, encode_command
+from actors.model.key import TaskKey
+from actors.model.task import Task
+from actors.ports.clock import Clock
+from scheduler import wiring
+from scheduler.configuration.settings import Settings, require_settings
+from scheduler.outbox.connections import Executing, executing, executing_async, run_async
+from scheduler.outbox.table import insert_statement, lock_of, row_values
+from scheduler.records.admission import Admission, checked_key, refuse_large
+
+_Records = list[tuple[TaskKey, bytes]]
+
+
+class Outbox:
+    """Writes tasks and cancellations into the outbox's table; used from any thread.
+
+    ``settings`` says what the table is called and what a task may be (``client.grace_ms``,
+    ``client.record_bytes_max``).  Whatever the database raises is the caller's to handle: it has
+    ended the transaction, or will.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        require_settings(settings)
+        self._table = settings.outbox.table
+        self._record_bytes_max = settings.client.record_bytes_max
+        self._clock = clock or wiring.open_clock()
+        self._admission = Admission(self._clock, settings.client)
+
+    def schedule(self, connection: Any, task: Task) -> TaskKey:
+        """Write a task into the outbox, and return its key.
+
+        It is scheduled once the transaction of ``connection`` is committed, and never where that
+        is rolled back.  Raises InvalidTask, TaskInThePast and TaskTooLarge as the client's
+        ``schedule_task`` does, and UnknownConnection.
+        """
+        return self._write(connection, [self._admission.admit(task)])[0]
+
+    def schedule_many(self, connection: Any, tasks: Iterable[Task]) -> list[TaskKey]:
+        """Write tasks into the outbox, and return their keys in the same order.
+
+        All are checked before the first is written.
+        """
+        return self._write(connection, [self._admission.admit(task) for task in tasks])
+
+    def cancel(self, connection: Any, key: TaskKey) -> TaskKey:
+        """Ask that the key not be started any more, once the transaction is committed.
+
+        Stands in the outbox behind what was written for the key before.  Raises InvalidKey.
+        """
+        return self._write(connection, [self._cancellation(key)])[0]
+
+    async def schedule_async(self, connection: Any, task: Task) -> TaskKey:
+        """Do what ``schedule`` does on a connection for coroutines: psycopg's or SQLAlchemy's."""
+        keys = await self._write_async(connection, [self._admission.admit(task)])
+        return keys[0]
+
+    async def cancel_async(self, connection: Any, key: TaskKey) -> TaskKey:
+        """Do what ``cancel`` does on a connection for coroutines: psycopg's or SQLAlchemy's."""
+        keys = await self._write_async(connection, [self._cancellation(key)])
+        return keys[0]
+
+    def _cancellation(self, key: TaskKey) -> tuple[TaskKey, bytes]:
+        value = encode_command(Command(CommandKind.CANCEL, checked_key(key)))
+        refuse_large(value, self._record_bytes_max)
+        return key, value
+
+    def _write(self, connection: Any, records: _Records) -> list[TaskKey]:
+        how = executing(connection)
+        for statement, values in self._statements(how, records):
+            how.execute(statement, values)
+        return [key for key, _ in records]
+
+    async def _write_async(self, connection: Any, records: _Records) -> list[TaskKey]:
+        def begin(inner: Any) -> Awaitable[None]:
+            return self._execute_all(executing_async(inner), records)
+
+        def write(inner: Any) -> None:
+            self._write(inner, records)
+
+        is_wrapped = hasattr(connection, "run_sync")
+        await run_async(connection, write if is_wrapped else begin)
+        return [key for key, _ in records]
+
+    async def _execute_all(self, how: Executing, records: _Records) -> None:
+        for statement, values in self._statements(how, records):
+            executed = how.execute(statement, values)
+            if isinstance(executed, Awaitable):
+                await executed
+
+    def _statements(
+        self, how: Executing, records: _Records
+    ) -> Iterable[tuple[str, tuple[int | bytes, ...]]]:
+        statement = insert_statement(how.dialect, self._table, how.param_style)
+        now_ms = self._clock.now_ms()
+        # Two transactions that take several locks take them in one order, or they might wait for
+        # each other.  Rows of one ordering id keep their order.
+        for key, value in sorted(records, key=lambda record: lock_of(record[0].ordering_id)):
+            yield statement, row_values(how.dialect, key.ordering_id, value, now_ms)

@@ -1,0 +1,120 @@
+"""The outbox's table: its migrations, the statement that writes a row, and the lane of a row.
+
+Decides what a row holds and in which order rows of one ordering id are numbered; it executes
+nothing.  In PostgreSQL a transaction that writes a row holds a lock of the row's ordering id until
+it ends, so rows of one id are numbered in the order of their commits.  SQLite has one writer at a
+time, so there all rows are.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from hashlib import blake2b
+
+from actors.model.display import shown
+from actors.model.errors import SettingsInvalid
+
+SCHEMA_VERSION = 1
+"""Of the table that this version reads and writes."""
+LANES = 32
+"""Movers share rows by lane: all rows of an ordering id are in one."""
+
+
+class Dialect(StrEnum):
+    """The databases that may hold an outbox."""
+
+    POSTGRESQL = "postgresql"
+    SQLITE = "sqlite"
+
+
+_POSTGRESQL_1 = """CREATE TABLE IF NOT EXISTS {table} (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    lane smallint NOT NULL,
+    record bytea NOT NULL,
+    written_ms bigint NOT NULL
+)"""
+_SQLITE_1 = """CREATE TABLE IF NOT EXISTS {table} (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    written_ms INTEGER NOT NULL
+)"""
+_MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
+    Dialect.POSTGRESQL: (
+        (
+            _POSTGRESQL_1,
+            "CREATE INDEX IF NOT EXISTS {table}_lane ON {table} (lane, id)",
+            "CREATE TABLE IF NOT EXISTS {table}_version (version integer PRIMARY KEY)",
+            "INSERT INTO {table}_version VALUES (1) ON CONFLICT DO NOTHING",
+        ),
+    ),
+    Dialect.SQLITE: (
+        (
+            _SQLITE_1,
+            "CREATE TABLE IF NOT EXISTS {table}_version (version INTEGER PRIMARY KEY)",
+            "INSERT OR IGNORE INTO {table}_version VALUES (1)",
+        ),
+    ),
+}
+"""For each version the statements that lead to it from the one before; each may run twice."""
+
+_INSERT = {
+    # The lock is held before the row gets its number, as the row is made of what the lock returns.
+    Dialect.POSTGRESQL: (
+        "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock({lock}::bigint)),"
+        " told AS MATERIALIZED (SELECT pg_notify('{table}', ''))"
+        " INSERT INTO {table} (lane, record, written_ms)"
+        " SELECT {lane}::smallint, {record}::bytea, {written_ms}::bigint FROM held, told"
+    ),
+    Dialect.SQLITE: (
+        "INSERT INTO {table} (lane, record, written_ms) VALUES ({lane}, {record}, {written_ms})"
+    ),
+}
+_MARKS: dict[str, Callable[[int], str]] = {
+    "qmark": lambda _number: "?",
+    "format": lambda _number: "%s",
+    "pyformat": lambda _number: "%s",
+    "numeric": lambda number: f":{number}",
+    "numeric_dollar": lambda number: f"${number}",
+}
+"""How a driver marks the places of values, by the name that PEP 249 or SQLAlchemy gives it."""
+
+
+def dialect_of(name: str) -> Dialect:
+    """Return the dialect of this name; raises SettingsInvalid for a database that has none."""
+    try:
+        return Dialect(name)
+    except ValueError:
+        raise SettingsInvalid(
+            f"an outbox stands in postgresql or sqlite, got {shown(name)}: use one of them"
+        ) from None
+
+
+def migration_statements(dialect: Dialect, table: str, after_version: int = 0) -> list[str]:
+    """Return the statements that bring the table from a version to the newest one, in order."""
+    versions = _MIGRATIONS[dialect][after_version:]
+    return [statement.format(table=table) for each in versions for statement in each]
+
+
+def insert_statement(dialect: Dialect, table: str, param_style: str) -> str:
+    """Return the statement that writes a row; its values are those of ``row_values``."""
+    names = ["lane", "record", "written_ms"]
+    if dialect is Dialect.POSTGRESQL:
+        names.insert(0, "lock")
+    mark = _MARKS[param_style]
+    marks = {name: mark(number) for number, name in enumerate(names, 1)}
+    return _INSERT[dialect].format(table=table, **marks)
+
+
+def row_values(
+    dialect: Dialect, ordering_id: str, record: bytes, written_ms: int
+) -> tuple[int | bytes, ...]:
+    """Return the values of a row in the order in which the statement takes them."""
+    lock = lock_of(ordering_id)
+    values = (lock % LANES, record, written_ms)
+    return values if dialect is Dialect.SQLITE else (lock, *values)
+
+
+def lock_of(ordering_id: str) -> int:
+    """Return the number of an ordering id's lock in PostgreSQL, of 64 bits and a sign."""
+    digest = blake2b(ordering_id.encode(), digest_size=8, person=b"hourhand").digest()
+    return int.from_bytes(digest, "big", signed=True)

@@ -1,0 +1,184 @@
+"""The contract of ``OutboxTable`` and of what writes into it, on a real database.
+
+A test class binds it by a fixture ``world``, whose table has been migrated and is empty.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.model.codec import Command, CommandKind, LogRecord, decode_record
+from actors.model.errors import InvalidTask, SchemaMissing, TaskInThePast, TaskTooLarge
+from scheduler.configuration.settings import Settings
+from scheduler.outbox.ports import OutboxTable
+from scheduler.outbox.scheduling import Outbox
+from tests.builders import NOW_MS, a_task
+from tests.unit.scheduler.client.client_world import StandingClock
+
+
+class OutboxWorld:
+    """A database with an outbox: connections of users, and tables as movers see them."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        open_table: Callable[[], OutboxTable],
+        migrate: Callable[[], list[str]],
+    ) -> None:
+        self.connect = connect
+        """Opens a connection whose transaction begins with the first statement."""
+        self.open_table = open_table
+        self.migrate = migrate
+        self.outbox = Outbox(Settings(), StandingClock())
+
+
+def names_of(table: OutboxTable, rows_max: int = 100) -> list[str]:
+    """Claim rows and return the uniqueness keys of their tasks; nothing is deleted."""
+    with table.claim(rows_max) as claimed:
+        return [_name_of(row.record) for row in claimed.rows]
+
+
+def _name_of(record: bytes) -> str:
+    read = decode_record(LogRecord(0, 0, 0, None, record))
+    is_cancel = isinstance(read, Command) and read.kind is CommandKind.CANCEL
+    return ("cancel " if is_cancel else "") + read.key.uniqueness_key
+
+
+def _fail_within_a_claim(table: OutboxTable) -> None:
+    with table.claim(10) as claimed:
+        claimed.delete([row.number for row in claimed.rows])
+        raise RuntimeError("a mover failed")
+
+
+class OutboxSuite:
+    """What every outbox does."""
+
+    def test_a_committed_row_is_claimed_as_the_record_of_a_client(self, world: OutboxWorld) -> None:
+        """Byte for byte, whatever the ids hold."""
+        task = a_task(ordering_id="a\0ü,\U0001f600", uniqueness_key="", data={"x": [None, "\0"]})
+        with world.connect() as connection:
+            key = world.outbox.schedule(connection, task)
+
+        table = world.open_table()
+        with table.claim(10) as claimed:
+            (row,) = claimed.rows
+            assert world.outbox._admission.admit(task) == (key, row.record)
+            assert key == task.key
+        table.close()
+
+    def test_rows_are_seen_once_committed_and_never_when_rolled_back(
+        self, world: OutboxWorld
+    ) -> None:
+        """Savepoints are the database's matter as well."""
+        table = world.open_table()
+        connection = world.connect()
+        world.outbox.schedule(connection, a_task(uniqueness_key="a"))
+        assert names_of(table) == []
+        connection.rollback()
+        assert names_of(table) == []
+
+        world.outbox.schedule(connection, a_task(uniqueness_key="b"))
+        connection.execute("SAVEPOINT inner_one")
+        world.outbox.schedule(connection, a_task(uniqueness_key="c"))
+        connection.execute("ROLLBACK TO SAVEPOINT inner_one")
+        connection.commit()
+        assert names_of(table) == ["b"]
+        connection.close()
+        table.close()
+
+    def test_a_cancellation_stands_behind_what_was_scheduled(self, world: OutboxWorld) -> None:
+        """Within a transaction and between two."""
+        with world.connect() as connection:
+            keys = world.outbox.schedule_many(
+                connection, [a_task(uniqueness_key=name) for name in "abc"]
+            )
+            assert world.outbox.cancel(connection, keys[0]) == keys[0]
+        with world.connect() as connection:
+            world.outbox.cancel(connection, keys[2])
+
+        table = world.open_table()
+        assert names_of(table) == ["a", "b", "c", "cancel a", "cancel c"]
+        table.close()
+
+    def test_a_caller_hears_of_its_mistake_and_nothing_is_written(self, world: OutboxWorld) -> None:
+        """Of several tasks either all are written or none."""
+        connection = world.connect()
+        late = a_task(due_in_ms=-60_000)
+        with pytest.raises(TaskInThePast):
+            world.outbox.schedule_many(connection, [a_task(), late])
+        with pytest.raises(TaskTooLarge):
+            world.outbox.schedule(connection, a_task(data={"text": "x" * 1_000_000}))
+        with pytest.raises(InvalidTask):
+            world.outbox.schedule(connection, "a task")  # type: ignore[arg-type]
+        connection.commit()
+        connection.close()
+
+        table = world.open_table()
+        assert names_of(table) == []
+        table.close()
+
+    def test_what_a_claim_does_not_delete_is_claimed_again(self, world: OutboxWorld) -> None:
+        """Also where the claim ends with an exception, which deletes nothing."""
+        with world.connect() as connection:
+            world.outbox.schedule_many(connection, [a_task(uniqueness_key=each) for each in "abc"])
+
+        table = world.open_table()
+        with table.claim(2) as claimed:
+            assert [_name_of(row.record) for row in claimed.rows] == ["a", "b"]
+            claimed.delete([claimed.rows[0].number])
+        with pytest.raises(RuntimeError, match="a mover failed"):
+            _fail_within_a_claim(table)
+        assert names_of(table) == ["b", "c"]
+        table.close()
+
+    def test_two_movers_never_claim_rows_of_one_ordering_id(self, world: OutboxWorld) -> None:
+        """The second gets other ids, or none, until the first is done."""
+        with world.connect() as connection:
+            for number in range(20):
+                world.outbox.schedule(
+                    connection, a_task(ordering_id="x", uniqueness_key=f"{number}")
+                )
+
+        first, second = world.open_table(), world.open_table()
+        with first.claim(5) as claimed:
+            assert len(claimed.rows) == 5
+            assert names_of(second) == []
+        first.close()
+        assert names_of(second) == [str(number) for number in range(20)]
+        second.close()
+
+    def test_the_lag_counts_what_waits(self, world: OutboxWorld) -> None:
+        """Claimed rows wait as well."""
+        table = world.open_table()
+        assert (table.lag().rows, table.lag().oldest_ms) == (0, None)
+        with world.connect() as connection:
+            world.outbox.schedule_many(connection, [a_task(uniqueness_key=each) for each in "ab"])
+
+        with table.claim(1):
+            pass
+        assert table.lag().rows == 2
+        assert table.lag().oldest_ms == NOW_MS
+        table.close()
+
+    def test_migrating_twice_changes_nothing(self, world: OutboxWorld) -> None:
+        """The first time was before the test."""
+        with world.connect() as connection:
+            world.outbox.schedule(connection, a_task())
+
+        assert world.migrate() == []
+        table = world.open_table()
+        assert table.lag().rows == 1
+        table.close()
+
+    def test_a_missing_table_names_the_command_that_makes_it(self, world: OutboxWorld) -> None:
+        """In a database that nobody has migrated."""
+        with world.connect() as connection:
+            connection.execute("DROP TABLE hourhand_outbox")
+
+        table = world.open_table()
+        with pytest.raises(SchemaMissing, match="hourhand outbox migrate"):
+            names_of(table)
+        with pytest.raises(SchemaMissing, match="hourhand outbox migrate"):
+            table.lag()
+        table.close()

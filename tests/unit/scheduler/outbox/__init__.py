@@ -1,0 +1,1 @@
+"""Tests of the room that writes and moves outbox rows."""

@@ -1,0 +1,59 @@
+"""Which connections are taken, on real SQLite files and the libraries that users have."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from actors.model.errors import SettingsInvalid, UnknownConnection
+from scheduler.configuration.settings import Settings
+from scheduler.outbox.connections import executing
+from scheduler.outbox.scheduling import Outbox
+from scheduler.outbox.table import Dialect, migration_statements
+from tests.builders import a_task
+from tests.unit.scheduler.client.client_world import StandingClock
+
+
+def test_sqlalchemy_takes_part_with_its_transaction(tmp_path: Path) -> None:
+    """A session and a connection, and a table made by statements of a migration."""
+    outbox = Outbox(Settings(), StandingClock())
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with engine.begin() as connection:
+        for statement in migration_statements(Dialect.SQLITE, "hourhand_outbox"):
+            connection.exec_driver_sql(statement)
+    with Session(engine) as session:
+        outbox.schedule(session, a_task(uniqueness_key="rolled back"))
+        session.rollback()
+        outbox.schedule(session, a_task(uniqueness_key="a"))
+        session.commit()
+    with engine.connect() as connection:
+        outbox.schedule(connection, a_task(uniqueness_key="rolled back"))
+        connection.rollback()
+    engine.dispose()
+
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        ((record,),) = database.execute("SELECT record FROM hourhand_outbox").fetchall()
+    assert b'"uniquenessKey":"a"' in record
+
+
+def test_what_is_not_a_connection_is_refused_by_name() -> None:
+    """The error lists what is taken."""
+    engine = create_engine("sqlite://")
+    for given, named in ((object(), "object"), ("sqlite:///shop.db", "str"), (engine, "Engine")):
+        with pytest.raises(UnknownConnection, match=f"takes a connection of sqlite3.*{named}"):
+            executing(given)
+    engine.dispose()
+
+
+def test_a_database_of_another_make_is_refused() -> None:
+    """Django and SQLAlchemy speak to some that have no outbox."""
+
+    class Connection:
+        vendor = "oracle"
+
+    Connection.__module__ = "django.db.utils"
+    with pytest.raises(SettingsInvalid, match="postgresql or sqlite, got 'oracle'"):
+        executing(Connection())
