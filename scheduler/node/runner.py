@@ -230,7 +230,21 @@ class WorkerRunner(RegisteredAttempts):
         thread = threading.Thread(
             target=self._run_batch, args=(batches, members), name="hourhand-batch", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):
+            self._refuse_batch(batches, members)
+
+    def _refuse_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
+        """Have the tree start these again: an error here would end it, for a lack that passes."""
+        text = "the machine has no thread for a batch of %d tasks; they are tried again"
+        log_raised(logger, text, len(members))
+        for running in members:
+            self._leave_starts(running)
+            self._refuse(running)
+        # Later: the next batch would find no thread either.
+        end = partial(self._gathering.end, batches)
+        self._loop.call_later(self._settings.lease_retry_ms, end)
 
     def _run_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
         def awaited(found: Awaitable[object]) -> object:
@@ -262,13 +276,16 @@ class WorkerRunner(RegisteredAttempts):
         """Begin those attempts that may; return them, each with its start."""
         begun: list[tuple[RunningAttempt, int]] = []
         for running in members:
-            if self._needs_durable_start(running):
-                self._starts.leave()
+            self._leave_starts(running)
             if self._may_begin(running):
                 begun.append((running, self._begin(running)))
             else:
                 self._refuse(running)
         return begun
+
+    def _leave_starts(self, running: RunningAttempt) -> None:
+        if self._needs_durable_start(running):
+            self._starts.leave()
 
     def _batched(self, begun: Sequence[tuple[RunningAttempt, int]]) -> Sequence[BatchedAttempt]:
         return [
@@ -327,8 +344,7 @@ class WorkerRunner(RegisteredAttempts):
 
     async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt
-        if self._needs_durable_start(running):
-            self._starts.leave()
+        self._leave_starts(running)
         if not self._may_begin(running):
             return not_started(attempt, self._clock.now_ms())
         task = asyncio.current_task()

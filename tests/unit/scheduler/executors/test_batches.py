@@ -1,7 +1,6 @@
 """Batches: which tasks go together, and what becomes of each."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -11,9 +10,7 @@ import pytest
 from pydantic import BaseModel
 from tenacity import wait_fixed
 
-from actors.model.attempts import Attempt, Ending
 from actors.model.errors import InvalidExecutor
-from actors.model.events import AttemptStarted
 from actors.model.status import AttemptResult, CompletionResult
 from scheduler import (
     AttemptContext,
@@ -25,12 +22,10 @@ from scheduler import (
     Retry,
     RetryPolicy,
     Task,
-    TaskKind,
 )
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.testing import VirtualScheduler, execute_task
-from tests.builders import a_task, an_attempt
-from tests.unit.scheduler.node.runner_bench import Bench, task_of
+from tests.builders import a_task
 
 TIMEOUT_S = 30
 
@@ -432,168 +427,3 @@ def test_an_executor_runs_one_task_where_there_is_no_node() -> None:
     assert execute_task(InsertAsync(), a_task()) is None
     with pytest.raises(ValueError, match="no"):
         execute_task(insert(lambda tasks: [ValueError("no")])(), a_task())
-
-
-# On a real runner.
-
-
-class Running:
-    """A real runner that runs tasks of one kind."""
-
-    def __init__(self, executors: UserExecutors) -> None:
-        self._executors = executors
-        self.bench = Bench()
-
-    def start(self, names: str, **about: Any) -> list[Attempt]:
-        """Start an attempt of a task of each ordering id."""
-        attempts = [an_attempt(task=task_of(name), **about) for name in names]
-        starts = [(each, self._executors.make("row")) for each in attempts]
-        self.bench.runner.start(starts, self.bench.ends.put)
-        return attempts
-
-    def ends(self, count: int) -> dict[str, Ending]:
-        """Return how the next attempts end."""
-        ended = [self.bench.ended() for _ in range(count)]
-        return {each.attempt.task.key.ordering_id: each.ending for each in ended}
-
-
-@pytest.fixture
-def running() -> Iterator[Callable[..., Running]]:
-    """Return what makes runners, which are closed afterwards."""
-    made: list[Running] = []
-
-    def make(executor: type[BatchExecutor], middleware: Sequence[Middleware] = ()) -> Running:
-        made.append(Running(UserExecutors.of(None, {"row": TaskKind(executor)}, middleware)))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.bench.runner.close()
-
-
-def test_attempts_of_a_real_runner_run_in_one_batch(running: Callable[..., Running]) -> None:
-    """Each ends once, with its own outcome, on a thread that is not a worker."""
-    threads: list[str] = []
-
-    def work(tasks: Sequence[Task]) -> Sequence[BatchOutcome]:
-        threads.append(threading.current_thread().name)
-        return [ValueError("b") if task.ordering_id == "b" else None for task in tasks]
-
-    on = running(insert(work))
-    on.start("abc")
-
-    assert on.ends(3) == {"a": Ending.DONE, "b": Ending.FAILED, "c": Ending.DONE}
-    assert threads == ["hourhand-batch"]
-    assert len(on.bench.telemetry.of(AttemptStarted)) == 3
-
-
-def test_coroutines_run_on_the_loop_of_a_real_runner(running: Callable[..., Running]) -> None:
-    """One place of the loop serves a batch."""
-
-    class Three(InsertAsync):
-        batch_tasks_max = 3
-        batch_wait = timedelta(hours=1)
-
-    on = running(Three)
-    on.start("abc")
-
-    assert on.ends(3) == {"a": Ending.DONE, "b": Ending.DROPPED, "c": Ending.DONE}
-
-
-def test_no_more_batches_run_at_once_than_may(running: Callable[..., Running]) -> None:
-    """What comes meanwhile goes together when one ends."""
-    begun, go_on = threading.Semaphore(0), threading.Event()
-
-    def hold(tasks: Sequence[Task]) -> None:
-        begun.release()
-        assert go_on.wait(TIMEOUT_S)
-
-    executor = insert(hold, batch_wait=timedelta(0))
-    on = running(executor)
-    on.start("a")
-    assert begun.acquire(timeout=TIMEOUT_S)
-    for name in "bcd":
-        on.start(name)
-    assert executor.batches == [["a"]]
-    go_on.set()
-
-    assert on.ends(4) == dict.fromkeys("abcd", Ending.DONE)
-    assert executor.batches == [["a"], ["b", "c", "d"]] and executor.made == 1
-
-
-def test_a_task_that_was_withdrawn_is_not_in_the_batch(running: Callable[..., Running]) -> None:
-    """Nor is one that its gate holds back; the others run."""
-    executor = insert()
-    on = running(executor)
-    a, _ = on.start("ab")
-    assert on.bench.runner.withdraw(a)
-    on.start("c")
-
-    assert on.ends(3) == {"a": Ending.NOT_STARTED, "b": Ending.DONE, "c": Ending.DONE}
-    assert executor.batches == [["b", "c"]]
-
-
-def test_where_no_task_may_begin_nothing_is_called(running: Callable[..., Running]) -> None:
-    """The lease has ended."""
-    executor = insert()
-    on = running(executor)
-    on.bench.open = False
-    on.start("abc")
-
-    assert on.ends(3) == dict.fromkeys("abc", Ending.NOT_STARTED)
-    assert not executor.batches
-
-
-def test_a_suspect_runs_alone(running: Callable[..., Running]) -> None:
-    """If it kills the process, it is known which."""
-    executor = insert()
-    on = running(executor)
-    on.start("a", suspect=True)
-
-    assert on.ends(1) == {"a": Ending.DONE}
-    assert executor.batches == [["a"]]
-
-
-def test_a_coroutine_is_cancelled_once_nobody_waits_for_it(
-    running: Callable[..., Running],
-) -> None:
-    """While one of its tasks is waited for it runs on."""
-    begun, cancelled = threading.Event(), threading.Event()
-
-    class Forever(BatchExecutor):
-        batch_tasks_max = 2
-
-        async def execute_many(self, tasks: Sequence[Task]) -> None:
-            begun.set()
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                cancelled.set()
-                raise
-
-    on = running(Forever)
-    on.start("a", partition=0)
-    on.start("b", partition=1)
-    assert begun.wait(TIMEOUT_S)
-    on.bench.runner.drain([0], give_up="it goes")
-    assert on.bench.runner.unsettled(0) and not cancelled.is_set()
-
-    on.bench.runner.drain([1], give_up="it goes")
-
-    assert cancelled.wait(TIMEOUT_S)
-
-
-def test_a_coroutine_that_outlasts_its_timeout_fails(running: Callable[..., Running]) -> None:
-    """The timeout counts for the batch."""
-
-    class Slow(BatchExecutor):
-        batch_tasks_max = 1
-        timeout = timedelta(microseconds=1)
-
-        async def execute_many(self, tasks: Sequence[Task]) -> None:
-            await asyncio.get_running_loop().create_future()
-
-    on = running(Slow)
-    on.start("a")
-
-    assert on.ends(1) == {"a": Ending.FAILED}
