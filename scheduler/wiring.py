@@ -31,6 +31,7 @@ from scheduler.futures.sleeping import Sleeper
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
+from scheduler.node.flow_limits import NodeLimits
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.worker_watch import WorkerWatch
@@ -120,7 +121,9 @@ def build_node(
             gate=lease.allows,
             telemetry=counting,
             settings=settings.tree.execution,
-            limits=executors.limits,
+            limits=NodeLimits(
+                executors.flow_rules, executors.limits, opened.partition_count, lease
+            ),
         )
         closing.callback(runner.close)
         closing.callback(observation.close)

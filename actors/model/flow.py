@@ -25,7 +25,8 @@ WEIGHT_MAX = 1_000_000.0
 NO_VALUE = ""
 """The value of a key that a task's data lacks, or holds as null, a list or an object."""
 BURST_S = 0.1
-"""A limit without a burst lets so much of its rate start at once, and one task at least."""
+"""A limit without a burst lets one task start at once, and what its rate allows in this time:
+what starts a little late is made up for."""
 
 _PLAIN = msgspec.json.Decoder(str | int | float | bool)
 _MISSING = msgspec.Raw(b"null")
@@ -88,7 +89,7 @@ class Limit:
         if self.burst is not None:
             assert self.burst >= 1, "checked where it was declared"
             return self.burst
-        return max(1, math.floor(BURST_S * self.rate / self.per.total_seconds()))
+        return 1 + math.floor(BURST_S * self.rate / self.per.total_seconds())
 
     def __str__(self) -> str:
         said = []

@@ -8,7 +8,7 @@ attempt goes; gate, registry and outcomes are those of the ordinary runner.
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
@@ -17,6 +17,7 @@ from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RunningAttempt, ended_well, not_started
+from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import WorkerRunner
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 
@@ -35,7 +36,7 @@ class NodeRunner(WorkerRunner):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         settings: ExecutionSettings,
-        limits: Mapping[str | None, int] | None = None,
+        limits: NodeLimits = NO_LIMITS,
     ) -> None:
         super().__init__(
             clock=clock, gate=gate, telemetry=telemetry, settings=settings, limits=limits

@@ -31,18 +31,27 @@ class Lease:
         self._clock = clock
         self._membership_ends_ms = membership_ends_ms
         self._epochs: dict[int, int] = {}
+        self.gained_ms = clock.monotonic_ms()
+        """Monotonic time at which a partition was granted last that was not held before."""
         self._sheet = PauseSheet()
         self._pauses: dict[int, PartitionPause] = {}
         """Of partitions that were asked about since the sheet changed."""
 
     def grant(self, partition: int, epoch: int) -> None:
         """Allow attempts of a partition under this epoch."""
+        if self._epochs.get(partition) != epoch:
+            self.gained_ms = self._clock.monotonic_ms()
         self._epochs[partition] = epoch
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Allow no attempt of these partitions any more, at once."""
         for partition in partitions:
             self._epochs.pop(partition, None)
+
+    @property
+    def held(self) -> int:
+        """How many partitions attempts are allowed of."""
+        return len(self._epochs)
 
     def pause(self, sheet: PauseSheet) -> None:
         """Allow no attempt of what is paused from now on."""

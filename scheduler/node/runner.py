@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
@@ -27,7 +27,6 @@ from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import (
-    RegisteredAttempts,
     RunningAttempt,
     broken_off,
     ended_well,
@@ -36,7 +35,8 @@ from scheduler.node.attempts import (
 from scheduler.node.batch_gathering import BatchGathering
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
-from scheduler.node.kind_limits import KindLimits
+from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
+from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.user_code import runs_async
@@ -50,7 +50,7 @@ the store, and a process that dies leaves few suspects that did not run."""
 logger = logging.getLogger("hourhand.runner")
 
 
-class WorkerRunner(RegisteredAttempts):
+class WorkerRunner(LimitedAttempts):
     """Implements ``actors.ports.runner.Runner`` with real threads."""
 
     def __init__(
@@ -60,17 +60,20 @@ class WorkerRunner(RegisteredAttempts):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         settings: ExecutionSettings,
-        limits: Mapping[str | None, int] | None = None,
+        limits: NodeLimits = NO_LIMITS,
     ) -> None:
-        self._clock = clock
-        self._gate = gate
         self._settings = settings
-        super().__init__(telemetry)
+        super().__init__(
+            clock=clock,
+            gate=gate,
+            telemetry=telemetry,
+            limits=limits,
+            wake_later=lambda ms: self._loop.call_later(int(ms) + 1, self._limits.look),
+        )
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
-        self._kind_limits = KindLimits(limits or {}, self._submit_allowed)
         self._gathering = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
             call_later=self._loop.call_later,
@@ -83,9 +86,6 @@ class WorkerRunner(RegisteredAttempts):
             refuse=self._refuse,
             give_up_later=partial(self._loop.call_later, round(1000 * START_DEADLINE_S)),
         )
-
-    def _submit(self, started: Sequence[RunningAttempt]) -> None:
-        self._kind_limits.begin(started)
 
     def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
         overdue = [each for each in allowed if self._needs_durable_start(each)]
@@ -113,11 +113,6 @@ class WorkerRunner(RegisteredAttempts):
         self._workers.submit(blocking)
         for batches, members in batched.items():
             self._gathering.add(batches, members)
-
-    def _refuse(self, running: RunningAttempt) -> None:
-        """End an attempt that no worker took."""
-        self._kind_limits.end(running)
-        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
@@ -150,8 +145,7 @@ class WorkerRunner(RegisteredAttempts):
             ended = self._attempt(running)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             ended = self._broken_off(running, error)
-        self._kind_limits.end(running)
-        self._registry.end(running, ended)
+        self._end(running, ended)
 
     def _broken_off(self, running: RunningAttempt, error: BaseException) -> AttemptEnded:
         log_raised(logger, "an attempt failed outside user code; please report this")
@@ -198,11 +192,6 @@ class WorkerRunner(RegisteredAttempts):
             # The tree went away meanwhile; its successor starts the task again.
             return False
         return True
-
-    def _may_begin(self, running: RunningAttempt) -> bool:
-        """Decide as the last thing before user code: from True on it counts as running."""
-        now_ms = self._clock.monotonic_ms()
-        return self._gate(running.attempt) and self._registry.begin(running, now_ms)
 
     def _begin(self, running: RunningAttempt) -> int:
         attempt = running.attempt
@@ -320,14 +309,12 @@ class WorkerRunner(RegisteredAttempts):
         now_ms = self._clock.now_ms()
         for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
             ended = self._ended_with(running, outcome, started_ms, now_ms)
-            self._kind_limits.end(running)
-            self._registry.end(running, ended)
+            self._end(running, ended)
 
     def _break_off(self, members: Sequence[RunningAttempt], error: BaseException) -> None:
         for running in members:
             if running.ended is None:
-                self._kind_limits.end(running)
-                self._registry.end(running, self._broken_off(running, error))
+                self._end(running, self._broken_off(running, error))
 
     # On the event loop.
 
@@ -339,8 +326,7 @@ class WorkerRunner(RegisteredAttempts):
             ended = broken_off(running, error, self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - as for a worker
             ended = self._broken_off(running, error)
-        self._kind_limits.end(running)
-        self._registry.end(running, ended)
+        self._end(running, ended)
 
     async def _attempt_async(self, running: RunningAttempt) -> AttemptEnded:
         attempt = running.attempt

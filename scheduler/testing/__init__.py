@@ -319,6 +319,7 @@ class VirtualScheduler:
                 runner=runner,
                 telemetry=self.telemetry,
                 make_executor=self._system_tasks().factory_with(self._executors.make),
+                flow_rules=self._executors.flow_rules,
             )
 
         return VirtualNode(
@@ -327,6 +328,8 @@ class VirtualScheduler:
             settings=self.settings,
             clock=self.clock,
             telemetry=self.telemetry,
+            rules=self._executors.flow_rules,
+            on_node=self._executors.limits,
         )
 
     def _system_tasks(self) -> SystemTaskRegistry:

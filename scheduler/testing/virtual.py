@@ -12,7 +12,7 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -22,6 +22,7 @@ from actors.kernel.supervision import FailureListener
 from actors.model.attempts import Attempt
 from actors.model.bucket import HOUR_MS
 from actors.model.events import AttemptStarted
+from actors.model.flow import FlowRules
 from actors.model.settings import (
     ExecutionSettings,
     TreeSettings,
@@ -38,12 +39,12 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
-    RegisteredAttempts,
     RunningAttempt,
-    not_started,
 )
 from scheduler.node.current_attempt import note_attempt, tell_attempt
+from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.lease import Lease
+from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node import Node
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.ports.messages import MessageWriter
@@ -132,7 +133,7 @@ class RecordingCaller:
             raise CallbackFailed("the test wants it to fail")
 
 
-class VirtualRunner(RegisteredAttempts):
+class VirtualRunner(LimitedAttempts):
     """Runs one attempt at a time in the caller's thread; implements ``Runner``.
 
     User code takes no virtual time.  An ``async def execute`` is run to its end, as ``awaited``
@@ -140,17 +141,30 @@ class VirtualRunner(RegisteredAttempts):
     """
 
     def __init__(
-        self, *, clock: Clock, gate: Callable[[Attempt], bool], telemetry: Telemetry
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        limits: NodeLimits = NO_LIMITS,
     ) -> None:
-        self._clock = clock
-        self._gate = gate
-        super().__init__(telemetry)
+        super().__init__(
+            clock=clock,
+            gate=gate,
+            telemetry=telemetry,
+            limits=limits,
+            # Asked for by ``next_timer_ms``.
+            wake_later=lambda _: None,
+        )
         self._ready: deque[RunningAttempt] = deque()
 
-    def _submit(self, started: Sequence[RunningAttempt]) -> None:
-        """Queue attempts for ``run_one``."""
-        for running in started:
+    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
+        for running in allowed:
             self._submit_one(running)
+
+    def next_timer_ms(self) -> float | None:
+        """Return the monotonic time at which a limit lets something through; None for never."""
+        return self._limits.next_ms()
 
     def _submit_one(self, running: RunningAttempt) -> None:
         attempt = running.attempt
@@ -170,6 +184,9 @@ class VirtualRunner(RegisteredAttempts):
 
     def run_one(self) -> bool:
         """Run one queued attempt, or one batch, to its end; return False where there is none."""
+        next_ms = self.next_timer_ms()
+        if not self._ready and next_ms is not None and next_ms <= self._clock.monotonic_ms():
+            self._limits.look()
         if not self._ready:
             return False
         running = self._ready.popleft()
@@ -189,7 +206,7 @@ class VirtualRunner(RegisteredAttempts):
             finally:
                 # What the test logs from here on is not the attempt's.
                 note_attempt(None)
-            self._end(running, outcome, started_ms)
+            self._end_with(running, outcome, started_ms)
         return True
 
     def _take_others(self, batches: Batches) -> Sequence[RunningAttempt]:
@@ -219,13 +236,12 @@ class VirtualRunner(RegisteredAttempts):
         for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
             if isinstance(outcome, KeyboardInterrupt):
                 raise outcome
-            self._end(running, outcome, started_ms)
+            self._end_with(running, outcome, started_ms)
 
     def _begin(self, running: RunningAttempt) -> int | None:
         """Return when user code is called, now; None where it may not be."""
         attempt = running.attempt
-        now_ms = self._clock.monotonic_ms()
-        if not self._gate(attempt) or not self._registry.begin(running, now_ms):
+        if not self._may_begin(running):
             self._refuse(running)
             return None
         started_ms = self._clock.now_ms()
@@ -236,10 +252,9 @@ class VirtualRunner(RegisteredAttempts):
         self._telemetry.emit(event)
         return started_ms
 
-    def _end(self, running: RunningAttempt, outcome: object, started_ms: int) -> None:
+    def _end_with(self, running: RunningAttempt, outcome: object, started_ms: int) -> None:
         """End an attempt with what user code returned or raised."""
-        ended = self._ended_with(running, outcome, started_ms, self._clock.now_ms())
-        self._registry.end(running, ended)
+        self._end(running, self._ended_with(running, outcome, started_ms, self._clock.now_ms()))
 
     def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
         """Queue an attempt whose start is durable; its tree may have gone meanwhile."""
@@ -247,9 +262,6 @@ class VirtualRunner(RegisteredAttempts):
             self._refuse(running)
         else:
             self._ready.append(running)
-
-    def _refuse(self, running: RunningAttempt) -> None:
-        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
 
 
 class VirtualPorts(NamedTuple):
@@ -291,10 +303,17 @@ class VirtualNode:
         clock: VirtualClock,
         telemetry: Telemetry,
         rng: random.Random | None = None,
+        rules: FlowRules = FlowRules.NONE,
+        on_node: Mapping[str | None, int] | None = None,
     ) -> None:
         self.log = MemoryLog(broker, settings, clock)
         self.lease = Lease(clock, self.log.lease_ends_ms)
-        self.runner = VirtualRunner(clock=clock, gate=self.lease.allows, telemetry=telemetry)
+        self.runner = VirtualRunner(
+            clock=clock,
+            gate=self.lease.allows,
+            telemetry=telemetry,
+            limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
+        )
         self.system: SimulatedSystem
 
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
@@ -338,4 +357,5 @@ class VirtualNode:
 
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time at which the tree wants to go on by itself."""
-        return self.system.next_timer_ms()
+        moments = (self.system.next_timer_ms(), self.runner.next_timer_ms())
+        return min((each for each in moments if each is not None), default=None)

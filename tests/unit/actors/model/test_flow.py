@@ -65,13 +65,13 @@ def test_what_means_nothing_is_refused_with_the_value(
 
 
 def test_a_limit_without_a_burst_lets_a_tenth_of_a_second_start_at_once() -> None:
-    """And one task at least, however low its rate is."""
-    assert Limit(rate=50).burst_tasks == 5
+    """And one more: one at least, however low its rate is."""
+    assert Limit(rate=50).burst_tasks == 6
     assert Limit(rate=3, per=timedelta(hours=1)).burst_tasks == 1
     assert Limit(rate=50, burst=100).burst_tasks == 100
     assert Limit(rate=50).per_ms == 20
     assert str(Limit(rate=50, concurrency=3, key="tenant")) == (
-        "50 per 1 s, burst 5, 3 at once, for each tenant"
+        "50 per 1 s, burst 6, 3 at once, for each tenant"
     )
 
 

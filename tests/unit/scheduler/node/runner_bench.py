@@ -11,6 +11,7 @@ from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
+from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
@@ -69,7 +70,7 @@ class Quick:
 class Bench:
     """A WorkerRunner whose gate the test holds."""
 
-    def __init__(self, async_attempts_max: int = WORKERS) -> None:
+    def __init__(self, async_attempts_max: int = WORKERS, limits: NodeLimits = NO_LIMITS) -> None:
         self.open = True
         self.asked: list[Attempt] = []
         self.telemetry = RecordingTelemetry()
@@ -79,6 +80,7 @@ class Bench:
             gate=self._gate,
             telemetry=self.telemetry,
             settings=ExecutionSettings(workers=WORKERS, async_attempts_max=async_attempts_max),
+            limits=limits,
         )
 
     def _gate(self, attempt: Attempt) -> bool:

@@ -1,0 +1,167 @@
+"""The allowance that one node has of one limit and one value of its key.
+
+A token bucket, kept as the time at which it is full (the generic cell rate algorithm), and slots
+for what runs.  An attempt reserves a token when it is let through, and uses it when it begins, so
+that attempts which wait for a worker do not begin in one burst beyond the limit's.  Decides when
+the next one may be let through; never which one.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.model.flow import Limit
+from scheduler.node.attempts import RunningAttempt
+
+NEVER_MS = math.inf
+"""Not before something else happens."""
+
+
+class Portion(NamedTuple):
+    """What a node has of a limit: a rate as the time between two starts, a burst, and slots."""
+
+    interval_ms: float
+    burst: float
+    slots: float
+
+    @classmethod
+    def of(cls, limit: Limit, share: float) -> "Portion":
+        """Return a share, above 0 and up to 1, of a limit; one task at a time may always start."""
+        assert 0 < share <= 1, "a node has a part of a limit"
+        concurrency = limit.concurrency
+        slots = math.inf if concurrency is None else max(1, math.floor(concurrency * share))
+        if limit.rate is None:
+            return cls(0.0, math.inf, slots)
+        return cls(limit.per_ms / share, max(1.0, limit.burst_tasks * share), slots)
+
+
+class Ticket:
+    """One attempt at the limits of its task."""
+
+    __slots__ = ("allowances", "number", "running", "since_ms", "used", "waits_for")
+
+    def __init__(
+        self, running: RunningAttempt, allowances: "Sequence[Allowance]", number: int, now_ms: float
+    ) -> None:
+        self.running = running
+        self.allowances = allowances
+        self.number = number
+        """Its place among all that came."""
+        self.since_ms = now_ms
+        """Monotonic time of its arrival."""
+        self.waits_for: Allowance | None = None
+        self.used = False
+        """Whether it has begun."""
+
+
+class Allowance:
+    """What one node may let through now.  Used under one lock."""
+
+    __slots__ = (
+        "_full_ms",
+        "_held",
+        "_left",
+        "_portion",
+        "_reserved",
+        "_waiting",
+        "wake_ms",
+        "wanted",
+    )
+
+    def __init__(self, portion: Portion, full_ms: float) -> None:
+        """``full_ms`` is the monotonic time at which all tokens are there."""
+        self._portion = portion
+        self._full_ms = full_ms
+        self._reserved = 0
+        """Let through and not begun."""
+        self._held = 0
+        """Let through and not ended."""
+        self._waiting: list[tuple[int, Ticket]] = []
+        """By the place of each among all that came."""
+        self._left = 0
+        """So many of those went away, and are still in the list."""
+        self.wanted = 0
+        """How many wait for this one or another, and need this one too."""
+        self.wake_ms = NEVER_MS
+        """When somebody will look whether the next one may be let through."""
+
+    def ready_ms(self) -> float:
+        """Return the time from which one more may be let through."""
+        interval_ms, burst, slots = self._portion
+        if self._held >= slots or self._reserved + 1 > burst:
+            return NEVER_MS
+        return self._full_ms + (self._reserved + 1 - burst) * interval_ms if interval_ms else 0.0
+
+    def reserve(self) -> None:
+        """One is let through."""
+        self._reserved += 1
+        self._held += 1
+
+    def use(self, now_ms: float) -> None:
+        """One that was let through begins."""
+        self._reserved -= 1
+        assert self._reserved >= 0, "more begin than were let through"
+        self._full_ms = max(self._full_ms, now_ms) + self._portion.interval_ms
+
+    def give_back(self) -> None:
+        """One that was let through never begins."""
+        self._reserved -= 1
+        assert self._reserved >= 0, "more come back than were let through"
+
+    def leave(self) -> None:
+        """One that was let through has ended, or never begins."""
+        self._held -= 1
+        assert self._held >= 0, "more end than were let through"
+
+    def change(self, portion: Portion, now_ms: float) -> None:
+        """Have another portion from now on, with the tokens that are there and no more."""
+        before, self._portion = self._portion, portion
+        if not (before.interval_ms and portion.interval_ms):
+            # A rate that is new begins without tokens.
+            new = portion.interval_ms > 0
+            self._full_ms = now_ms + portion.burst * portion.interval_ms if new else 0.0
+            return
+        tokens = before.burst - max(0.0, self._full_ms - now_ms) / before.interval_ms
+        missing = portion.burst - min(tokens, portion.burst)
+        self._full_ms = now_ms + missing * portion.interval_ms
+
+    def is_idle(self, now_ms: float) -> bool:
+        """Whether one that is made anew would be the same."""
+        return not self._held and not self.wanted and self._full_ms <= now_ms
+
+    # What waits.
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for this one first."""
+        return len(self._waiting) - self._left
+
+    def line_up(self, ticket: Ticket) -> None:
+        """Let one wait, in the place that its number gives it."""
+        ticket.waits_for = self
+        heapq.heappush(self._waiting, (ticket.number, ticket))
+
+    def next_in_line(self) -> Ticket | None:
+        """Take the one that came first; None where nobody waits."""
+        while self._waiting:
+            _, found = heapq.heappop(self._waiting)
+            if found.waits_for is self:
+                found.waits_for = None
+                return found
+            self._left -= 1
+        return None
+
+    def step_out(self, ticket: Ticket) -> None:
+        """Let one wait no longer that will never begin."""
+        assert ticket.waits_for is self, "it waits in one line"
+        ticket.waits_for = None
+        self._left += 1
+        if self._left > len(self._waiting) // 2:
+            self._waiting = [each for each in self._waiting if each[1].waits_for is self]
+            heapq.heapify(self._waiting)
+            self._left = 0
+
+    def tickets(self) -> list[Ticket]:
+        """Return those that wait."""
+        return [ticket for _, ticket in self._waiting if ticket.waits_for is self]

@@ -1,0 +1,338 @@
+"""Which attempts of a node wait because of a limit, and when each may go on.
+
+They wait here before their starts are made durable, and hold no worker; in the order in which they
+came for each limit and value of its key.  A node has the share of a limit that it has of the
+partitions: what all nodes let through is the limit, and nobody is asked.  Decides nothing of what
+has no limit.  Used from any thread.
+"""
+
+import heapq
+import threading
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from actors.model.attempts import Attempt
+from actors.model.definition import RESERVED
+from actors.model.flow import FlowRules, Limit, LimitKey
+from scheduler.node.allowance import NEVER_MS, Allowance, Portion, Ticket
+from scheduler.node.attempts import RunningAttempt
+
+VALUES_MAX = 100_000
+"""Values of keys that a node keeps an allowance for; those beyond share some, which limits them
+more than was asked, never less."""
+FIRST_MS = 1_000.0
+"""A node that has a partition anew waits no longer than this with the first start of a value."""
+_SHARED = 1_000
+_KEPT_MIN = 1_000
+"""So many allowances are kept without a look for idle ones."""
+
+Gate = Callable[[Attempt], bool]
+
+
+class HeldPartitions(Protocol):
+    """What is known of the partitions that a node holds."""
+
+    gained_ms: float
+    """Monotonic time at which the last one came."""
+
+    @property
+    def held(self) -> int:
+        """How many they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLimits:
+    """What limits one node's attempts."""
+
+    rules: FlowRules = FlowRules.NONE
+    on_node: Mapping[str | None, int] = field(default_factory=dict)
+    """How many attempts of a kind run at once here, whatever others do."""
+    partitions: int = 1
+    """How many the topic has."""
+    held: HeldPartitions | None = None
+    """Those of them that the node holds; None for all, from the beginning."""
+
+
+NO_LIMITS = NodeLimits()
+
+
+class Limited(NamedTuple):
+    """Attempts that wait for one allowance."""
+
+    limit: str
+    """The limit's name."""
+    value: str
+    waiting: int
+    longest_ms: float
+    """How long the first of them has waited."""
+
+
+class FlowLimits:
+    """The limits of one node, those of single kinds on the node among them."""
+
+    def __init__(
+        self,
+        limits: NodeLimits,
+        *,
+        gate: Gate,
+        monotonic_ms: Callable[[], float],
+        submit: Callable[[Sequence[RunningAttempt]], None],
+        refuse: Callable[[RunningAttempt], None],
+        wake_later: Callable[[float], object],
+    ) -> None:
+        """``submit`` takes what may go on, ``refuse`` what never begins.
+
+        ``wake_later`` has ``look`` called after so many milliseconds.
+        """
+        self._rules, on_node = limits.rules, limits.on_node
+        self._on_node = {kind: LimitKey(f"{kind or ''}@node", "") for kind in on_node}
+        self._limits: dict[str, Limit] = dict(self._rules.limits)
+        self._limits |= {self._on_node[k].limit: Limit(concurrency=n) for k, n in on_node.items()}
+        self._whole = frozenset(key.limit for key in self._on_node.values())
+        self._gate = gate
+        self._held, self._partitions = limits.held, limits.partitions
+        self._monotonic_ms = monotonic_ms
+        self._submit = submit
+        self._refuse = refuse
+        self._wake_later = wake_later
+        self._numbers = count()
+        self._lock = threading.Lock()
+        self._known_held = self._partitions if self._held is None else self._held.held
+        self._portions: dict[str, Portion] = {}
+        self._allowances: dict[LimitKey, Allowance] = {}
+        self._kept_max = _KEPT_MIN
+        self._wakes: list[tuple[float, int, Allowance]] = []
+        self._timer_ms = NEVER_MS
+        self._tickets: dict[RunningAttempt, Ticket] = {}
+        """Of what waits here, or has gone on and not ended."""
+        self._set_portions()
+
+    def __bool__(self) -> bool:
+        """Whether any kind has a limit."""
+        return bool(self._limits)
+
+    # What a runner tells.
+
+    def begin(self, started: Sequence[RunningAttempt]) -> None:
+        """Hand attempts on, each at once or when its limits let it through."""
+        if not self._limits:
+            self._submit(started)
+            return
+        passed: list[RunningAttempt] = []
+        refused: list[RunningAttempt] = []
+        with self._lock:
+            now_ms = self._monotonic_ms()
+            self._take_share(now_ms, passed)
+            for running in started:
+                keys = self._keys_of(running)
+                if not keys:
+                    passed.append(running)
+                    continue
+                allowances = [self._allowance(key, now_ms) for key in keys]
+                ticket = Ticket(running, allowances, next(self._numbers), now_ms)
+                lacking = next((e for e in allowances if e.waiting or e.ready_ms() > now_ms), None)
+                if lacking is None:
+                    self._tickets[running] = ticket
+                    self._let_through(ticket, passed)
+                elif self._gate(running.attempt):
+                    self._tickets[running] = ticket
+                    for each in allowances:
+                        each.wanted += 1
+                    lacking.line_up(ticket)
+                    self._plan(lacking, now_ms)
+                else:
+                    # Its partition is given up, which nobody will tell again.
+                    refused.append(running)
+        if passed:
+            self._submit(passed)
+        for running in refused:
+            self._refuse(running)
+
+    def use(self, running: RunningAttempt, now_ms: float) -> None:
+        """User code of an attempt begins now, by monotonic time."""
+        ticket = self._tickets.get(running)
+        if ticket is None:
+            return
+        with self._lock:
+            ticket.used = True
+            for allowance in ticket.allowances:
+                allowance.use(now_ms)
+                if allowance.waiting:
+                    self._plan(allowance, now_ms)
+
+    def end(self, running: RunningAttempt) -> None:
+        """An attempt that was handed on has ended, or never begins."""
+        ticket = self._tickets.pop(running, None)
+        if ticket is None:
+            return
+        passed: list[RunningAttempt] = []
+        with self._lock:
+            assert ticket.waits_for is None, "what waits has not been handed on"
+            now_ms = 0.0
+            for allowance in ticket.allowances:
+                if not ticket.used:
+                    allowance.give_back()
+                allowance.leave()
+                if allowance.waiting:
+                    if not now_ms:
+                        now_ms = self._monotonic_ms()
+                        self._take_share(now_ms, passed)
+                    self._admit(allowance, now_ms, passed)
+        if passed:
+            self._submit(passed)
+
+    def look(self) -> None:
+        """Let through what may go on by now."""
+        passed: list[RunningAttempt] = []
+        with self._lock:
+            now_ms = self._monotonic_ms()
+            self._timer_ms = NEVER_MS
+            self._take_share(now_ms, passed)
+            while self._wakes and self._wakes[0][0] <= now_ms:
+                planned_ms, _, allowance = heapq.heappop(self._wakes)
+                if planned_ms == allowance.wake_ms:
+                    allowance.wake_ms = NEVER_MS
+                    self._admit(allowance, now_ms, passed)
+            self._set_timer(now_ms)
+        if passed:
+            self._submit(passed)
+
+    def leave(self, running: RunningAttempt) -> bool:
+        """Let an attempt wait no longer; False where it does not wait."""
+        with self._lock:
+            ticket = self._tickets.get(running)
+            if ticket is None or ticket.waits_for is None:
+                return False
+            self._step_out(ticket)
+            return True
+
+    def leave_all(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
+        """Let the attempts of some partitions wait no longer; return those that did."""
+        with self._lock:
+            leaving = [
+                ticket
+                for allowance in self._allowances.values()
+                for ticket in allowance.tickets()
+                if ticket.running.attempt.partition in partitions
+            ]
+            for ticket in leaving:
+                self._step_out(ticket)
+        return [ticket.running for ticket in leaving]
+
+    def next_ms(self) -> float | None:
+        """Return the monotonic time at which ``look`` has something to do; None for never."""
+        return None if self._timer_ms == NEVER_MS else self._timer_ms
+
+    def limited(self) -> Iterable[Limited]:
+        """Return what waits, for those who look."""
+        with self._lock:
+            now_ms = self._monotonic_ms()
+            return [
+                Limited(*key, allowance.waiting, now_ms - min(t.since_ms for t in tickets))
+                for key, allowance in self._allowances.items()
+                if (tickets := allowance.tickets())
+            ]
+
+    # Under the lock.
+
+    def _keys_of(self, running: RunningAttempt) -> Sequence[LimitKey]:
+        task = running.attempt.task
+        keys = self._rules.limit_keys_of(task)
+        if self._on_node and (on_node := self._on_node.get(task.kind)) is not None:
+            keys = [*keys, on_node]
+        return () if keys and task.key.ordering_id.startswith(RESERVED) else keys
+
+    def _allowance(self, key: LimitKey, now_ms: float) -> Allowance:
+        found = self._allowances.get(key)
+        if found is not None:
+            return found
+        if len(self._allowances) >= self._kept_max:
+            self._forget_idle(now_ms)
+        if len(self._allowances) >= VALUES_MAX:
+            key = LimitKey(key.limit, f"~{zlib.crc32(key.value.encode()) % _SHARED}")
+            if (found := self._allowances.get(key)) is not None:
+                return found
+        portion = self._portions[key.limit]
+        made = Allowance(portion, self._full_ms(portion))
+        self._allowances[key] = made
+        return made
+
+    def _full_ms(self, portion: Portion) -> float:
+        """Return when an allowance is full that has not been used since partitions came.
+
+        What their last owner let through is not known: it begins without tokens then, but for one
+        where the next is far away, as nobody would wait for days after a restart.
+        """
+        if self._held is None or not portion.interval_ms:
+            return 0.0
+        first_ms = self._held.gained_ms + min(portion.interval_ms, FIRST_MS)
+        return first_ms + (portion.burst - 1) * portion.interval_ms
+
+    def _forget_idle(self, now_ms: float) -> None:
+        kept = {k: each for k, each in self._allowances.items() if not each.is_idle(now_ms)}
+        self._allowances = kept
+        self._kept_max = max(_KEPT_MIN, 2 * len(kept))
+
+    def _step_out(self, ticket: Ticket) -> None:
+        assert ticket.waits_for is not None, "it waits"
+        ticket.waits_for.step_out(ticket)
+        for allowance in ticket.allowances:
+            allowance.wanted -= 1
+        del self._tickets[ticket.running]
+
+    def _let_through(self, ticket: Ticket, passed: list[RunningAttempt]) -> None:
+        for allowance in ticket.allowances:
+            allowance.reserve()
+        passed.append(ticket.running)
+
+    def _admit(self, allowance: Allowance, now_ms: float, passed: list[RunningAttempt]) -> None:
+        """Let through what an allowance has for those that wait for it first."""
+        while allowance.ready_ms() <= now_ms:
+            ticket = allowance.next_in_line()
+            if ticket is None:
+                return
+            lacking = next((e for e in ticket.allowances if e.ready_ms() > now_ms), None)
+            if lacking is None:
+                for each in ticket.allowances:
+                    each.wanted -= 1
+                self._let_through(ticket, passed)
+            else:
+                lacking.line_up(ticket)
+                self._plan(lacking, now_ms)
+        if allowance.waiting:
+            self._plan(allowance, now_ms)
+
+    def _plan(self, allowance: Allowance, now_ms: float) -> None:
+        """Look at an allowance again when it has something for one that waits."""
+        ready_ms = allowance.ready_ms()
+        if ready_ms < allowance.wake_ms:
+            allowance.wake_ms = ready_ms
+            heapq.heappush(self._wakes, (ready_ms, next(self._numbers), allowance))
+            self._set_timer(now_ms)
+
+    def _set_timer(self, now_ms: float) -> None:
+        if self._wakes and self._wakes[0][0] < self._timer_ms:
+            self._timer_ms = self._wakes[0][0]
+            self._wake_later(max(0.0, self._timer_ms - now_ms))
+
+    # The node's share.
+
+    def _take_share(self, now_ms: float, passed: list[RunningAttempt]) -> None:
+        if self._held is None or (held := self._held.held) == self._known_held:
+            return
+        self._known_held = held
+        self._set_portions()
+        for key, allowance in self._allowances.items():
+            allowance.change(self._portions[key.limit], now_ms)
+            if allowance.waiting:
+                self._admit(allowance, now_ms, passed)
+
+    def _set_portions(self) -> None:
+        part = max(1, self._known_held) / self._partitions
+        self._portions = {
+            name: Portion.of(limit, 1.0 if name in self._whole else part)
+            for name, limit in self._limits.items()
+        }

@@ -1,0 +1,81 @@
+"""The part of a ``Runner`` that meets limits: what waits for an allowance holds nothing else.
+
+Decides who is told that an attempt waits no longer.  Never decides how long it waits.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from actors.model.attempts import Attempt, AttemptEnded
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
+from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
+
+
+class LimitedAttempts(RegisteredAttempts):
+    """Hands attempts on when their limits let them through."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        gate: Callable[[Attempt], bool],
+        telemetry: Telemetry,
+        limits: NodeLimits,
+        wake_later: Callable[[float], object],
+    ) -> None:
+        """``wake_later`` has the limits looked at after so many milliseconds."""
+        super().__init__(telemetry)
+        self._clock = clock
+        self._gate = gate
+        self._limits = FlowLimits(
+            limits,
+            gate=gate,
+            monotonic_ms=clock.monotonic_ms,
+            submit=self._submit_allowed,
+            refuse=self._refuse,
+            wake_later=wake_later,
+        )
+
+    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+        self._limits.begin(started)
+
+    @abstractmethod
+    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
+        """Have attempts run that no limit holds up."""
+
+    def limited(self) -> Iterable[Limited]:
+        """Return what waits for an allowance, for those who look."""
+        return self._limits.limited()
+
+    def withdraw(self, attempt: Attempt) -> bool:
+        """Keep user code from being called; False where it was called already."""
+        running = self._registry.find(attempt)
+        withdrawn = super().withdraw(attempt)
+        if withdrawn and running is not None and self._limits.leave(running):
+            self._refuse(running)
+        return withdrawn
+
+    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
+        """End what waits for others' work or for an allowance, and all that can be ended."""
+        super().drain(partitions, give_up=give_up)
+        for running in self._limits.leave_all(partitions):
+            self._refuse(running)
+
+    def _refuse(self, running: RunningAttempt) -> None:
+        """End an attempt whose user code is not called."""
+        self._end(running, not_started(running.attempt, self._clock.now_ms()))
+
+    def _may_begin(self, running: RunningAttempt) -> bool:
+        """Decide as the last thing before user code: from True on it counts as running."""
+        now_ms = self._clock.monotonic_ms()
+        if not (self._gate(running.attempt) and self._registry.begin(running, now_ms)):
+            return False
+        self._limits.use(running, now_ms)
+        return True
+
+    def _end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
+        """Let others through in its place, and tell its end."""
+        self._limits.end(running)
+        self._registry.end(running, ended)

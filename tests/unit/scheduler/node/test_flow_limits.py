@@ -1,0 +1,355 @@
+"""Which attempts of a node wait because of a limit, and when each goes on."""
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from actors.kernel.simulated import VirtualClock
+from actors.model.attempts import Ending
+from actors.model.flow import FlowRule, FlowRules, Limit
+from actors.model.kind import with_kind
+from scheduler.adapters.clock import SystemClock
+from scheduler.node import flow_limits
+from scheduler.node.attempts import RunningAttempt
+from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
+from tests.builders import a_stored_task, an_attempt
+from tests.unit.scheduler.node.runner_bench import Bench, Blocking, Quick, task_of
+
+
+class LimitsBench:
+    """The limits of a node, whose time and workers the test moves."""
+
+    def __init__(
+        self,
+        *limits: Limit,
+        on_node: int | None = None,
+        partitions: int = 1,
+        gate: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
+        self.clock = VirtualClock(0)
+        self.passed: list[RunningAttempt] = []
+        self.refused: list[RunningAttempt] = []
+        self.begun_ms: list[float] = []
+        self.held, self.gained_ms = partitions, 0.0
+        self.limits = FlowLimits(
+            NodeLimits(
+                FlowRules({"mail": FlowRule(limits)}),
+                {} if on_node is None else {"mail": on_node},
+                partitions,
+                self,
+            ),
+            gate=gate,
+            monotonic_ms=self.clock.monotonic_ms,
+            submit=self.passed.extend,
+            refuse=self.refused.append,
+            wake_later=lambda _: None,
+        )
+        # All tokens are there.
+        self.clock.advance(1_000_000)
+
+    def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:
+        """Have some attempts wait for what they need."""
+        task = a_stored_task(data=data if kind is None else with_kind(data, kind))
+        attempts = [an_attempt(task=task) for _ in range(count)]
+        self.limits.begin([RunningAttempt(each, Quick(), None) for each in attempts])
+
+    def work(self, running: RunningAttempt) -> None:
+        """Begin and end one."""
+        self.use(running)
+        self.limits.end(running)
+
+    def use(self, running: RunningAttempt) -> None:
+        """Begin one."""
+        now_ms = self.clock.monotonic_ms()
+        self.begun_ms.append(now_ms)
+        self.limits.use(running, now_ms)
+
+    def work_all(self) -> Sequence[RunningAttempt]:
+        """Begin and end whatever has gone on; return it."""
+        done: list[RunningAttempt] = []
+        while self.passed:
+            done.append(self.passed.pop(0))
+            self.work(done[-1])
+        return done
+
+    def advance(self, ms: float) -> None:
+        """Let time pass, from one moment at which the limits want to look to the next."""
+        end_ms = self.clock.monotonic_ms() + ms
+        while (next_ms := self.limits.next_ms()) is not None and next_ms <= end_ms:
+            self.clock.advance(max(0.0, next_ms - self.clock.monotonic_ms()))
+            self.limits.look()
+            self.work_all()
+        self.clock.advance(end_ms - self.clock.monotonic_ms())
+
+    def waiting(self) -> int:
+        """Return how many wait."""
+        return sum(each.waiting for each in self.limits.limited())
+
+
+def test_a_burst_starts_at_once_and_the_rest_at_the_rate() -> None:
+    """To the millisecond."""
+    bench = LimitsBench(Limit(rate=50, burst=3))
+    start_ms = bench.clock.monotonic_ms()
+
+    bench.begin(10)
+    bench.work_all()
+    bench.advance(1_000)
+
+    assert [each - start_ms for each in bench.begun_ms] == [0, 0, 0, 20, 40, 60, 80, 100, 120, 140]
+    assert bench.limits.next_ms() is None
+
+
+def test_no_window_of_time_sees_more_than_the_rate_and_the_burst() -> None:
+    """However late workers are, and however the attempts come and fail to begin."""
+    rng = random.Random(33)
+    limit = Limit(rate=100, burst=4)
+    bench = LimitsBench(limit)
+    for _ in range(3_000):
+        match rng.randrange(5):
+            case 0:
+                bench.begin(rng.randrange(6))
+            case 1 if bench.passed:
+                bench.limits.end(bench.passed.pop(0))
+            case 2 | 3 if bench.passed:
+                bench.work(bench.passed.pop(0))
+            case _:
+                bench.clock.advance(rng.choice((0, 1, 7, 31)))
+        if (next_ms := bench.limits.next_ms()) and next_ms <= bench.clock.monotonic_ms():
+            bench.limits.look()
+    begun = bench.begun_ms
+
+    assert len(begun) > 500
+    for first, start_ms in enumerate(begun):
+        for last in range(first, min(first + 60, len(begun))):
+            allowed = 4 + (begun[last] - start_ms) / limit.per_ms
+            assert last - first + 1 <= allowed + 1e-6
+    # And nothing is lost: what waits goes on.
+    bench.work_all()
+    bench.advance(1_000_000)
+    assert bench.waiting() == 0 and not bench.passed
+
+
+def test_what_is_late_at_its_worker_does_not_start_in_a_burst() -> None:
+    """Tokens are used when attempts begin, so at most the burst waits for workers."""
+    bench = LimitsBench(Limit(rate=10, burst=2))
+
+    bench.begin(100)
+    for _ in range(50):
+        bench.clock.advance(1_000)
+        bench.limits.look()
+
+    assert len(bench.passed) == 2
+
+
+def test_more_at_once_than_the_limit_waits_and_goes_on_in_order() -> None:
+    """One that ends makes room for one; in the cluster and on a node alike."""
+    for bench in (LimitsBench(Limit(concurrency=2)), LimitsBench(on_node=2, partitions=7)):
+        for _ in range(4):
+            bench.begin()
+        first = list(bench.passed)
+        bench.use(first[0])
+        bench.limits.end(first[0])
+        second = list(bench.passed)
+        bench.limits.end(first[1])
+        bench.limits.end(second[2])
+
+        assert len(first) == 2 and len(second) == 3 and len(bench.passed) == 4
+        assert bench.waiting() == 0
+
+
+def test_each_value_of_a_key_has_its_own_allowance() -> None:
+    """And what has no value has one too; other kinds have none."""
+    bench = LimitsBench(Limit(concurrency=1, key="tenant"))
+
+    for data in (b'{"tenant":"a"}', b'{"tenant":"b"}', b"{}"):
+        bench.begin(2, data)
+    bench.begin(3, kind="other")
+    bench.begin(3, kind=None)
+
+    assert len(bench.passed) == 3 + 6
+    assert sorted(each[:3] for each in bench.limits.limited()) == [
+        ("mail#1", "", 1),
+        ("mail#1", "a", 1),
+        ("mail#1", "b", 1),
+    ]
+
+
+def test_an_attempt_needs_an_allowance_of_every_limit() -> None:
+    """It holds none while it waits for another one, so other values go by."""
+    bench = LimitsBench(Limit(rate=1, burst=2), Limit(concurrency=1, key="tenant"))
+
+    bench.begin(2, b'{"tenant":"a"}')
+    bench.begin(1, b'{"tenant":"b"}')
+    assert len(bench.passed) == 2
+    first, other = bench.passed
+    bench.use(first)
+    bench.use(other)
+    bench.limits.end(first)
+    assert bench.waiting() == 1
+    bench.passed.clear()
+    bench.advance(999)
+    assert len(bench.begun_ms) == 2
+    bench.advance(1)
+
+    assert len(bench.begun_ms) == 3 and bench.waiting() == 0
+
+
+def test_the_first_to_come_is_the_first_to_go_whatever_it_waited_for() -> None:
+    """Who came first and had to change the line is not behind those who came later."""
+    bench = LimitsBench(Limit(rate=1, burst=1), Limit(concurrency=1, key="tenant"))
+    bench.begin(1, b'{"tenant":"a","n":0}')
+    bench.use(bench.passed[0])
+    bench.begin(1, b'{"tenant":"a","n":1}')
+    for number in range(2, 5):
+        bench.begin(1, b'{"tenant":"b%d"}' % number)
+    bench.limits.end(bench.passed.pop())
+
+    bench.clock.advance(1_000)
+    bench.limits.look()
+
+    assert b'"n":1' in bench.passed[0].attempt.task.data
+
+
+def test_one_that_never_begins_gives_its_allowance_back() -> None:
+    """As one whose partition was lost meanwhile."""
+    bench = LimitsBench(Limit(rate=1, burst=1, concurrency=1))
+    bench.begin(2)
+
+    bench.limits.end(bench.passed.pop())
+
+    assert len(bench.passed) == 1 and bench.waiting() == 0
+
+
+def test_one_that_is_withdrawn_leaves() -> None:
+    """Those behind it move up, and what leaves takes no memory."""
+    bench = LimitsBench(Limit(rate=1, burst=1))
+    bench.begin(4)
+    tickets = list(bench.limits._tickets)
+    waiting = [each for each in tickets if each is not bench.passed[0]]
+
+    assert bench.limits.leave(waiting[0]) and not bench.limits.leave(waiting[0])
+    assert not bench.limits.leave(bench.passed[0])
+    assert bench.waiting() == 2
+    bench.work_all()
+    bench.advance(1_000)
+    assert bench.limits.leave(waiting[2])
+    bench.advance(10_000)
+    assert bench.waiting() == 0 and not bench.limits._tickets and len(bench.begun_ms) == 2
+
+
+def test_what_waits_of_a_partition_that_is_given_up_is_let_go() -> None:
+    """At once; and nothing of it waits any more from then on."""
+    allowed = True
+    bench = LimitsBench(Limit(concurrency=1), gate=lambda _: allowed)
+    bench.begin(3)
+
+    allowed = False
+    left = bench.limits.leave_all((bench.passed[0].attempt.partition,))
+    bench.begin(1)
+
+    assert len(left) == 2 and len(bench.refused) == 1 and bench.waiting() == 0
+
+
+def test_a_node_has_the_share_of_its_partitions() -> None:
+    """All tokens that it has stay; it is given none with a new partition."""
+    bench = LimitsBench(Limit(rate=40, burst=8, concurrency=100, key="tenant"), partitions=4)
+    bench.held = 1
+    bench.begin(10, b'{"tenant":"a"}')
+    bench.work_all()
+    assert len(bench.begun_ms) == 2
+    bench.advance(1_000)
+    assert len(bench.begun_ms) == 10
+
+    bench.held, bench.gained_ms = 4, bench.clock.monotonic_ms()
+    bench.begin(100, b'{"tenant":"a"}')
+    bench.begin(100, b'{"tenant":"b"}')
+    bench.work_all()
+    assert len(bench.begun_ms) == 12
+    bench.advance(500)
+    assert len(bench.begun_ms) == 12 + 2 * 20
+    bench.advance(500)
+    assert len(bench.begun_ms) == 12 + 2 * 40
+
+
+def test_a_node_always_has_a_slot() -> None:
+    """However few partitions it holds: a task of its own may never wait for ever."""
+    bench = LimitsBench(Limit(concurrency=2), partitions=16)
+    bench.held = 1
+
+    bench.begin(3)
+
+    assert len(bench.passed) == 1
+    bench.held = 16
+    bench.begin()
+    assert len(bench.passed) == 2
+
+
+def test_values_that_are_idle_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And more values than fit share their allowances, which are never exceeded."""
+    monkeypatch.setattr(flow_limits, "_KEPT_MIN", 10)
+    monkeypatch.setattr(flow_limits, "VALUES_MAX", 50)
+    monkeypatch.setattr(flow_limits, "_SHARED", 5)
+    bench = LimitsBench(Limit(rate=1, per=timedelta(hours=1), key="user"))
+    bench.limits._kept_max = 10
+
+    for number in range(500):
+        bench.begin(1, b'{"user":%d}' % number)
+        bench.work_all()
+    assert len(bench.limits._allowances) <= 50 + 5
+    assert len(bench.begun_ms) <= 50 + 5
+    bench.advance(1_000 * 3_600_000)
+    assert len(bench.begun_ms) == 500
+    bench.limits._forget_idle(bench.clock.monotonic_ms())
+
+    assert not bench.limits._allowances
+
+
+def test_it_says_what_waits_and_how_long() -> None:
+    """For those who look."""
+    bench = LimitsBench(Limit(rate=1, per=timedelta(minutes=1), burst=1, key="tenant"))
+    bench.begin(3, b'{"tenant":"a"}')
+    bench.work_all()
+
+    bench.clock.advance(5_000)
+
+    assert list(bench.limits.limited()) == [Limited("mail#1", "a", 2, 5_000)]
+
+
+@pytest.mark.parametrize("executor", [Blocking, Quick])
+def test_threads_and_coroutines_keep_a_rate(executor: Callable[[], Any]) -> None:
+    """On a real clock: 20 starts, 10 ms apart but for two."""
+    rules = FlowRules({None: FlowRule((Limit(rate=100, burst=2),))})
+    bench = Bench(limits=NodeLimits(rules))
+    attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(21)]
+    withdrawn = attempts.pop()
+    clock = SystemClock()
+    began_ms = clock.monotonic_ms()
+
+    bench.runner.start([(each, executor()) for each in (*attempts, withdrawn)], bench.ends.put)
+    assert bench.runner.withdraw(withdrawn)
+    ended = [bench.ends.get(timeout=5) for _ in range(21)]
+    took_ms = clock.monotonic_ms() - began_ms
+    bench.runner.close()
+
+    endings = {each.attempt: each.ending for each in ended}
+    assert endings.pop(withdrawn) is Ending.NOT_STARTED
+    assert Ending.NOT_STARTED not in endings.values() and len(endings) == 20
+    assert took_ms >= 175 and not list(bench.runner.limited())
+
+
+def test_a_drain_ends_what_waits_for_an_allowance() -> None:
+    """At once: its new owner starts it."""
+    rules = FlowRules({None: FlowRule((Limit(rate=1, per=timedelta(hours=1)),))})
+    bench = Bench(limits=NodeLimits(rules))
+    attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(3)]
+    bench.runner.start([(each, Blocking()) for each in attempts], bench.ends.put)
+    bench.ended()
+
+    bench.open = False
+    bench.runner.drain((attempts[0].partition,))
+
+    assert {bench.ended().ending for _ in range(2)} == {Ending.NOT_STARTED}
+    bench.runner.close()

@@ -1,0 +1,146 @@
+"""Limits under the virtual clock: hours of a rate are a test of milliseconds."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from actors.model.status import AttemptResult
+from scheduler import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
+from scheduler.testing import VirtualScheduler
+
+TIMEOUT_S = 5
+
+
+def schedule(
+    scheduler: VirtualScheduler, count: int, kind: str | None = "mail", **data: Any
+) -> list[TaskKey]:
+    """Schedule tasks that are due a minute from now, each of an ordering id of its own."""
+    due = scheduler.now + timedelta(minutes=1)
+    tasks = [
+        Task(
+            ordering_id=f"{kind}-{data}-{number}",
+            scheduled_time=due,
+            uniqueness_key="once",
+            data=data,
+            kind=kind,
+        )
+        for number in range(count)
+    ]
+    for task in tasks:
+        scheduler.schedule_task(task).result(TIMEOUT_S)
+    return [task.key for task in tasks]
+
+
+def test_a_rate_of_fifty_an_hour_is_kept_over_hours() -> None:
+    """Exactly: the burst, and then one each 72 seconds."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=50, per=timedelta(hours=1)))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 201)
+        scheduler.advance(minutes=1)
+        ran = [len(scheduler.executions)]
+        ran += [len(scheduler.advance(hours=1)) for _ in range(4)]
+
+        assert ran == [1, 50, 50, 50, 50]
+        assert not scheduler.all_scheduled()
+
+
+def test_fifty_a_second_over_ten_seconds_and_others_go_by() -> None:
+    """Another kind is not held up, nor is another tenant."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=50, burst=1, key="tenant"))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    @app.task("call")
+    def call(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 300, tenant="big")
+        schedule(scheduler, 3, tenant="small")
+        schedule(scheduler, 20, "call")
+        scheduler.advance(minutes=1)
+        scheduler.advance(milliseconds=40)
+        ran = Counter(each.key.ordering_id[:20] for each in scheduler.executions)
+        assert ran == {"mail-{'tenant': 'big": 3, "mail-{'tenant': 'sma": 3, "call-{}-0": 1} | {
+            f"call-{{}}-{number}": 1 for number in range(20)
+        }
+        scheduler.advance(seconds=3)
+
+        assert len(scheduler.executions) == 23 + 3 + 150
+
+
+def test_a_retry_takes_an_allowance_again() -> None:
+    """An attempt is what a limit counts."""
+
+    class Failing(TaskExecutor):
+        limits = Limit(rate=1, per=timedelta(minutes=1), burst=1)
+        retry = RetryPolicy(attempts_max=3, wait=lambda _: 1)  # type: ignore[arg-type]
+
+        def execute(self, task: Task) -> None:
+            raise ValueError(task.ordering_id)
+
+    with VirtualScheduler(Failing) as scheduler:
+        schedule(scheduler, 2, None)
+        for minutes in range(1, 8):
+            scheduler.advance(minutes=1)
+            assert len(scheduler.executions) == min(minutes, 6)
+
+        assert {each.result for each in scheduler.executions} == {AttemptResult.FAILURE}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_batch_takes_an_allowance_for_each_task(asynchronous: bool) -> None:
+    """A batch has no more tasks than the limit lets through together."""
+    app, sizes = Hourhand(), list[int]()
+    limit = Limit(rate=10, burst=5)
+    if asynchronous:
+
+        @app.batch("mail", limits=limit)
+        async def rows(payloads: list[dict[str, Any]]) -> None:
+            sizes.append(len(payloads))
+
+    else:
+
+        @app.batch("mail", limits=limit)
+        def others(payloads: list[dict[str, Any]]) -> None:
+            sizes.append(len(payloads))
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 20)
+        scheduler.advance(minutes=1)
+        scheduler.advance(seconds=1)
+
+        assert sizes[0] == 5 and sum(sizes) == 15
+
+
+def test_what_waits_can_be_cancelled_and_what_is_left_survives_a_restart() -> None:
+    """It is in the store; a new process begins with a second's pause, as it knows no past."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=1, per=timedelta(minutes=1), burst=1))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        keys = schedule(scheduler, 6)
+        scheduler.advance(minutes=1)
+        ran = {each.key for each in scheduler.executions}
+        left = [key for key in keys if key not in ran]
+        scheduler.client.cancel_task(left[0]).result(TIMEOUT_S)
+        scheduler.run_due()
+        assert len(scheduler.executions) == 1
+        scheduler.crash()
+        scheduler.advance(seconds=2)
+        assert len(scheduler.executions) == 2
+        scheduler.advance(minutes=1)
+        assert len(scheduler.executions) == 3
+        scheduler.restart()
+        scheduler.drain()
+
+        done = {each.key for each in scheduler.executions}
+        assert done == {*keys} - {left[0]}
