@@ -197,6 +197,10 @@ docs: venv ## Write the generated pages of docs/ anew, and build the site: build
 	@$(BIN)/python -m tests.tidy.generated_docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 
+.PHONY: render
+render: venv ## Render the Helm chart into deploy/helm/rendered; needs helm
+	@$(BIN)/python -m tests.deploy.manifests
+
 .PHONY: lock
 lock: venv ## Choose the newest versions within the bounds of pyproject.toml anew, for .venv
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra spark --group bench --group browser --group mutation --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml

@@ -18,6 +18,7 @@ from actors.model import errors
 from actors.model.errors import CallerError, HourhandError, InternalError, OperatorError
 from scheduler.configuration.settings import CONFIG_FILE, CONFIG_VARIABLE, Settings
 from tests.tidy.cli_page import cli_page
+from tests.tidy.deploy_files import board_copy, board_object, rules_copy, rules_object
 from tests.tidy.drawings import life_drawing, pieces_drawing, tree_drawing
 from tests.tidy.http_page import http_page
 from tests.tidy.metrics_page import metrics_page
@@ -174,6 +175,10 @@ def _one_line(text: str | None) -> str:
 
 
 PAGES = {
+    "deploy/helm/hourhand/files/hourhand.json": board_copy,
+    "deploy/helm/hourhand/files/rules.yml": rules_copy,
+    "deploy/kubernetes/monitoring/board.yaml": board_object,
+    "deploy/kubernetes/monitoring/prometheusrule.yaml": rules_object,
     "schema/http/admin.json": openapi_page,
     "docs/cli.md": cli_page,
     "docs/drawings/life.svg": life_drawing,
@@ -185,7 +190,7 @@ PAGES = {
     "docs/settings.md": settings_page,
     "scheduler/configuration/settings_dicts.py": settings_dicts,
 }
-"""Every generated page, and one module, with the function that returns its text."""
+"""Every generated page, and other files, with the function that returns its text."""
 
 
 def write_pages() -> None:

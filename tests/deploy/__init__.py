@@ -1,0 +1,1 @@
+"""What deploy/ holds: manifests for kustomize, a Helm chart, a systemd unit."""
