@@ -113,6 +113,8 @@ class OrderingExecutor(Actor):
         self._withdrawn: TaskKey | None = None
         """The task at hand, where a command withdrew it that may leave it open."""
         self._loading: tuple[TaskKey, TaskKey] | None = None
+        self._reserved = 0
+        """Slots kept for what a read may bring, or ids that read together would take the same."""
         self._due_timer: Timer | None = None
         self._received = 0
 
@@ -197,7 +199,7 @@ class OrderingExecutor(Actor):
 
     def _must_spill(self, key: TaskKey) -> bool:
         """Behind a slow task, and during a read, all others are in the store."""
-        limit = self._effects.settings.window.ordering_queue_tasks_max
+        limit = self._siblings.memory.queue_tasks_max(self._effects.settings.window)
         return (
             self._phase is OrderingPhase.HELD
             or self._phase is OrderingPhase.LOADING
@@ -247,7 +249,8 @@ class OrderingExecutor(Actor):
             return
         self._enter(OrderingPhase.LOADING)
         self._loading, self._tasks.spilled = (after, up_to), None
-        limit = window.ordering_queue_tasks_max
+        limit = self._siblings.memory.queue_tasks_max(window)
+        self._reserve(limit)
         request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref)
         self._siblings.task_persistence.tell(request)
 
@@ -255,10 +258,16 @@ class OrderingExecutor(Actor):
         if self._phase is not OrderingPhase.IDLE:
             self._enter(OrderingPhase.IDLE)
 
+    def _reserve(self, slots: int) -> None:
+        assert not slots or not self._reserved, "one page is read at a time"
+        self._siblings.memory.slots_taken += slots - self._reserved
+        self._reserved = slots
+
     def _take_loaded(self, message: OrderingLoaded) -> None:
         if self._mode is not OrderingMode.RUNNING:
             return
         assert self._loading is not None, "nobody asked for these tasks"
+        self._reserve(0)
         assert not len(self._tasks), "what arrives during a read is left to the store"
         (after, up_to), self._loading = self._loading, None
         tasks, now_ms = message.tasks, self._context.clock.now_ms()
@@ -419,6 +428,7 @@ class OrderingExecutor(Actor):
     def _end(self, mode: OrderingMode) -> None:
         """Begin nothing any more; a read under way is answered to nobody."""
         self._turn(mode)
+        self._reserve(0)
         if self._busy_since_ms is not None:
             self._tell_executor(DrainTasks())
         else:

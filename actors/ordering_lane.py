@@ -169,8 +169,10 @@ class OrderingLanes:
         """Whether a lane may begin a task."""
         return is_plain(task, self._siblings.known_completions)
 
-    def take(self, task: StoredTask) -> bool:
-        """Begin a due task, or let it wait behind those of its id; False where it is not plain."""
+    def take(self, task: StoredTask, queue_max: int) -> bool:
+        """Begin a due task, or let it wait behind at most ``queue_max`` others of its id; False
+        where it is not plain.
+        """
         ordering_id = task.key.ordering_id
         lane = self._lanes.get(ordering_id)
         if lane is None:
@@ -181,7 +183,7 @@ class OrderingLanes:
             return True
         if lane.holds(task.key) or not self.is_plain(task):
             return False
-        if not lane.queue(task, self._effects.settings.window.ordering_queue_tasks_max):
+        if not lane.queue(task, queue_max):
             self._spilled += 1
             self._siblings.memory.executing_bytes -= task.held_bytes
         return True

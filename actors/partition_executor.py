@@ -183,15 +183,18 @@ class PartitionExecutor(Actor):
         assert not self._draining, "a partition that is given up is handed nothing"
         assert tasks[0].key <= tasks[-1].key, "what is due comes in key order (P4)"
         self._reached_ms = max(self._reached_ms, tasks[-1].key.scheduled_ms)
+        memory = self._siblings.memory
+        memory.slots_taken += len(tasks)
+        queue_max = memory.queue_tasks_max(self._effects.settings.window)
         any_held_back = self._parked or self._pause is not NOT_PAUSED
         parked = 0
         for task in tasks:
             key = task.key
             if any_held_back and self._is_held_back(key.ordering_id):
                 self._park(key.ordering_id, key.scheduled_ms)
-                self._siblings.memory.executing_bytes -= task.held_bytes
+                memory.executing_bytes -= task.held_bytes
                 parked += 1
-            elif key.ordering_id in self._orderings or not self._lanes.take(task):
+            elif key.ordering_id in self._orderings or not self._lanes.take(task, queue_max):
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
         self._lanes.start()
         self._give_back(parked + self._lanes.take_spilled())
@@ -305,6 +308,7 @@ class PartitionExecutor(Actor):
         self._give_back(message.released)
 
     def _give_back(self, slots: int) -> None:
+        self._siblings.memory.slots_taken -= slots
         self._released += slots
         if slots and not self._release_pending:
             # One message to the scheduler for all that is released until it is handled.

@@ -81,8 +81,7 @@ class PartitionScheduler(Actor):
         self._partition = partition
         self._telemetry = effects.telemetry
         self._window = window = effects.settings.window
-        self._slots = min(window.executing_tasks_max, window.tasks_max)
-        """At most what memory may hold: a task that is handed on stays there (P13)."""
+        self._slots = window.slots
         self._siblings: Siblings
         self._memory: WindowMemory | None = None
         self._tasks = TaskQueue()

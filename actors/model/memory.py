@@ -9,6 +9,8 @@ owner's lock.
 
 from collections.abc import Hashable
 
+from actors.model.settings import WindowSettings
+
 MEMORY_BYTES_DEFAULT = 1 << 30
 """The budget where nobody says what the machine allows."""
 COMPLETIONS_BYTES_MIN = 50_000
@@ -26,6 +28,7 @@ class WindowMemory:
         "executing_bytes",
         "handed_bytes",
         "partition",
+        "slots_taken",
         "waiting_bytes",
     )
 
@@ -35,6 +38,8 @@ class WindowMemory:
         self.waiting_bytes = 0
         self.executing_bytes = 0
         """Of tasks that are due: on their way to an ordering id, queued there, or running."""
+        self.slots_taken = 0
+        """By due tasks that ordering ids have, or are about to read."""
         self.backlog_bytes = 0
         """Of the ordering ids that have a backlog."""
         self.handed_bytes = 0
@@ -55,6 +60,16 @@ class WindowMemory:
         """What it holds."""
         held_bytes = self.waiting_bytes + self.executing_bytes
         return held_bytes + self.backlog_bytes + self.handed_bytes
+
+    def queue_tasks_max(self, window: WindowSettings) -> int:
+        """Return how many tasks one ordering id may keep in memory behind the one that runs.
+
+        What is left to the store must be read again, so that is half of what nobody uses where it
+        is more than the setting says; the other half is for other ids (P7).
+        """
+        is_crowded = 2 * self.executing_bytes > self.share_bytes
+        slots_free = 0 if is_crowded else window.slots - self.slots_taken
+        return max(window.ordering_queue_tasks_max, slots_free // 2)
 
     def page_bytes(self, pages: int = 1) -> int:
         """Return where each of so many pages that are read together ends: at least one row."""

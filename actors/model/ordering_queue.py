@@ -52,8 +52,14 @@ class OrderingQueue(TaskQueue):
         self.spilled = (min(after, first), max(up_to, last))
 
     def spill_key(self, key: TaskKey) -> None:
-        """Leave one key to the store."""
-        self.spill(first_key_at(key.scheduled_ms), key)
+        """Leave one key to the store, and no key before it that is in memory: it would be read."""
+        spilled, after = self.spilled, first_key_at(key.scheduled_ms)
+        if spilled is None:
+            after = max((each for each in self if after < each < key), default=after)
+        elif spilled[0] < key:
+            after = spilled[0]
+        assert after < key, "what is left is behind where reading begins"
+        self.spill(after, key)
 
     def spill_all(self) -> int:
         """Forget what is in memory, which the store holds too; return how many tasks that were."""

@@ -32,7 +32,8 @@ class WindowSettings(Group):
     executing_tasks_max: int = Field(default=2_000, ge=1, le=1_000_000)
     """Due tasks of a partition handed to its ordering executors at a time."""
     ordering_queue_tasks_max: int = Field(default=100, ge=1, le=100_000)
-    """Tasks one ordering id keeps in memory behind the running one; the rest stay stored."""
+    """Tasks one ordering id keeps in memory behind the running one, or half of the free slots where
+    that is more; the rest stay stored."""
     slow_attempt_ms: int = Field(default=1_000, ge=1, le=3_600_000)
     """An attempt that runs longer leaves the queue behind it to the store."""
     memory_bytes_max: int | None = Field(default=None, ge=1_048_576, le=1_099_511_627_776)
@@ -42,6 +43,11 @@ class WindowSettings(Group):
     """Completions a partition knows from memory; older ones are read when asked for."""
     clock_check_ms: int = Field(default=1_000, ge=1, le=60_000)
     """Longest sleep of the due timer, so a stepped wall clock is noticed."""
+
+    @property
+    def slots(self) -> int:
+        """How many due tasks of a partition may be handed on, all of which stay in memory (P13)."""
+        return min(self.executing_tasks_max, self.tasks_max)
 
 
 class WatermarkSettings(Group):

@@ -171,7 +171,7 @@ def p13_bounded_memory(run: Run) -> Complaints:
         beside = 2 * run.polled_most.get(sample.partition, 0)
         if sample.waiting > window.tasks_max + beside:
             yield f"{sample.node} holds {sample.waiting} waiting tasks of {sample.partition}"
-        if sample.queued_max > 2 * window.ordering_queue_tasks_max:
+        if sample.queued_max > max(window.ordering_queue_tasks_max, window.slots // 2) + 1:
             yield f"{sample.node} holds {sample.queued_max} tasks of one ordering id"
         # What is handed on has a slot.  Any number of ids whose queue was left to the store read
         # on whoever has the slots meanwhile, and what they bring must be counted, too.

@@ -31,8 +31,11 @@ class Bench:
         self,
         kind: type["ProbedOrdering"] | None = None,
         known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
+        executing_tasks_max: int = 1,
     ) -> None:
-        window = WindowSettings(ordering_queue_tasks_max=QUEUE_MAX)
+        window = WindowSettings(
+            ordering_queue_tasks_max=QUEUE_MAX, executing_tasks_max=executing_tasks_max
+        )
         self.harness = Harness(TreeSettings(window=window), known_since_ms=known_since_ms)
         self.slots = 0
         """Slots occupied, as the parent counts them."""

@@ -62,7 +62,9 @@ class World:
     def __init__(self, seed: int, *, has_lanes: bool) -> None:
         self.rng = random.Random(seed)
         known_since_ms = 0 if has_lanes else NOTHING_KNOWN_BEFORE_MS
-        window = WindowSettings(ordering_queue_tasks_max=2, slow_attempt_ms=1_000)
+        window = WindowSettings(
+            ordering_queue_tasks_max=2, executing_tasks_max=1, slow_attempt_ms=1_000
+        )
         self.harness = Harness(
             TreeSettings(window=window),
             rng=self.rng,

@@ -4,6 +4,7 @@ import pytest
 
 from actors.messages import (
     AttemptTask,
+    DrainTasks,
     HoldOrdering,
     SpillQueue,
     TaskPostponed,
@@ -169,6 +170,26 @@ def test_a_task_that_arrives_while_loading_is_left_to_the_store() -> None:
     request = bench.loaded("c")
 
     assert request.up_to == task_named("c").key and bench.running() == "c"
+
+
+def test_p7_ids_that_read_together_do_not_take_the_same_slots() -> None:
+    """What one may bring is kept until its answer, or until nobody waits for it any more."""
+    bench = Bench(executing_tasks_max=40)
+    memory = bench.harness.siblings.memory
+
+    bench.execute("a", "b")
+    bench.tell(TaskPostponed(task_named("a").key))
+    bench.finish()
+    reserved = [memory.slots_taken]
+    request = bench.loaded("b", next_after=task_named("b").key)
+    reserved.append(memory.slots_taken)
+    bench.finish()
+    reserved.append(memory.slots_taken)
+    bench.tell(DrainTasks())
+    reserved.append(memory.slots_taken)
+    bench.loaded("c")
+
+    assert request.limit == 20 and reserved == [20, 0, 20, 0] and memory.slots_taken == 0
 
 
 def test_a_long_range_is_read_page_by_page() -> None:

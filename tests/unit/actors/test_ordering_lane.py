@@ -42,6 +42,7 @@ from tests.unit.actors.partition_executor_bench import Bench
 from tests.unit.probes import PARTITION, Harness, Probe
 
 QUEUE_MAX = 3
+SLOTS = 2 * QUEUE_MAX
 
 
 def _task(ordering_id: str = "x", due_in_ms: int = -10, *, offset: int = 0) -> StoredTask:
@@ -51,8 +52,10 @@ def _task(ordering_id: str = "x", due_in_ms: int = -10, *, offset: int = 0) -> S
 class LaneBench(Bench):
     """A PartitionExecutor that knows of every key whether it is closed."""
 
-    def __init__(self) -> None:
-        window = WindowSettings(ordering_queue_tasks_max=QUEUE_MAX, slow_attempt_ms=1_000)
+    def __init__(self, slots: int = SLOTS) -> None:
+        window = WindowSettings(
+            ordering_queue_tasks_max=QUEUE_MAX, executing_tasks_max=slots, slow_attempt_ms=1_000
+        )
         super().__init__(Harness(TreeSettings(window=window), known_since_ms=0))
         self.runner = self.harness.runner
         self.memory = self.harness.siblings.memory
@@ -234,6 +237,22 @@ def test_p13_a_lane_leaves_to_the_store_what_its_queue_does_not_hold() -> None:
     assert not bench.children and sum(message.slots for message in released) == 2
     assert bench.memory.executing_bytes == sum(held[1:])
     assert bench.progress().earliest_ms == tasks[1].key.scheduled_ms
+
+
+def test_p7_a_lane_takes_half_of_the_slots_that_nobody_uses() -> None:
+    """What is left to the store is read again; what others hold counts, and what is given back."""
+    bench = LaneBench(slots=20)
+    for number in range(7):
+        bench.execute(_task("x", -20 + number))
+    kept = not bench.harness.scheduler.has(SlotsReleased)
+
+    bench.execute(_task("x", -10))
+
+    assert kept and len(bench.harness.scheduler.take_all(SlotsReleased)) == 1
+    assert bench.memory.slots_taken == 7
+    bench.end()
+    bench.record()
+    assert bench.memory.slots_taken == 6
 
 
 def test_p8_the_watermark_stays_before_what_a_lane_left_to_the_store() -> None:

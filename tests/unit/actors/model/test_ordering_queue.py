@@ -23,6 +23,30 @@ def test_p13_what_does_not_fit_is_left_to_the_store() -> None:
     assert queue.spilled == (first_key_at(tasks[2].key.scheduled_ms), tasks[3].key)
 
 
+def test_of_tasks_due_at_one_moment_those_in_memory_are_not_read_again() -> None:
+    """A long queue often falls due at once; what comes late and goes before it is read, too."""
+    queue = OrderingQueue()
+    first, second, third, late = (
+        a_stored_task(ordering_id="x", uniqueness_key=name) for name in ("c", "d", "e", "b")
+    )
+    assert queue.take(first, 1) and not queue.take(second, 1) and not queue.take(third, 1)
+    assert queue.spilled == (first.key, third.key)
+
+    queue.take(late, 1)
+
+    assert queue.spilled == (first_key_at(late.key.scheduled_ms), third.key)
+
+
+def test_where_it_reads_on_is_as_late_as_what_was_left() -> None:
+    """Or the watermark would stand where an earlier task does, which may be long done."""
+    queue = OrderingQueue()
+
+    queue.take(_task(10), 1)
+    queue.take(_task(20), 1)
+
+    assert queue.spilled == (first_key_at(_task(20).key.scheduled_ms), _task(20).key)
+
+
 def test_p4_later_tasks_join_those_that_were_left_and_earlier_ones_do_not() -> None:
     """Whether or not there is room."""
     queue = OrderingQueue()
