@@ -14,6 +14,7 @@ from benchmarks.families import (
     memory,
     metrics_cost,
     pipeline,
+    processes,
     relay,
     scaling,
     shapes,
@@ -38,6 +39,7 @@ ENGINE: tuple[ModuleType, ...] = (
 """What the engine itself does: the group ``engine``, a quarter of an hour in the quick version."""
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
+    processes,
     batches,
     herd,
     metrics_cost,

@@ -79,3 +79,10 @@ def exactly_once(executions: list[Execution], count: int) -> None:
             f"{count} tasks were expected once each, {len(executions)} executions of"
             f" {distinct} different ones were noted"
         )
+
+
+def middle_rate_per_s(executions: list[Execution]) -> float:
+    """Return starts a second without the first and last tenth: nodes begin and end apart."""
+    starts = sorted(each.started_s for each in executions)
+    low, high = len(starts) // 10, len(starts) - len(starts) // 10 - 1
+    return (high - low) / (starts[high] - starts[low])

@@ -9,7 +9,7 @@ from benchmarks.durable import Completions
 from benchmarks.families import backlog
 from benchmarks.figures import Figure, Goal, Line, slope
 from benchmarks.loads import Load
-from benchmarks.records import Execution, exactly_once, wall_s
+from benchmarks.records import Execution, exactly_once, middle_rate_per_s, wall_s
 from scheduler import Settings
 
 MEASURES = ("scale_nodes", "cost_curve")
@@ -73,10 +73,7 @@ def _rate(bench: Bench, nodes: int) -> float:
             time.sleep(0.5)
             executions = [each for records in kept for each in records]
         exactly_once(executions, count)
-    starts = sorted(each.started_s for each in executions)
-    # The first and the last tenth are left out: nodes begin and end a little apart.
-    low, high = count // 10, count - count // 10 - 1
-    rate = (high - low) / (starts[high] - starts[low])
+    rate = middle_rate_per_s(executions)
     bench.say(f"{nodes} nodes: {rate:,.0f} tasks/s")
     return rate
 
