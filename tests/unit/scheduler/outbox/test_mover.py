@@ -113,6 +113,21 @@ def test_rows_are_appended_in_order_and_deleted(world: World) -> None:
     assert world.mover.move() == 0
 
 
+def test_a_row_is_there_until_the_log_has_acknowledged_it(world: World) -> None:
+    """Whoever dies in between leaves it to the next mover, with its bytes unchanged."""
+    world.schedule("a", "b")
+    waiting: list[int] = []
+
+    def acknowledge(number: int, future: "Future[Position]") -> None:
+        waiting.append(world.waiting())
+        future.set_result(Position(0, number))
+
+    assert world.mover_to(HeldWriter(acknowledge)).move() == 2
+
+    assert waiting == [2, 2]
+    assert world.waiting() == 0
+
+
 def test_of_the_rows_of_a_key_only_the_last_is_sent(world: World) -> None:
     """A repeated schedule record would open again what its cancellation has closed."""
     key, _ = world.schedule("a", "b")
