@@ -1,4 +1,4 @@
-"""The five small programs: each as a reader starts it, in a fresh folder, without a server but one.
+"""The small programs: each as a reader starts it, in a fresh folder, without a server but one.
 
 A program judges itself by its exit code; what it prints is what its page says it prints.
 """
@@ -91,3 +91,21 @@ def test_a_payment_is_taken_at_its_deadline_or_not_at_all(
 
     assert "taking 9900 cents of postponed" in printed
     assert "called-off was not taken" in printed
+
+
+def test_a_task_is_part_of_a_transaction_of_django(tmp_path: Path) -> None:
+    """The order that was refused has no reminder, and the cancelled one loses its own."""
+    assert run("outbox_django", tmp_path).splitlines() == [
+        "reminding ada of order 1",
+        "the reminder of ada: success",
+        "all tasks: {'ada': 'success'}",
+    ]
+
+
+def test_a_task_is_part_of_a_request_of_fastapi(tmp_path: Path) -> None:
+    """A request that fails behind the call of the outbox leaves neither row nor task."""
+    assert run("outbox_fastapi", tmp_path).splitlines() == [
+        "root is answered 409",
+        "the trial of ada ends",
+        "the trial of cleo is cancelled, all others: {'ada': 'success'}",
+    ]

@@ -228,6 +228,7 @@ def test_every_module_is_used() -> None:
         f"{source.name} is imported by nothing"
         for source in sources("actors", "hourhand", "scheduler")
         if source.path.stem not in {"__init__", "__main__"}
+        and not source.name.startswith("hourhand/outbox/django/")  # Django finds them by place
         and source.module not in imported | named
     )
 
