@@ -185,7 +185,10 @@ class OrderingLanes:
             return False
         if not lane.queue(task, queue_max):
             self._spilled += 1
-            self._siblings.memory.executing_bytes -= task.held_bytes
+            memory = self._siblings.memory
+            memory.executing_bytes -= task.held_bytes
+            if memory.flow_slots is not None:
+                memory.flow_slots.release(ordering_id, 1)
         return True
 
     def take_back(self, ordering_id: str, tasks: OrderingQueue, executors: HeldExecutors) -> bool:
@@ -280,6 +283,9 @@ class OrderingLanes:
         memory = self._siblings.memory
         memory.executing_bytes -= sum(ended.attempt.task.held_bytes for ended in closed)
         assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
+        if memory.flow_slots is not None:
+            for ended in closed:
+                memory.flow_slots.release(ended.attempt.task.key.ordering_id, 1)
         finished = tuple(map(finished_event, closed))
         self._effects.telemetry.emit(TasksSucceeded(self._ownership.partition, finished))
         self._effects.runner.settle([ended.attempt for ended in closed])

@@ -187,12 +187,15 @@ class PartitionExecutor(Actor):
         memory.slots_taken += len(tasks)
         queue_max = memory.queue_tasks_max(self._effects.settings.window)
         any_held_back = self._parked or self._pause is not NOT_PAUSED
+        flow_slots = memory.flow_slots
         parked = 0
         for task in tasks:
             key = task.key
             if any_held_back and self._is_held_back(key.ordering_id):
                 self._park(key.ordering_id, key.scheduled_ms)
                 memory.executing_bytes -= task.held_bytes
+                if flow_slots is not None:
+                    flow_slots.release(key.ordering_id, 1)
                 parked += 1
             elif key.ordering_id in self._orderings or not self._lanes.take(task, queue_max):
                 self._send(key.ordering_id, key.scheduled_ms, ExecuteTask(task))
@@ -305,6 +308,8 @@ class PartitionExecutor(Actor):
     def _release(self, message: TasksReleased) -> None:
         if ordering := self._orderings.get(message.ordering_id):
             self._note_progress(ordering, message)
+        if (flow_slots := self._siblings.memory.flow_slots) is not None:
+            flow_slots.release(message.ordering_id, message.released)
         self._give_back(message.released)
 
     def _give_back(self, slots: int) -> None:

@@ -37,6 +37,7 @@ from actors.messages import (
 from actors.model.backlog import PUNCTUAL_SHARE
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.events import PartitionLoadReported, WindowShrunk
+from actors.model.flow_queues import FlowQueues
 from actors.model.key import TaskKey
 from actors.model.memory import WindowMemory
 from actors.model.ownership import Straggler
@@ -46,6 +47,9 @@ from actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
 """Due tasks handed on at a time: a whole herd in one message would delay every other partition."""
+
+Waiting = TaskQueue | FlowQueues
+"""Tasks that wait: in key order, or in that of their flows where kinds have rules."""
 
 _key_of = attrgetter("key")
 
@@ -80,12 +84,13 @@ class PartitionScheduler(Actor):
     def __init__(self, effects: Effects, partition: int) -> None:
         self._partition = partition
         self._telemetry = effects.telemetry
+        self._rules = effects.flow_rules
         self._window = window = effects.settings.window
         self._slots = window.slots
         self._siblings: Siblings
         self._memory: WindowMemory | None = None
-        self._tasks = TaskQueue()
-        self._punctual: TaskQueue | None = None
+        self._tasks: Waiting = TaskQueue()
+        self._punctual: Waiting | None = None
         """Tasks of punctual ordering ids, while others have a backlog."""
         self._executing = 0
         self._running = False
@@ -105,7 +110,7 @@ class PartitionScheduler(Actor):
                 self._schedule(tasks, self._queue(punctual=punctual))
             case SeparateQueues():
                 assert self._punctual is None, "there is one backlog at a time"
-                self._punctual = TaskQueue()
+                self._punctual = self._new_queue()
             case JoinQueues():
                 self._join()
             case SlotsReleased(slots=slots):
@@ -135,10 +140,15 @@ class PartitionScheduler(Actor):
                 self._pause(message)
             case MeetSiblings(siblings=siblings):
                 self._siblings, self._memory = siblings, siblings.memory
+                self._tasks = self._new_queue()
             case _:
                 assert_never(message)
 
-    def _queue(self, *, punctual: bool) -> TaskQueue:
+    def _new_queue(self) -> Waiting:
+        slots = self._siblings.memory.flow_slots
+        return TaskQueue() if slots is None else FlowQueues(self._rules, slots)
+
+    def _queue(self, *, punctual: bool) -> Waiting:
         if not punctual:
             return self._tasks
         assert self._punctual is not None, "nobody is punctual where nobody has a backlog"
@@ -152,7 +162,7 @@ class PartitionScheduler(Actor):
         self._execute_due()
         self._report_excess()
 
-    def _schedule(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> None:
+    def _schedule(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> None:
         assert tasks, "nothing is scheduled"
         if not self._execute_at_once(tasks, queue):
             for task in tasks:
@@ -162,10 +172,13 @@ class PartitionScheduler(Actor):
                 self._tell_of_waiting(tasks, queue)
         self._report_excess()
 
-    def _execute_at_once(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> bool:
+    def _execute_at_once(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> bool:
         """Hand on tasks that are all due, where none has to wait and none that waits goes before
         them (P4); return whether it did.
         """
+        if isinstance(queue, FlowQueues):
+            # Which of them has a slot is a matter of their flows.
+            return False
         slots, bytes_max = self._limits(queue)
         if not self._may_execute() or len(tasks) > slots - self._executing:
             return False
@@ -184,7 +197,7 @@ class PartitionScheduler(Actor):
             self._sleep_until_due(now_ms)
         return True
 
-    def _limits(self, queue: TaskQueue) -> tuple[int, int]:
+    def _limits(self, queue: Waiting) -> tuple[int, int]:
         """Return how many slots and bytes may be taken when tasks of a queue are handed on."""
         share_bytes = self._siblings.memory.share_bytes
         if self._punctual is None or queue is self._punctual:
@@ -192,7 +205,7 @@ class PartitionScheduler(Actor):
         kept = self._slots // PUNCTUAL_SHARE, share_bytes // PUNCTUAL_SHARE
         return self._slots - kept[0], share_bytes - kept[1]
 
-    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: TaskQueue) -> None:
+    def _tell_of_waiting(self, tasks: tuple[StoredTask, ...], queue: Waiting) -> None:
         """What is due and waits for a slot may be the later record of a task handed on (P6)."""
         first, now_ms = queue.first(), self._context.clock.now_ms()
         if first is None or first.scheduled_ms > now_ms:
@@ -211,7 +224,7 @@ class PartitionScheduler(Actor):
     def _waiting(self) -> int:
         return sum(map(len, self._queues()))
 
-    def _queues(self) -> tuple[TaskQueue, ...]:
+    def _queues(self) -> tuple[Waiting, ...]:
         """Return what waits, in the order in which it is handed on."""
         return (self._tasks,) if self._punctual is None else (self._punctual, self._tasks)
 
@@ -230,21 +243,31 @@ class PartitionScheduler(Actor):
             self._execute_due_of(queue, now_ms)
         self._sleep_until_due(now_ms)
 
-    def _execute_due_of(self, queue: TaskQueue, now_ms: int) -> None:
+    def _execute_due_of(self, queue: Waiting, now_ms: int) -> None:
         slots, bytes_max = self._limits(queue)
         free, memory = slots - self._executing, self._siblings.memory
         due: list[StoredTask] = []
-        while len(due) < free and (key := queue.first()) and key.scheduled_ms <= now_ms:
+        if free > 0:
+            queue.begin_taking(now_ms)
+        while len(due) < free:
             # One always goes on, or a task larger than the share would wait for ever.
             if memory.executing_bytes >= bytes_max and self._executing + len(due) > 0:
                 break
-            task = queue.pop()
-            assert task is not None, "the first key has a task"
+            task = queue.take_due(now_ms, free - len(due))
+            if task is None:
+                break
             memory.executing_bytes += task.held_bytes
             due.append(task)
-        if due:
-            self._note_waiting()
+        if not due:
+            return
+        self._note_waiting()
+        if not isinstance(queue, FlowQueues):
             self._hand_on(due, now_ms)
+            return
+        # In parts, as each is handed on in key order: what leaves first is to stay first.
+        for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
+            some = sorted(due[first : first + TASKS_PER_MESSAGE_MAX], key=_key_of)
+            self._hand_on(some, now_ms)
 
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused
@@ -263,8 +286,8 @@ class PartitionScheduler(Actor):
 
         What is due by now waits for a slot, and whoever gives one back wakes it.
         """
-        due_ms = [key.scheduled_ms for queue in self._queues() if (key := queue.first())]
-        waits_ms = [each - now_ms for each in due_ms if each > now_ms]
+        due_ms = [queue.first_after(now_ms) for queue in self._queues()]
+        waits_ms = [each - now_ms for each in due_ms if each is not None]
         if not waits_ms and self._timer is None:
             return
         if self._timer is not None:
@@ -305,9 +328,7 @@ class PartitionScheduler(Actor):
         if dropped:
             self._telemetry.emit(WindowShrunk(self._partition, dropped))
 
-    def _leave_latest(
-        self, queue: TaskQueue, tasks_max: int, room_bytes: int, tasks_min: int
-    ) -> int:
+    def _leave_latest(self, queue: Waiting, tasks_max: int, room_bytes: int, tasks_min: int) -> int:
         dropped = queue.keep_first(tasks_max, room_bytes, tasks_min)
         if not dropped:
             return 0

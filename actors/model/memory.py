@@ -9,6 +9,7 @@ owner's lock.
 
 from collections.abc import Hashable
 
+from actors.model.flow_slots import FlowSlots
 from actors.model.settings import WindowSettings
 
 MEMORY_BYTES_DEFAULT = 1 << 30
@@ -26,13 +27,14 @@ class WindowMemory:
         "_node",
         "backlog_bytes",
         "executing_bytes",
+        "flow_slots",
         "handed_bytes",
         "partition",
         "slots_taken",
         "waiting_bytes",
     )
 
-    def __init__(self, node: "NodeMemory", partition: Hashable) -> None:
+    def __init__(self, node: "NodeMemory", partition: Hashable, *, has_flows: bool) -> None:
         self._node = node
         self.partition = partition
         self.waiting_bytes = 0
@@ -44,6 +46,8 @@ class WindowMemory:
         """Of the ordering ids that have a backlog."""
         self.handed_bytes = 0
         """Of records that an owner was handed and has not looked at; under its lock."""
+        self.flow_slots = FlowSlots() if has_flows else None
+        """Which flows the slots of the partition are taken by; None where no kind has a rule."""
 
     @property
     def share_bytes(self) -> int:
@@ -113,9 +117,10 @@ class NodeMemory:
         held = sum(window.held_bytes for window in windows)
         return held + self.polled_bytes
 
-    def begin(self, partition: Hashable) -> WindowMemory:
+    def begin(self, partition: Hashable, *, has_flows: bool = False) -> WindowMemory:
         """Return what counts for a partition that is worked on from now on."""
-        window = self._windows[partition] = WindowMemory(self, partition)
+        window = WindowMemory(self, partition, has_flows=has_flows)
+        self._windows[partition] = window
         return window
 
     def end(self, window: WindowMemory) -> None:

@@ -32,6 +32,10 @@ class TaskQueue:
     def __iter__(self) -> Iterator[TaskKey]:
         return iter(self._tasks)
 
+    def tasks(self) -> Iterable[StoredTask]:
+        """Return all tasks, in no order."""
+        return self._tasks.values()
+
     def find(self, key: TaskKey) -> StoredTask | None:
         """Return the task of a key, where it is here."""
         return self._tasks.get(key)
@@ -67,6 +71,11 @@ class TaskQueue:
             heapq.heappop(order)
         return order[0] if order else None
 
+    def first_after(self, now_ms: int) -> int | None:
+        """Return when the first task falls due; None where it is due by now, or there is none."""
+        first = self.first()
+        return first.scheduled_ms if first is not None and first.scheduled_ms > now_ms else None
+
     def pop(self) -> StoredTask | None:
         """Let go of the first task and return it."""
         order, tasks = self._order, self._tasks
@@ -77,6 +86,17 @@ class TaskQueue:
                 assert self.size_bytes >= 0, "more is let go of than was taken"
                 return task
         return None
+
+    def begin_taking(self, now_ms: int) -> None:
+        """Do what has to be done before tasks are taken at that time: here nothing."""
+
+    def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
+        """Let go of the first task and return it, where it is due; the number of free slots
+        matters where there are several flows.
+        """
+        del free_slots
+        first = self.first()
+        return self.pop() if first is not None and first.scheduled_ms <= now_ms else None
 
     def clear(self) -> None:
         """Let go of all."""
@@ -91,8 +111,8 @@ class TaskQueue:
         assert tasks_min >= 0, "a number of tasks"
         assert tasks_max >= 0, "a number of tasks"
         keys = sorted(self._tasks)
-        fitting = _fitting((self._tasks[key].held_bytes for key in keys), bytes_max)
-        kept = min(tasks_max, max(fitting, tasks_min))
+        fit = fitting((self._tasks[key].held_bytes for key in keys), bytes_max)
+        kept = min(tasks_max, max(fit, tasks_min))
         for key in keys[kept:]:
             self.remove(key)
         self._order = keys[:kept]
@@ -100,5 +120,6 @@ class TaskQueue:
         return keys[kept:]
 
 
-def _fitting(sizes: Iterable[int], bytes_max: int) -> int:
+def fitting(sizes: Iterable[int], bytes_max: int) -> int:
+    """Return how many of these sizes, from the first on, are within a bound together."""
     return sum(1 for held_bytes in accumulate(sizes) if held_bytes <= bytes_max)

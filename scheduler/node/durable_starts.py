@@ -5,13 +5,14 @@ process dies now.  Never runs anything.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 from actors.model.attempts import Attempt, StartRecorder
+from actors.model.flow import FlowRules
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.waiting_attempts import waiting_attempts
 
 
 class DurableStarts:
@@ -25,6 +26,7 @@ class DurableStarts:
         submit: Callable[[Sequence[RunningAttempt]], None],
         refuse: Callable[[RunningAttempt], None],
         give_up_later: Callable[[Callable[[], object]], Callable[[], None]],
+        flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
         """At most ``ready_max`` attempts have a durable start, or soon will, and no worker.
 
@@ -38,7 +40,7 @@ class DurableStarts:
         self._refuse = refuse
         self._give_up_later = give_up_later
         self._lock = threading.Lock()
-        self._waiting: deque[RunningAttempt] = deque()
+        self._waiting = waiting_attempts(flow_rules)
         self._ready = 0
 
     def add(self, overdue: Iterable[RunningAttempt]) -> None:
@@ -105,9 +107,7 @@ class DurableStarts:
             self._submit(group)
             return
         with self._lock:
-            lost = [each for each in self._waiting if each.attempt.record_starts == record_starts]
-            kept = [each for each in self._waiting if each.attempt.record_starts != record_starts]
-            self._waiting = deque(kept)
+            lost = self._waiting.take_out(lambda each: each.attempt.record_starts == record_starts)
         self._make_room(len(group))
         for running in (*group, *lost):
             self._refuse(running)

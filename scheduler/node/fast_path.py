@@ -39,7 +39,11 @@ class NodeRunner(WorkerRunner):
         limits: NodeLimits = NO_LIMITS,
     ) -> None:
         super().__init__(
-            clock=clock, gate=gate, telemetry=telemetry, settings=settings, limits=limits
+            clock=clock,
+            gate=gate,
+            telemetry=telemetry,
+            settings=settings,
+            limits=limits,
         )
         self._immediate: queue.SimpleQueue[tuple[RunningAttempt, ImmediateWork] | None]
         self._immediate = queue.SimpleQueue()

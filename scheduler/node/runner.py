@@ -37,6 +37,7 @@ from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.limited_attempts import LimitedAttempts
+from scheduler.node.waiting_attempts import FairTurns, WorkerQueue, worker_queue
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.user_code import runs_async
@@ -70,10 +71,16 @@ class WorkerRunner(LimitedAttempts):
             limits=limits,
             wake_later=lambda ms: self._loop.call_later(int(ms) + 1, self._limits.look),
         )
-        self._workers = _Workers(self._run, settings.workers, "hourhand-worker")
+        waiting = worker_queue(limits.rules)
+        self._workers = _Workers(self._run, settings.workers, "hourhand-worker", waiting)
         # Suspects of a node run one at a time: if one kills the process, it is known which.
         self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
+        self._async_turns: FairTurns | None = None
+        """Where kinds have rules the loop is handed no more than it runs at once."""
+        if limits.rules:
+            most = settings.async_attempts_max
+            self._async_turns = FairTurns(limits.rules, most, self._submit_in_turn)
         self._gathering = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
             call_later=self._loop.call_later,
@@ -85,6 +92,7 @@ class WorkerRunner(LimitedAttempts):
             submit=self._submit_to_workers,
             refuse=self._refuse,
             give_up_later=partial(self._loop.call_later, round(1000 * START_DEADLINE_S)),
+            flow_rules=limits.rules,
         )
 
     def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
@@ -106,10 +114,12 @@ class WorkerRunner(LimitedAttempts):
                 self._suspect_lane.submit([running])
             elif isinstance(running.executor, BatchMember):
                 batched[running.executor.batches].append(running)
-            elif runs_async(running.executor):
+            elif not runs_async(running.executor):
+                blocking.append(running)
+            elif self._async_turns is None:
                 self._loop.submit(partial(self._run_async, running))
             else:
-                blocking.append(running)
+                self._async_turns.add(running)
         self._workers.submit(blocking)
         for batches, members in batched.items():
             self._gathering.add(batches, members)
@@ -128,14 +138,21 @@ class WorkerRunner(LimitedAttempts):
                 "async",
                 self._settings.async_attempts_max,
                 "tree.execution.async_attempts_max",
-                self._loop.load,
+                self._async_load,
             ),
         )
+
+    def _async_load(self) -> WorkerLoad:
+        submitted, waiting = self._loop.load()
+        in_turn = 0 if self._async_turns is None else len(self._async_turns)
+        return WorkerLoad(submitted + in_turn, waiting + in_turn)
 
     def close(self) -> None:
         """Take no more attempts; async ones are cancelled, blocking ones end by themselves."""
         self._workers.close()
         self._suspect_lane.close()
+        if self._async_turns is not None:
+            self._async_turns.close()
         self._loop.close()
 
     # On a worker thread.
@@ -318,6 +335,16 @@ class WorkerRunner(LimitedAttempts):
 
     # On the event loop.
 
+    def _submit_in_turn(self, running: RunningAttempt) -> None:
+        self._loop.submit(partial(self._run_in_turn, running))
+
+    async def _run_in_turn(self, running: RunningAttempt) -> None:
+        assert self._async_turns is not None, "attempts take turns where kinds have rules"
+        try:
+            await self._run_async(running)
+        finally:
+            self._async_turns.end()
+
     async def _run_async(self, running: RunningAttempt) -> None:
         try:
             ended = await self._attempt_async(running)
@@ -359,11 +386,17 @@ class WorkerRunner(LimitedAttempts):
 class _Workers:
     """Threads that take one attempt at a time; started as they are needed, up to a limit."""
 
-    def __init__(self, run: Callable[[RunningAttempt], None], threads_max: int, name: str) -> None:
+    def __init__(
+        self,
+        run: Callable[[RunningAttempt], None],
+        threads_max: int,
+        name: str,
+        waiting: WorkerQueue | None = None,
+    ) -> None:
         self._run = run
         self._threads_max = threads_max
         self._name = name
-        self._waiting: queue.SimpleQueue[RunningAttempt | None] = queue.SimpleQueue()
+        self._waiting: WorkerQueue = waiting or queue.SimpleQueue()
         self._submitted = 0
         self._outstanding = 0
         """Attempts queued or running, until there are as many threads as there may be: each has

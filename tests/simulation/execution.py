@@ -6,7 +6,6 @@ goes is ``user_code``'s matter.
 
 import asyncio
 import heapq
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Protocol, cast
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.definition import RESERVED
 from actors.model.events import AttemptStuck
+from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
@@ -31,6 +31,7 @@ from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.runner import START_DEADLINE_S
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
+from scheduler.node.waiting_attempts import AttemptsInTurn, WaitingAttempts, waiting_attempts
 from tests.simulation.loop import SimulatedLoop, named
 from tests.simulation.user_code import Plan, ProcessKilled, plan_of
 
@@ -74,6 +75,7 @@ class SimulatedRunner(RegisteredAttempts):
         observer: AttemptObserver,
         workers: int,
         loop: SimulatedLoop,
+        flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
         self._clock = clock
         self._loop = loop
@@ -81,7 +83,14 @@ class SimulatedRunner(RegisteredAttempts):
         self._observer = observer
         super().__init__(telemetry)
         self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "immediate": 100_000}
-        self._queues: dict[str, deque[_Slot]] = {lane: deque() for lane in self._room}
+        self._queues: dict[str, WaitingAttempts] = {
+            "workers": waiting_attempts(flow_rules),
+            "suspects": AttemptsInTurn(),
+            "loop": waiting_attempts(flow_rules),
+            "immediate": AttemptsInTurn(),
+        }
+        self._queued: dict[int, _Slot] = {}
+        """What is known of those that wait there, by the attempt's id."""
         self._starting: list[tuple[str, _Slot]] = []
         self._ends: list[tuple[float, int, str, _Slot]] = []
         self._sequence = count()
@@ -91,6 +100,7 @@ class SimulatedRunner(RegisteredAttempts):
             submit=self._queue_all,
             refuse=self._refuse,
             give_up_later=lambda call: loop.call_later(START_DEADLINE_S, call).cancel,
+            flow_rules=flow_rules,
         )
 
     def _submit(self, started: Sequence[RunningAttempt]) -> None:
@@ -118,13 +128,17 @@ class SimulatedRunner(RegisteredAttempts):
         if not attempt.suspect and isinstance(executor, SystemExecutor):
             immediate = executor.immediate(attempt.task)
         if immediate is not None:
-            slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
-            self._queues["immediate"].append(slot)
+            self._append("immediate", running, immediate)
             return
         own = attempt.task.key.ordering_id.startswith(RESERVED)
         blocking = not own and bool(attempt.task.to_task().data["blocking"])
         lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
-        self._queues[lane].append(_Slot(running, self._clock.monotonic_ms()))
+        self._append(lane, running, None)
+
+    def _append(self, lane: str, running: RunningAttempt, immediate: ImmediateWork | None) -> None:
+        slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
+        self._queued[id(running)] = slot
+        self._queues[lane].extend((running,))
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
@@ -171,7 +185,7 @@ class SimulatedRunner(RegisteredAttempts):
         for lane, queue in self._queues.items():
             if queue and self._room[lane]:
                 self._room[lane] -= 1
-                self._take(lane, queue.popleft())
+                self._take(lane, self._queued.pop(id(queue.popleft())))
                 return True
         return self._loop.run_one()
 

@@ -17,12 +17,15 @@ from actors.kernel.supervision import FailureListener
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
+from actors.model.flow import FlowRules
+from actors.model.flow_queues import FlowQueues
 from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
 from actors.ordering_lane import OrderingLane
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
 from actors.ports.effects import Effects
+from actors.ports.store import Stores
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Deliver
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
@@ -30,7 +33,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.node import Node
-from scheduler.services.system_tasks import routed
+from scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
 from tests.simulation.history import Sampled
@@ -84,6 +87,7 @@ class Site:
     doors: DoorSite | None = None
     unknowing: float = 0.0
     """Share of processes that have no executor for tasks which have a kind."""
+    flow_rules: FlowRules = FlowRules.NONE
 
 
 class Member:
@@ -117,6 +121,7 @@ class Member:
             observer=_AttemptsOf(self, site.observer),
             workers=site.settings.tree.execution.workers,
             loop=self._loop,
+            flow_rules=site.flow_rules,
         )
         self.system: TracingSystem
         self.node = self._make_node(site, deliver)
@@ -128,6 +133,28 @@ class Member:
             return self.system
 
         group, stores = site.settings.group, open_memory_stores(site.data, deliver)
+        make_executor = self._executors(site, stores)
+        return Node(
+            log=self.log,
+            lease=self.lease,
+            clock=self.clock,
+            effects=Effects(
+                settings=site.settings.tree,
+                partition_count=len(site.broker.partitions),
+                stores=stores,
+                writer=MemoryWriter(site.broker, None, site.settings.client.record_bytes_max),
+                runner=self.runner,
+                telemetry=self,
+                make_executor=make_executor,
+                flow_rules=site.flow_rules,
+            ),
+            make_system=make_system,
+            commit_interval_ms=group.commit_interval_ms,
+            lease_ms=group.session_timeout_ms - group.lease_margin_ms,
+            rng=self.rng,
+        )
+
+    def _executors(self, site: Site, stores: Stores) -> RoutedFactory:
         users = partial(simulated_executor, site.policy, self.knows_kinds)
         make_executor = routed(users, {})
         if site.doors is not None:
@@ -142,25 +169,7 @@ class Member:
                 rng=random.Random(self.rng.getrandbits(64)),
             )
             make_executor = self.doors.factory_with(users)
-        make_executor = hostile(make_executor, site.policy, site.hostile, self.rng)
-        return Node(
-            log=self.log,
-            lease=self.lease,
-            clock=self.clock,
-            effects=Effects(
-                settings=site.settings.tree,
-                partition_count=len(site.broker.partitions),
-                stores=stores,
-                writer=MemoryWriter(site.broker, None, site.settings.client.record_bytes_max),
-                runner=self.runner,
-                telemetry=self,
-                make_executor=make_executor,
-            ),
-            make_system=make_system,
-            commit_interval_ms=group.commit_interval_ms,
-            lease_ms=group.session_timeout_ms - group.lease_margin_ms,
-            rng=self.rng,
-        )
+        return hostile(make_executor, site.policy, site.hostile, self.rng)
 
     def request_stop(self) -> None:
         """Begin to stop gracefully."""
@@ -269,6 +278,7 @@ class Member:
                 case PartitionScheduler():
                     held = found[actor._partition]
                     held.slots = actor._executing
+                    _check_flow_slots(actor)
                     for queue in actor._queues():
                         held.waiting += len(queue)
                         held.data_bytes += _data_bytes(queue)
@@ -323,7 +333,16 @@ def _lanes_of(executor: PartitionExecutor) -> list[OrderingLane]:
     return list(lanes._lanes.values()) if lanes is not None else []
 
 
-def _data_bytes(queue: TaskQueue) -> int:
+def _check_flow_slots(scheduler: PartitionScheduler) -> None:
+    """Those of all flows are those of the partition, where nothing is under way."""
+    memory = scheduler._memory
+    slots = None if memory is None else memory.flow_slots
+    if slots is not None:
+        by_id = sum(held for _, held in slots._by_id.values())
+        assert scheduler._executing == by_id == sum(slots._by_flow.values()), "slots went astray"
+
+
+def _data_bytes(queue: TaskQueue | FlowQueues) -> int:
     return sum(len(task.data) for key in queue if (task := queue.find(key)))
 
 

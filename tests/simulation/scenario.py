@@ -85,6 +85,10 @@ class Workload(_Part):
     """Share of tasks of sick ids that have a kind, which not every node knows at first."""
     unknowing: float = 0.0
     """Share of node processes that do not know it, until there is peace."""
+    tenants: int = 0
+    """Tasks have tenants, which share what runs; the first has most of them.  With none, no kind
+    has a rule of flow control.
+    """
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4

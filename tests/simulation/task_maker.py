@@ -8,6 +8,7 @@ import random
 from pydantic import JsonValue
 
 from actors.model.codec import encode_task
+from actors.model.flow import FairShare, FlowRule, FlowRules
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.task import Task
@@ -18,6 +19,13 @@ from tests.simulation.sizes import filler
 _HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
 KIND = "charge"
 """The kind of those tasks that have one."""
+FLOW_RULES = FlowRules(
+    {
+        None: FlowRule(fair=FairShare(key="tenant", weights={"t1": 3})),
+        KIND: FlowRule(priority=5, fair=FairShare(key="tenant")),
+    }
+)
+"""Where tasks have tenants."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -121,6 +129,9 @@ class TaskMaker:
             "blocking": blocking,
         }
         load = self._workload
+        if load.tenants:
+            lot = int(self._rng.expovariate(0.9))
+            data["tenant"] = f"t{min(lot, load.tenants - 1)}"
         if load.heavy and self._rng.random() < load.heavy:
             data["text"] = "x" * self._rng.randrange(load.heavy_bytes)
         return data

@@ -14,6 +14,7 @@ from itertools import count
 from actors.kernel.simulated import VirtualClock
 from actors.model.backoff import RetryPolicy
 from actors.model.bucket import HOUR_MS
+from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseSheet
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -27,6 +28,7 @@ from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
+from tests.simulation.task_maker import FLOW_RULES
 from tests.simulation.truth import Truth
 from tests.simulation.user_code import ProcessKilled, Shares, retry_policy
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
@@ -75,6 +77,7 @@ class World:
             hostile=Shares(scenario.workload.hostile, scenario.workload.hostile_setup),
             doors=None if self.doors is None else self.doors.site,
             unknowing=scenario.workload.unknowing,
+            flow_rules=FLOW_RULES if scenario.workload.tenants else FlowRules.NONE,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)

@@ -12,6 +12,7 @@ from actors.kernel.actor import Actor
 from actors.kernel.ref import Ref
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.messages import MeetSiblings, Siblings
+from actors.model.flow import FlowRules
 from actors.model.known_completions import KnownCompletions
 from actors.model.outcome import Outcome
 from actors.model.ownership import Ownership
@@ -108,18 +109,16 @@ class Harness:
         rng: random.Random | None = None,
         make_executor: Callable[[], TaskExecutor] | None = None,
         known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
+        flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
-        """``known_since_ms``: of keys since then a role knows without asking whether they are
-        closed.
-        """
+        """``known_since_ms``: whether keys since then are closed a role knows without asking."""
         self.clock = VirtualClock(NOW_MS)
         self.failures: list[BaseException] = []
         self.system = SimulatedSystem(self.clock, self.failures.append, rng)
         self.data = MemoryStores()
         self.requests = HeldRequests()
-        self.runner = FakeRunner()
+        self.runner, self.writer = FakeRunner(), FakeWriter()
         self.telemetry = RecordingTelemetry()
-        self.writer = FakeWriter()
         self.effects = Effects(
             settings=settings or TreeSettings(),
             partition_count=partition_count,
@@ -128,11 +127,11 @@ class Harness:
             runner=self.runner,
             telemetry=self.telemetry,
             make_executor=lambda _id, _kind: (make_executor or _NoJob)(),
+            flow_rules=flow_rules,
         )
         self.ownership = Ownership(PARTITION, EPOCH)
         self.supervisor, self.persistence, self.executor = Probe(), Probe(), Probe()
-        self.controller, self.scheduler = Probe(), Probe()
-        self.tracker = Probe()
+        self.controller, self.scheduler, self.tracker = Probe(), Probe(), Probe()
         self.siblings = Siblings(
             supervisor=self.supervisor,
             task_persistence=self.persistence,
@@ -141,7 +140,7 @@ class Harness:
             partition_executor=self.executor,
             completion_tracker=self.tracker,
             known_completions=KnownCompletions(known_since_ms, 100, 1_000_000),
-            memory=self.effects.memory.begin(PARTITION),
+            memory=self.effects.memory.begin(PARTITION, has_flows=bool(flow_rules)),
         )
 
     def spawn(self, role: Actor, *, meets: bool = True) -> Ref:

@@ -7,6 +7,7 @@ from actors.messages import (
     WithdrawTask,
 )
 from actors.model.commands import Withdrawal
+from actors.model.flow import FlowRules
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.task import AttemptState, StoredTask
 from actors.partition_scheduler import PartitionScheduler
@@ -19,9 +20,11 @@ SLOTS = 3
 class Bench:
     """A PartitionScheduler between probes, started unless told otherwise."""
 
-    def __init__(self, *, started: bool = True, slots: int = SLOTS) -> None:
+    def __init__(
+        self, *, started: bool = True, slots: int = SLOTS, flow_rules: FlowRules = FlowRules.NONE
+    ) -> None:
         window = WindowSettings(executing_tasks_max=slots, tasks_max=10, clock_check_ms=1_000)
-        self.harness = Harness(TreeSettings(window=window))
+        self.harness = Harness(TreeSettings(window=window), flow_rules=flow_rules)
         self.executor = self.harness.executor
         self.ref = self.harness.spawn(PartitionScheduler(self.harness.effects, PARTITION))
         if started:

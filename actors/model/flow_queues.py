@@ -1,0 +1,243 @@
+"""The waiting tasks of a partition where kinds have rules: one queue for each flow.
+
+An ordering id that has something here belongs to one flow, that of the first of its tasks which
+came; its later ones join them whatever their flow is, so that they leave in key order (P4).
+Decides which due task leaves next: by the order of flows, and none of a flow that has too many of
+the slots.  Does not know why a flow is slow.
+"""
+
+import heapq
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+from actors.model.fair_order import FairOrder
+from actors.model.flow import FlowRules
+from actors.model.flow_slots import FlowSlots
+from actors.model.key import TaskKey
+from actors.model.task import StoredTask
+from actors.model.task_queue import TaskQueue, fitting
+
+SLOTS_PART = 2
+"""A flow gets another slot while it has less than this part of the free ones: one flow alone leaves
+two thirds of them free, and however many are stuck, some stay free (dynamic thresholds, Choudhury
+and Hahne, 1998)."""
+
+
+class _Flow:
+    """What waits of one flow."""
+
+    __slots__ = ("is_ready", "name", "priority", "queue", "weight")
+
+    def __init__(self, name: str, priority: int, weight: float) -> None:
+        self.name = name
+        self.priority = priority
+        self.weight = weight
+        self.queue = TaskQueue()
+        self.is_ready = False
+        """It is in the order of flows, or held back from it as it has too many slots."""
+
+
+class _HeldOrdering:
+    """An ordering id with tasks here."""
+
+    __slots__ = ("flow", "tasks")
+
+    def __init__(self, flow: _Flow) -> None:
+        self.flow = flow
+        self.tasks = 0
+
+
+class FlowQueues:
+    """A ``TaskQueue`` for each flow, and which of them goes next; no I/O, no locks."""
+
+    def __init__(self, rules: FlowRules, slots: FlowSlots) -> None:
+        self._rules = rules
+        self._slots = slots
+        self._flows: dict[str, _Flow] = {}
+        self._orderings: dict[str, _HeldOrdering] = {}
+        self._firsts: list[tuple[TaskKey, str]] = []
+        """A heap of the first keys of flows that are not ready, and of some that left."""
+        self._order = FairOrder()
+        self._held: list[_Flow] = []
+        """Ready flows that have too many slots."""
+        self._count = 0
+        self.size_bytes = 0
+        """What the tasks hold in memory, as ``StoredTask.held_bytes`` counts it."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: TaskKey) -> bool:
+        return self.find(key) is not None
+
+    def __iter__(self) -> Iterator[TaskKey]:
+        for flow in self._flows.values():
+            yield from flow.queue
+
+    def find(self, key: TaskKey) -> StoredTask | None:
+        """Return the task of a key, where it is here."""
+        ordering = self._orderings.get(key.ordering_id)
+        return None if ordering is None else ordering.flow.queue.find(key)
+
+    def first(self) -> TaskKey | None:
+        """Return the first key of all flows."""
+        return min(
+            (key for flow in self._flows.values() if (key := flow.queue.first())), default=None
+        )
+
+    def first_after(self, now_ms: int) -> int | None:
+        """Return when the first of the flows falls due that had nothing due by now."""
+        firsts = self._firsts
+        while firsts:
+            key, name = firsts[0]
+            flow = self._flows.get(name)
+            if flow is not None and flow.queue.first() == key and key.scheduled_ms > now_ms:
+                return key.scheduled_ms
+            if flow is not None and flow.queue.first() == key and not flow.is_ready:
+                # Due, and waits for a slot.
+                return None
+            heapq.heappop(firsts)
+        return None
+
+    def add(self, task: StoredTask) -> None:
+        """Take a task, or, where its key is here, what is newer of the two."""
+        if self.update(task):
+            return
+        ordering_id = task.key.ordering_id
+        ordering = self._orderings.get(ordering_id)
+        if ordering is None:
+            ordering = self._orderings[ordering_id] = _HeldOrdering(self._flow_of(task))
+        ordering.tasks += 1
+        flow = ordering.flow
+        flow.queue.add(task)
+        self._count += 1
+        self.size_bytes += task.held_bytes
+        if not flow.is_ready and flow.queue.first() == task.key:
+            heapq.heappush(self._firsts, (task.key, flow.name))
+
+    def update(self, task: StoredTask) -> bool:
+        """Take a later record over where its key is here; return whether it is."""
+        ordering = self._orderings.get(task.key.ordering_id)
+        if ordering is None:
+            return False
+        assert ordering.tasks, "an id without tasks is let go of"
+        queue = ordering.flow.queue
+        before_bytes = queue.size_bytes
+        is_here = queue.update(task)
+        self.size_bytes += queue.size_bytes - before_bytes
+        return is_here
+
+    def remove(self, key: TaskKey) -> StoredTask | None:
+        """Let go of a key; return its task, where it was here."""
+        ordering = self._orderings.get(key.ordering_id)
+        task = None if ordering is None else ordering.flow.queue.remove(key)
+        if ordering is not None and task is not None:
+            self._let_go(ordering, task)
+            self._note_first(ordering.flow)
+        return task
+
+    def pop(self) -> StoredTask | None:
+        """Let go of a task and return it; those of one ordering id leave in key order."""
+        for flow in self._flows.values():
+            if (key := flow.queue.first()) is not None:
+                return self.remove(key)
+        return None
+
+    def keep_first(self, tasks_max: int, bytes_max: int, tasks_min: int) -> list[TaskKey]:
+        """Let go of the latest tasks, as ``TaskQueue.keep_first`` does, whatever their flow."""
+        assert tasks_min >= 0, "a number of tasks"
+        assert tasks_max >= 0, "a number of tasks"
+        tasks = sorted((t for f in self._flows.values() for t in f.queue.tasks()), key=_key_of)
+        fit = fitting((task.held_bytes for task in tasks), bytes_max)
+        kept = min(tasks_max, max(fit, tasks_min))
+        kept_by_flow = Counter(self._orderings[t.key.ordering_id].flow.name for t in tasks[:kept])
+        for flow in tuple(self._flows.values()):
+            flow.queue.keep_first(kept_by_flow[flow.name], sys.maxsize, 0)
+        for task in tasks[kept:]:
+            self._let_go(self._orderings[task.key.ordering_id], task)
+        self._firsts.clear()
+        for flow in self._flows.values():
+            self._note_first(flow)
+        assert self._count == kept, "what is counted is what is here"
+        return [task.key for task in tasks[kept:]]
+
+    # What is due leaves in the order of flows.
+
+    def begin_taking(self, now_ms: int) -> None:
+        """Find the flows that have something due, before tasks are taken at that time."""
+        firsts = self._firsts
+        while firsts and firsts[0][0].scheduled_ms <= now_ms:
+            key, name = heapq.heappop(firsts)
+            flow = self._flows.get(name)
+            if flow is not None and not flow.is_ready and flow.queue.first() == key:
+                flow.is_ready = True
+                self._enter(flow)
+        held, self._held = self._held, []
+        for flow in held:
+            self._enter(flow)
+
+    def take_due(self, now_ms: int, free_slots: int) -> StoredTask | None:
+        """Give a slot to the due task whose turn it is and return it; None where there is none
+        whose flow may have one more.
+        """
+        assert free_slots > 0, "a task that leaves has a slot"
+        while (name := self._order.take()) is not None:
+            flow = self._flows[name]
+            key = flow.queue.first()
+            if key is None or key.scheduled_ms > now_ms:
+                self._rest(flow)
+            elif SLOTS_PART * self._slots.of(name) >= max(1, free_slots):
+                self._held.append(flow)
+            else:
+                task = flow.queue.pop()
+                assert task is not None, "the first key has a task"
+                self._order.count_start()
+                self._slots.take(key.ordering_id, name)
+                self._let_go(self._orderings[key.ordering_id], task)
+                following = flow.queue.first()
+                if following is not None and following.scheduled_ms <= now_ms:
+                    self._enter(flow)
+                else:
+                    self._rest(flow)
+                return task
+        return None
+
+    def _flow_of(self, task: StoredTask) -> _Flow:
+        name = self._rules.flow_of(task)
+        flow = self._flows.get(name)
+        if flow is None:
+            weight = self._rules.weight_of(name)
+            flow = self._flows[name] = _Flow(name, self._rules.priority_of(task), weight)
+        return flow
+
+    def _enter(self, flow: _Flow) -> None:
+        self._order.enter(flow.name, flow.priority, flow.weight)
+
+    def _rest(self, flow: _Flow) -> None:
+        """Wait for the first of a flow to be due, or forget a flow that has nothing."""
+        assert flow.is_ready, "it was taken out of the order"
+        flow.is_ready = False
+        if not len(flow.queue):
+            del self._flows[flow.name]
+        self._note_first(flow)
+
+    def _note_first(self, flow: _Flow) -> None:
+        if (key := flow.queue.first()) is not None:
+            heapq.heappush(self._firsts, (key, flow.name))
+
+    def _let_go(self, ordering: _HeldOrdering, task: StoredTask) -> None:
+        """Count a task that left its queue."""
+        self._count -= 1
+        self.size_bytes -= task.held_bytes
+        assert self.size_bytes >= 0, "more is let go of than was taken"
+        ordering.tasks -= 1
+        if not ordering.tasks:
+            del self._orderings[task.key.ordering_id]
+        flow = ordering.flow
+        if not len(flow.queue) and not flow.is_ready:
+            self._flows.pop(flow.name, None)
+
+
+def _key_of(task: StoredTask) -> TaskKey:
+    return task.key

@@ -1,0 +1,187 @@
+"""Attempts that wait for a worker: in the order in which they came, or in that of their flows.
+
+Decides which of them goes next.  Starts nothing, and does not know what they wait for.
+"""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from actors.model.fair_order import FairOrder
+from actors.model.flow import FlowRules
+from scheduler.node.attempts import RunningAttempt
+
+
+class WaitingAttempts(Protocol):
+    """Whoever uses one has a lock."""
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+
+    def extend(self, attempts: Iterable[RunningAttempt]) -> None:
+        """Let attempts wait."""
+
+    def popleft(self) -> RunningAttempt:
+        """Take the one whose turn it is; there must be one."""
+
+    def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
+        """Take those that leave out of their turn."""
+
+
+class AttemptsInTurn(deque[RunningAttempt]):
+    """Waiting attempts in the order in which they came."""
+
+    def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
+        """Take those that leave out of their turn."""
+        left = [each for each in self if leaves(each)]
+        kept = [each for each in self if not leaves(each)]
+        self.clear()
+        self.extend(kept)
+        return left
+
+
+class AttemptsByFlow:
+    """Waiting attempts in the order of their flows, and of one flow in that in which they came."""
+
+    def __init__(self, rules: FlowRules) -> None:
+        self._rules = rules
+        self._order = FairOrder()
+        self._flows: dict[str, deque[RunningAttempt]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, attempts: Iterable[RunningAttempt]) -> None:
+        """Let attempts wait."""
+        for running in attempts:
+            task = running.attempt.task
+            name = self._rules.flow_of(task)
+            flow = self._flows.get(name)
+            if flow is None:
+                flow = self._flows[name] = deque()
+            flow.append(running)
+            self._count += 1
+            if len(flow) == 1:
+                self._enter(name, running)
+
+    def popleft(self) -> RunningAttempt:
+        """Take the one whose turn it is; there must be one."""
+        assert self._count, "nothing waits"
+        name = self._order.take()
+        assert name is not None, "whatever waits has its place in the order"
+        self._order.count_start()
+        flow = self._flows[name]
+        running = flow.popleft()
+        self._count -= 1
+        if flow:
+            self._enter(name, flow[0])
+        else:
+            del self._flows[name]
+        return running
+
+    def take_out(self, leaves: Callable[[RunningAttempt], bool]) -> Sequence[RunningAttempt]:
+        """Take those that leave out of their turn."""
+        waiting = [each for flow in self._flows.values() for each in flow]
+        self._flows.clear()
+        self._order, self._count = FairOrder(), 0
+        self.extend(each for each in waiting if not leaves(each))
+        return [each for each in waiting if leaves(each)]
+
+    def _enter(self, name: str, first: RunningAttempt) -> None:
+        priority = self._rules.priority_of(first.attempt.task)
+        self._order.enter(name, priority, self._rules.weight_of(name))
+
+
+def waiting_attempts(rules: FlowRules) -> WaitingAttempts:
+    """Return a place to wait at that keeps these rules."""
+    return AttemptsByFlow(rules) if rules else AttemptsInTurn()
+
+
+class WorkerQueue(Protocol):
+    """Where threads wait for attempts; used from any thread, as ``queue.SimpleQueue`` is."""
+
+    def put(self, item: RunningAttempt | None) -> None:
+        """Hand an attempt to a thread; None ends one once nothing waits that came before."""
+
+    def get(self) -> RunningAttempt | None:
+        """Wait for an attempt."""
+
+    def qsize(self) -> int:
+        """Return how many wait."""
+
+
+class FairWorkerQueue:
+    """A ``WorkerQueue`` in the order of flows."""
+
+    def __init__(self, rules: FlowRules) -> None:
+        self._lock = threading.Lock()
+        self._waiting = AttemptsByFlow(rules)
+        self._turns: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """True for each attempt that waits: threads wait for these, and then choose."""
+
+    def put(self, item: RunningAttempt | None) -> None:
+        """Hand an attempt to a thread; None ends one once nothing waits that came before."""
+        if item is not None:
+            with self._lock:
+                self._waiting.extend((item,))
+        self._turns.put(item is not None)
+
+    def get(self) -> RunningAttempt | None:
+        """Wait for an attempt."""
+        if not self._turns.get():
+            return None
+        with self._lock:
+            return self._waiting.popleft()
+
+    def qsize(self) -> int:
+        """Return how many wait."""
+        return self._turns.qsize()
+
+
+def worker_queue(rules: FlowRules) -> WorkerQueue:
+    """Return a queue for threads that keeps these rules."""
+    return FairWorkerQueue(rules) if rules else queue.SimpleQueue()
+
+
+class FairTurns:
+    """Lets so many attempts at most run at once, the others in the order of their flows."""
+
+    def __init__(
+        self, rules: FlowRules, running_max: int, begin: Callable[[RunningAttempt], None]
+    ) -> None:
+        self._lock = threading.Lock()
+        self._waiting = AttemptsByFlow(rules)
+        assert running_max > 0, "something runs at once"
+        self._running_max = running_max
+        self._begin = begin
+        self._running = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, running: RunningAttempt) -> None:
+        """Begin an attempt at once, or when it is its turn."""
+        with self._lock:
+            if self._running >= self._running_max:
+                self._waiting.extend((running,))
+                return
+            self._running += 1
+        self._begin(running)
+
+    def end(self) -> None:
+        """An attempt that began has ended."""
+        with self._lock:
+            if not len(self._waiting):
+                self._running -= 1
+                return
+            assert self._running == self._running_max, "nothing waits where there is room"
+            following = self._waiting.popleft()
+        self._begin(following)
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        with self._lock:
+            self._waiting.take_out(lambda _: True)

@@ -1,0 +1,101 @@
+"""PartitionScheduler where kinds have rules: what is due goes in the order of its flow."""
+
+from actors.messages import (
+    ExecuteTasks,
+    JoinQueues,
+    LowerCheckpoint,
+    ScheduleTasks,
+    SeparateQueues,
+    ShrinkWindow,
+    SlotsReleased,
+)
+from actors.model.flow_slots import FlowSlots
+from actors.model.task import StoredTask
+from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.partition_scheduler_bench import Bench
+
+SLOTS = 6
+
+
+def bench_of(*tasks: StoredTask) -> Bench:
+    """Return a started bench that was sent these tasks at once."""
+    bench = Bench(slots=SLOTS, flow_rules=RULES)
+    bench.tell(ScheduleTasks(tasks))
+    return bench
+
+
+def flow_slots(bench: Bench) -> FlowSlots:
+    """Return what counts the slots of flows."""
+    slots = bench.harness.siblings.memory.flow_slots
+    assert slots is not None, "kinds have rules"
+    return slots
+
+
+BACKLOG = tuple(task(number - 900, tenant="big") for number in range(9))
+
+
+def test_one_flow_leaves_slots_for_the_others() -> None:
+    """A third of them is what a flow alone may have."""
+    bench = bench_of(*BACKLOG)
+    first = bench.executed()
+
+    bench.tell(ScheduleTasks((task(-3, "alarm"), task(-2), task(-1, None))))
+
+    assert first == ["-900", "-899"]
+    assert bench.executed() == ["-3", "-2", "-1"]
+
+
+def test_a_slot_that_is_given_back_goes_to_the_flow_whose_turn_it_is() -> None:
+    """Whoever gives it back says so to both counts."""
+    bench = bench_of(*BACKLOG)
+    bench.executed()
+
+    flow_slots(bench).release(BACKLOG[0].key.ordering_id, 1)
+    bench.tell(SlotsReleased(1))
+
+    assert bench.executed() == ["-898"]
+
+
+def test_p2_the_first_of_each_flow_is_waited_for() -> None:
+    """Beside a flow that has too many slots and one that has none."""
+    bench = bench_of(*BACKLOG, task(700, "alarm"))
+    bench.executed()
+
+    bench.harness.advance(699)
+    early = bench.executed()
+    bench.harness.advance(1)
+
+    assert (early, bench.executed()) == ([], ["700"])
+
+
+def test_p4_each_part_of_what_is_handed_on_is_in_key_order() -> None:
+    """However the flows took turns."""
+    bench = bench_of(task(-1, "alarm"), task(-9, None), task(-5, tenant="big"))
+
+    handed_on = bench.executor.take(ExecuteTasks).tasks
+
+    assert [each.key.uniqueness_key for each in handed_on] == ["-9", "-5", "-1"]
+
+
+def test_the_latest_leave_memory_whatever_their_flow() -> None:
+    """The checkpoint is lowered to the last that stays (P8)."""
+    bench = bench_of(task(5_000, "alarm"), task(1_000), task(3_000, None), task(2_000, "report"))
+
+    bench.tell(ShrinkWindow(2))
+
+    lowered = bench.harness.persistence.take(LowerCheckpoint)
+    assert lowered == LowerCheckpoint(task(2_000, "report").key)
+
+
+def test_punctual_ids_have_flows_of_their_own_and_bring_them_back() -> None:
+    """Nothing is lost between the queues."""
+    bench = bench_of(*BACKLOG[:4])
+    bench.executed()
+    bench.tell(SeparateQueues())
+    bench.tell(ScheduleTasks((task(-2), task(400), task(600, "alarm")), punctual=True))
+    on_time = bench.executed()
+
+    bench.tell(JoinQueues())
+    bench.harness.advance(600)
+
+    assert (on_time, bench.executed()) == (["-2"], ["400", "600"])
