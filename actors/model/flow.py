@@ -13,8 +13,11 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
+from actors.model.definition import RESERVED
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor
+from actors.model.kind import KIND_CHARS_MAX
+from actors.model.kind import MEMBER as KIND_MEMBER
 from actors.model.task import StoredTask
 
 VALUE_CHARS_MAX = 64
@@ -28,7 +31,8 @@ BURST_S = 0.1
 """A limit without a burst lets one task start at once, and what its rate allows in this time:
 what starts a little late is made up for."""
 
-_PLAIN = msgspec.json.Decoder(str | int | float | bool)
+_KIND_OPENS = b'"%b":"' % KIND_MEMBER.encode()
+_KIND_REACH_BYTES = len(_KIND_OPENS) + KIND_CHARS_MAX + 2
 _MISSING = msgspec.Raw(b"null")
 
 
@@ -238,7 +242,8 @@ class FlowRules:
     """No kind has a rule."""
 
     def __init__(self, rules: Mapping[str | None, FlowRule]) -> None:
-        self._rules = {kind: _KindFlow(kind, rule) for kind, rule in rules.items() if rule}
+        self._rules = {kind: KindFlow(kind, rule) for kind, rule in rules.items() if rule}
+        self._by_bytes = {k.encode(): each for k, each in self._rules.items() if k is not None}
         self.limits: Mapping[str, Limit] = {
             name: limit for each in self._rules.values() for name, limit in each.limits.items()
         }
@@ -247,19 +252,33 @@ class FlowRules:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
+    def of_task(self, task: StoredTask) -> "KindFlow | None":
+        """Return what is known of a task's kind; None where it has no rule."""
+        data = task.data
+        # Most rows end with their kind, and to read it as text costs more than all of the rest.
+        start = data.rfind(_KIND_OPENS, -_KIND_REACH_BYTES) + len(_KIND_OPENS)
+        found = self._by_bytes.get(data[start:-2])
+        if found is not None and data.endswith(b'"}'):
+            return found
+        kind = task.kind
+        if kind is None and task.key.ordering_id.startswith(RESERVED):
+            # A system task is not the default executor's.
+            return None
+        return self._rules.get(kind)
+
     def rule_of(self, task: StoredTask) -> FlowRule | None:
         """Return the rule of a task's kind."""
-        found = self._rules.get(task.kind)
+        found = self.of_task(task)
         return None if found is None else found.rule
 
     def flow_of(self, task: StoredTask) -> str:
         """Return the flow that a task belongs to: its kind and a value; '' without a rule."""
-        found = self._rules.get(task.kind)
+        found = self.of_task(task)
         return "" if found is None else found.flow_of(task)
 
     def priority_of(self, task: StoredTask) -> int:
         """Return a task's priority."""
-        found = self._rules.get(task.kind)
+        found = self.of_task(task)
         priority = 0 if found is None else found.rule.priority
         assert abs(priority) <= PRIORITY_MAX, "checked where it was declared"
         return priority
@@ -278,26 +297,33 @@ class FlowRules:
         """Return what a task needs an allowance of before it starts."""
         if not self.limits:
             return ()
-        found = self._rules.get(task.kind)
+        found = self.of_task(task)
         return () if found is None else found.limit_keys_of(task)
 
 
-class _KindFlow:
+class KindFlow:
     """One kind's rule, and what reads the keys of its tasks."""
 
     def __init__(self, kind: str | None, rule: FlowRule) -> None:
         assert kind is None or " " not in kind, "a space ends the kind in a flow's name"
         self.rule = rule
         self.limits = {f"{kind or ''}#{place}": limit for place, limit in enumerate(rule.limits, 1)}
+        self.limit_values = [(name, value_reader(each.key)) for name, each in self.limits.items()]
+        """Each limit's name, and what reads the value of its key."""
         self._prefix = f"{kind or ''} "
         self._flow_value = value_reader(rule.key)
-        self._limit_values = [(name, value_reader(each.key)) for name, each in self.limits.items()]
 
     def flow_of(self, task: StoredTask) -> str:
-        return self._prefix + self._flow_value(task.data)
+        """Return the flow of a task of this kind."""
+        value_of = self._flow_value
+        return self._prefix + (NO_VALUE if value_of is None else value_of(task.data))
 
     def limit_keys_of(self, task: StoredTask) -> Sequence[LimitKey]:
-        keys = [LimitKey(name, value_of(task.data)) for name, value_of in self._limit_values]
+        """Return what a task of this kind needs an allowance of."""
+        keys = [
+            LimitKey(name, NO_VALUE if value_of is None else value_of(task.data))
+            for name, value_of in self.limit_values
+        ]
         assert len(keys) == len(self.limits), "a task needs an allowance of each limit"
         return keys
 
@@ -305,42 +331,44 @@ class _KindFlow:
 FlowRules.NONE = FlowRules({})
 
 
-def value_reader(key: str | None) -> Callable[[bytes], str]:
-    """Return what reads the value of a key from a task's data, as a short text.
+def value_reader(key: str | None) -> Callable[[bytes], str] | None:
+    """Return what reads the value of a key from a task's data, as a short text; None without a key.
 
     Only the fields on the path are decoded.  A number reads as its text does.
     """
     if key is None:
-        return _no_value
-    decoders = [_field_decoder(name) for name in key.split(".")]
+        return None
+    *outer, last = key.split(".")
+    openers = [_field_reader(name, msgspec.Raw, _MISSING) for name in outer]
+    read = _field_reader(last, str | int | float | bool | None, None)
 
     def value_of(data: bytes) -> str:
-        found: bytes | msgspec.Raw = data
+        found: object = data
         try:
-            for decode in decoders:
-                found = decode(found)
-            return _value_text(_PLAIN.decode(found))
+            for opened in openers:
+                found = opened(found)
+            value = read(found)
         except (msgspec.MsgspecError, UnicodeError):
             return NO_VALUE
+        if type(value) is str and len(value) <= VALUE_CHARS_MAX:
+            return value
+        return NO_VALUE if value is None else _value_text(value)
 
     return value_of
 
 
-def _no_value(data: bytes) -> str:
-    del data
-    return NO_VALUE
-
-
-def _field_decoder(name: str) -> Callable[[bytes | msgspec.Raw], msgspec.Raw]:
-    fields_of = [("value", msgspec.Raw, _MISSING)]
-    struct = msgspec.defstruct("KeyField", fields_of, rename={"value": name}, gc=False)
+def _field_reader(name: str, kind: object, default: object) -> Callable[[object], object]:
+    """Return what decodes one field of a JSON object and nothing else."""
+    struct = msgspec.defstruct(
+        "KeyField", [("value", kind, default)], rename={"value": name}, gc=False
+    )
     decode = msgspec.json.Decoder(struct).decode
 
-    def found(data: bytes | msgspec.Raw) -> msgspec.Raw:
-        value: msgspec.Raw = decode(data).value  # type: ignore[attr-defined]
+    def read(data: object) -> object:
+        value: object = decode(data).value  # type: ignore[attr-defined, arg-type]
         return value
 
-    return found
+    return read
 
 
 def _value_text(value: object) -> str:

@@ -93,26 +93,39 @@ class Allowance:
             return NEVER_MS
         return self._full_ms + (self._reserved + 1 - burst) * interval_ms if interval_ms else 0.0
 
+    def try_reserve(self, now_ms: float) -> bool:
+        """Let one more through; False where it has to wait."""
+        # Each attempt with one limit comes here: no further call.
+        interval_ms, burst, slots = self._portion
+        reserved = self._reserved + 1
+        if self._held >= slots or reserved > burst or len(self._waiting) > self._left:
+            return False
+        if interval_ms and self._full_ms + (reserved - burst) * interval_ms > now_ms:
+            return False
+        self._reserved = reserved
+        self._held += 1
+        return True
+
     def reserve(self) -> None:
         """One is let through."""
         self._reserved += 1
         self._held += 1
 
-    def use(self, now_ms: float) -> None:
-        """One that was let through begins."""
+    def use(self, now_ms: float) -> bool:
+        """One that was let through begins; return whether others wait."""
         self._reserved -= 1
         assert self._reserved >= 0, "more begin than were let through"
-        self._full_ms = max(self._full_ms, now_ms) + self._portion.interval_ms
+        full_ms = self._full_ms
+        self._full_ms = (max(now_ms, full_ms)) + self._portion[0]
+        return len(self._waiting) > self._left
 
-    def give_back(self) -> None:
-        """One that was let through never begins."""
-        self._reserved -= 1
-        assert self._reserved >= 0, "more come back than were let through"
-
-    def leave(self) -> None:
-        """One that was let through has ended, or never begins."""
+    def leave(self, *, began: bool) -> bool:
+        """One that was let through has ended, or never begins; return whether others wait."""
         self._held -= 1
-        assert self._held >= 0, "more end than were let through"
+        if not began:
+            self._reserved -= 1
+        assert self._held >= self._reserved >= 0, "more end than were let through"
+        return len(self._waiting) > self._left
 
     def change(self, portion: Portion, now_ms: float) -> None:
         """Have another portion from now on, with the tokens that are there and no more."""
@@ -165,3 +178,25 @@ class Allowance:
     def tickets(self) -> list[Ticket]:
         """Return those that wait."""
         return [ticket for _, ticket in self._waiting if ticket.waits_for is self]
+
+
+def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:
+    """Let one more through all of these, or none where one has nothing or others wait for it."""
+    if len(needed) == 1:
+        return needed[0].try_reserve(now_ms)
+    for each in needed:
+        if each.waiting or each.ready_ms() > now_ms:
+            return False
+    for each in needed:
+        each.reserve()
+    return True
+
+
+def first_lacking(
+    needed: Sequence[Allowance], now_ms: float, line: Allowance | None = None
+) -> Allowance | None:
+    """Return the first that has nothing now; for one at the head of no line, or has a line."""
+    for each in needed:
+        if each.ready_ms() > now_ms or (line is None and each.waiting):
+            return each
+    return None

@@ -15,9 +15,16 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from actors.model.attempts import Attempt
-from actors.model.definition import RESERVED
-from actors.model.flow import FlowRules, Limit, LimitKey
-from scheduler.node.allowance import NEVER_MS, Allowance, Portion, Ticket
+from actors.model.flow import FlowRules, Limit
+from actors.model.task import StoredTask
+from scheduler.node.allowance import (
+    NEVER_MS,
+    Allowance,
+    Portion,
+    Ticket,
+    first_lacking,
+    reserve_all,
+)
 from scheduler.node.attempts import RunningAttempt
 
 VALUES_MAX = 100_000
@@ -88,10 +95,10 @@ class FlowLimits:
         ``wake_later`` has ``look`` called after so many milliseconds.
         """
         self._rules, on_node = limits.rules, limits.on_node
-        self._on_node = {kind: LimitKey(f"{kind or ''}@node", "") for kind in on_node}
+        self._on_node = {kind: f"{kind or ''}@node" for kind in on_node}
         self._limits: dict[str, Limit] = dict(self._rules.limits)
-        self._limits |= {self._on_node[k].limit: Limit(concurrency=n) for k, n in on_node.items()}
-        self._whole = frozenset(key.limit for key in self._on_node.values())
+        self._limits |= {self._on_node[k]: Limit(concurrency=n) for k, n in on_node.items()}
+        self._whole = frozenset(self._on_node.values())
         self._gate = gate
         self._held, self._partitions = limits.held, limits.partitions
         self._monotonic_ms = monotonic_ms
@@ -102,12 +109,15 @@ class FlowLimits:
         self._lock = threading.Lock()
         self._known_held = self._partitions if self._held is None else self._held.held
         self._portions: dict[str, Portion] = {}
-        self._allowances: dict[LimitKey, Allowance] = {}
+        self._allowances: dict[tuple[str, str], Allowance] = {}
+        """By the limit's name and the value of its key."""
         self._kept_max = _KEPT_MIN
         self._wakes: list[tuple[float, int, Allowance]] = []
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
-        """Of what waits here, or has gone on and not ended."""
+        """Of what waits here."""
+        self._through: dict[RunningAttempt, Sequence[Allowance]] = {}
+        """What has gone on and not ended, with the allowances that it holds."""
         self._set_portions()
 
     def __bool__(self) -> bool:
@@ -126,23 +136,17 @@ class FlowLimits:
         with self._lock:
             now_ms = self._monotonic_ms()
             self._take_share(now_ms, passed)
+            if len(self._allowances) >= self._kept_max:
+                self._forget_idle(now_ms)
             for running in started:
-                keys = self._keys_of(running)
-                if not keys:
+                needed = self._needed(running.attempt.task)
+                if not needed:
                     passed.append(running)
-                    continue
-                allowances = [self._allowance(key, now_ms) for key in keys]
-                ticket = Ticket(running, allowances, next(self._numbers), now_ms)
-                lacking = next((e for e in allowances if e.waiting or e.ready_ms() > now_ms), None)
-                if lacking is None:
-                    self._tickets[running] = ticket
-                    self._let_through(ticket, passed)
+                elif reserve_all(needed, now_ms):
+                    self._through[running] = needed
+                    passed.append(running)
                 elif self._gate(running.attempt):
-                    self._tickets[running] = ticket
-                    for each in allowances:
-                        each.wanted += 1
-                    lacking.line_up(ticket)
-                    self._plan(lacking, now_ms)
+                    self._line_up(running, needed, now_ms)
                 else:
                     # Its partition is given up, which nobody will tell again.
                     refused.append(running)
@@ -153,33 +157,26 @@ class FlowLimits:
 
     def use(self, running: RunningAttempt, now_ms: float) -> None:
         """User code of an attempt begins now, by monotonic time."""
-        ticket = self._tickets.get(running)
-        if ticket is None:
+        used = self._through.get(running)
+        if used is None:
             return
         with self._lock:
-            ticket.used = True
-            for allowance in ticket.allowances:
-                allowance.use(now_ms)
-                if allowance.waiting:
+            for allowance in used:
+                if allowance.use(now_ms):
                     self._plan(allowance, now_ms)
 
     def end(self, running: RunningAttempt) -> None:
         """An attempt that was handed on has ended, or never begins."""
-        ticket = self._tickets.pop(running, None)
-        if ticket is None:
+        held = self._through.pop(running, None)
+        if held is None:
             return
         passed: list[RunningAttempt] = []
+        began = running.started_monotonic_ms is not None
         with self._lock:
-            assert ticket.waits_for is None, "what waits has not been handed on"
-            now_ms = 0.0
-            for allowance in ticket.allowances:
-                if not ticket.used:
-                    allowance.give_back()
-                allowance.leave()
-                if allowance.waiting:
-                    if not now_ms:
-                        now_ms = self._monotonic_ms()
-                        self._take_share(now_ms, passed)
+            for allowance in held:
+                if allowance.leave(began=began):
+                    now_ms = self._monotonic_ms()
+                    self._take_share(now_ms, passed)
                     self._admit(allowance, now_ms, passed)
         if passed:
             self._submit(passed)
@@ -204,7 +201,7 @@ class FlowLimits:
         """Let an attempt wait no longer; False where it does not wait."""
         with self._lock:
             ticket = self._tickets.get(running)
-            if ticket is None or ticket.waits_for is None:
+            if ticket is None:
                 return False
             self._step_out(ticket)
             return True
@@ -214,8 +211,7 @@ class FlowLimits:
         with self._lock:
             leaving = [
                 ticket
-                for allowance in self._allowances.values()
-                for ticket in allowance.tickets()
+                for ticket in self._tickets.values()
                 if ticket.running.attempt.partition in partitions
             ]
             for ticket in leaving:
@@ -238,26 +234,28 @@ class FlowLimits:
 
     # Under the lock.
 
-    def _keys_of(self, running: RunningAttempt) -> Sequence[LimitKey]:
-        task = running.attempt.task
-        keys = self._rules.limit_keys_of(task)
-        if self._on_node and (on_node := self._on_node.get(task.kind)) is not None:
-            keys = [*keys, on_node]
-        return () if keys and task.key.ordering_id.startswith(RESERVED) else keys
+    def _needed(self, task: StoredTask) -> Sequence[Allowance]:
+        kind_flow = self._rules.of_task(task)
+        if kind_flow is None and not self._on_node:
+            return ()
+        needed: list[Allowance] = []
+        if kind_flow is not None:
+            for name, value_of in kind_flow.limit_values:
+                key = (name, "" if value_of is None else value_of(task.data))
+                needed.append(self._allowances.get(key) or self._made(*key))
+        if self._on_node and (name_on_node := self._on_node.get(task.kind)) is not None:
+            key = (name_on_node, "")
+            needed.append(self._allowances.get(key) or self._made(*key))
+        return needed
 
-    def _allowance(self, key: LimitKey, now_ms: float) -> Allowance:
-        found = self._allowances.get(key)
-        if found is not None:
-            return found
-        if len(self._allowances) >= self._kept_max:
-            self._forget_idle(now_ms)
+    def _made(self, limit: str, value: str) -> Allowance:
+        """Return an allowance that is new, or one that is shared where there are too many."""
         if len(self._allowances) >= VALUES_MAX:
-            key = LimitKey(key.limit, f"~{zlib.crc32(key.value.encode()) % _SHARED}")
-            if (found := self._allowances.get(key)) is not None:
+            value = f"~{zlib.crc32(value.encode()) % _SHARED}"
+            if (found := self._allowances.get((limit, value))) is not None:
                 return found
-        portion = self._portions[key.limit]
-        made = Allowance(portion, self._full_ms(portion))
-        self._allowances[key] = made
+        portion = self._portions[limit]
+        made = self._allowances[limit, value] = Allowance(portion, self._full_ms(portion))
         return made
 
     def _full_ms(self, portion: Portion) -> float:
@@ -276,6 +274,14 @@ class FlowLimits:
         self._allowances = kept
         self._kept_max = max(_KEPT_MIN, 2 * len(kept))
 
+    def _line_up(self, running: RunningAttempt, needed: Sequence[Allowance], now_ms: float) -> None:
+        ticket = self._tickets[running] = Ticket(running, needed, next(self._numbers), now_ms)
+        for each in needed:
+            each.wanted += 1
+        lacking = first_lacking(needed, now_ms) or needed[0]
+        lacking.line_up(ticket)
+        self._plan(lacking, now_ms)
+
     def _step_out(self, ticket: Ticket) -> None:
         assert ticket.waits_for is not None, "it waits"
         ticket.waits_for.step_out(ticket)
@@ -283,22 +289,20 @@ class FlowLimits:
             allowance.wanted -= 1
         del self._tickets[ticket.running]
 
-    def _let_through(self, ticket: Ticket, passed: list[RunningAttempt]) -> None:
-        for allowance in ticket.allowances:
-            allowance.reserve()
-        passed.append(ticket.running)
-
     def _admit(self, allowance: Allowance, now_ms: float, passed: list[RunningAttempt]) -> None:
         """Let through what an allowance has for those that wait for it first."""
         while allowance.ready_ms() <= now_ms:
             ticket = allowance.next_in_line()
             if ticket is None:
                 return
-            lacking = next((e for e in ticket.allowances if e.ready_ms() > now_ms), None)
+            lacking = first_lacking(ticket.allowances, now_ms, allowance)
             if lacking is None:
                 for each in ticket.allowances:
                     each.wanted -= 1
-                self._let_through(ticket, passed)
+                    each.reserve()
+                del self._tickets[ticket.running]
+                self._through[ticket.running] = ticket.allowances
+                passed.append(ticket.running)
             else:
                 lacking.line_up(ticket)
                 self._plan(lacking, now_ms)
@@ -325,8 +329,8 @@ class FlowLimits:
             return
         self._known_held = held
         self._set_portions()
-        for key, allowance in self._allowances.items():
-            allowance.change(self._portions[key.limit], now_ms)
+        for (name, _), allowance in self._allowances.items():
+            allowance.change(self._portions[name], now_ms)
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
