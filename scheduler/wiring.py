@@ -235,11 +235,11 @@ def _reporter(
     settings: Settings,
     opened: _Connections,
     node: Node,
-    runner: Runner,
+    runner: NodeRunner,
 ) -> Reporter:
     lease_ends_ms, version = opened.log.lease_ends_ms, hourhand_version()
     return Reporter(
-        Reported(node.describe, lease_ends_ms, lambda: node.pauses.sheet, version),
+        Reported(node.describe, lease_ends_ms, lambda: node.pauses.sheet, version, runner.limited),
         stores=opened.stores,
         runner=runner,
         telemetry=opened.observation.telemetry,

@@ -124,6 +124,8 @@ class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     attempt: int
     delay_ms: int
+    limited_ms: int = 0
+    """So much of the delay was asked for by a limit."""
 
 
 class AttemptFinished(msgspec.Struct, frozen=True, gc=False):

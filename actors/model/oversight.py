@@ -60,6 +60,28 @@ class RunningTask(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class LimitedTask(msgspec.Struct, frozen=True, rename="camel"):
+    """A due task that waits because of a limit."""
+
+    key: str
+    partition: int
+    limit: str
+    """The limit's name: the kind, ``#`` and its place."""
+    value: str
+    """That of the limit's key."""
+    since_ms: int
+
+
+class LimitedFlow(msgspec.Struct, frozen=True, rename="camel"):
+    """How many tasks wait for one limit and one value of its key."""
+
+    limit: str
+    value: str
+    waiting: int
+    since_ms: int
+    """Since when the first of them waits."""
+
+
 class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
     """A task whose attempts fail, or whose ordering id waits for an operator."""
 
@@ -107,6 +129,10 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     failing_count: int = 0
     failing: tuple[TroubledTask, ...] = ()
     moments: tuple[Moment, ...] = ()
+    limited_count: int = 0
+    limited: tuple[LimitedTask, ...] = ()
+    limited_flows: tuple[LimitedFlow, ...] = ()
+    """Those with the most tasks."""
 
 
 _report_decoder = msgspec.json.Decoder(NodeReport)

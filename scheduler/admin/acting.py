@@ -68,6 +68,7 @@ class Filter:
     kinds: frozenset[str] = frozenset()
     """Only tasks of these kinds, where there are any."""
     executing: frozenset[TaskKey] = frozenset()
+    limited: frozenset[TaskKey] = frozenset()
     """Tasks that nodes say they execute: their state is ``running``."""
 
 
@@ -200,6 +201,7 @@ class Actions:
                 error_class=chosen.error_class,
                 system=chosen.system,
                 executing=chosen.executing,
+                limited=chosen.limited,
                 kinds=chosen.kinds,
             )
             found += [view.key for view in listing.tasks]

@@ -141,6 +141,17 @@ class ShownExecution(Answer, frozen=True):
     node: str
 
 
+class ShownLimit(Answer, frozen=True):
+    """What a due task waits for, as its node says."""
+
+    limit: str
+    """The limit's name: the kind, ``#`` and its place in the declaration."""
+    value: str
+    """The value of the limit's key; empty where it has none."""
+    since: Instant
+    node: str
+
+
 class ShownTask(Answer, frozen=True):
     """Everything known of a task."""
 
@@ -157,6 +168,7 @@ class ShownTask(Answer, frozen=True):
     completion: ShownCompletion | UnsetType = UNSET
     attempts: list[ShownAttempt] | UnsetType = UNSET
     running: ShownExecution | UnsetType = UNSET
+    limited: ShownLimit | UnsetType = UNSET
     attempt_count: int | UnsetType = UNSET
     last_error: ShownError | UnsetType = UNSET
     """Where the last attempt failed and nothing ended well after it."""
@@ -181,6 +193,9 @@ class ShownTask(Answer, frozen=True):
         )
 
 
+_MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RETRYING, TaskState.RUNNING})
+
+
 def _shown_data(task: StoredTask) -> object:
     """Return a task's data without the member that carries its kind."""
     data: dict[str, object] = json.loads(task.data)
@@ -189,11 +204,20 @@ def _shown_data(task: StoredTask) -> object:
     return data
 
 
-def executed_task(task: ShownTask, executions: Mapping[str, ShownExecution]) -> ShownTask:
-    """Return a task with the attempt that runs, as its node says, if it is open and one does."""
-    waits = task.state in (TaskState.PENDING, TaskState.RETRYING, TaskState.RUNNING)
-    running = executions.get(task.key) if waits else None
-    return task if running is None else replace(task, state=TaskState.RUNNING, running=running)
+def executed_task(
+    task: ShownTask,
+    executions: Mapping[str, ShownExecution],
+    limits: Mapping[str, ShownLimit] = {},
+) -> ShownTask:
+    """Return a task with the attempt that runs, or what it waits for, as its node says."""
+    if task.state not in _MAY_RUN:
+        return task
+    running, limited = executions.get(task.key), limits.get(task.key)
+    if running is not None:
+        return replace(task, state=TaskState.RUNNING, running=running)
+    if limited is not None and task.state is not TaskState.RUNNING:
+        return replace(task, state=TaskState.LIMITED, limited=limited)
+    return task
 
 
 class ShownTasks(Answer, frozen=True):

@@ -7,23 +7,26 @@ unknown, never guessed.
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from actors.model.errors import HourhandError
+from actors.model.instant import format_instant
 from actors.model.key import TaskKey
 from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
 from actors.model.pauses import PauseScope, PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
-from scheduler.admin.answers import ShownExecution, instant_text
+from scheduler.admin.answers import ShownExecution, ShownLimit, instant_text
 from scheduler.admin.picture import (
     BlockedTasks,
     ClusterStatus,
     ExecutedTask,
     FailingTasks,
     History,
+    LimitedFlows,
     NodeCounts,
     NodeListing,
     PartitionCounts,
@@ -31,6 +34,7 @@ from scheduler.admin.picture import (
     PausedCounts,
     Quantiles,
     ShownExecutions,
+    ShownFlow,
     ShownPartition,
     ShownTrouble,
 )
@@ -206,6 +210,43 @@ class Cluster:
                 for node in self._alive()
                 for each in node.report.running
             }
+
+    def limits(self) -> dict[str, ShownLimit]:
+        """Return what nodes say waits because of a limit, by the task's key."""
+        with self._lock:
+            return {
+                each.key: ShownLimit(
+                    limit=each.limit,
+                    value=each.value,
+                    since=format_instant(each.since_ms),
+                    node=node.report.node,
+                )
+                for node in self._alive()
+                for each in node.report.limited
+            }
+
+    def limited(self) -> LimitedFlows:
+        """Return what waits because of limits, by limit and value of its key, most first."""
+        with self._lock:
+            reports = [each.report for each in self._alive()]
+        waiting: Counter[tuple[str, str]] = Counter()
+        since_ms: dict[tuple[str, str], int] = {}
+        for each in (flow for report in reports for flow in report.limited_flows):
+            flow = each.limit, each.value
+            waiting[flow] += each.waiting
+            since_ms[flow] = min(since_ms.get(flow, each.since_ms), each.since_ms)
+        return LimitedFlows(
+            count=sum(each.limited_count for each in reports),
+            flows=[
+                ShownFlow(
+                    limit=limit,
+                    value=value,
+                    waiting=count,
+                    since=format_instant(since_ms[limit, value]),
+                )
+                for (limit, value), count in waiting.most_common()
+            ],
+        )
 
     def running(self) -> ShownExecutions:
         """Return the same, in key order."""

@@ -47,7 +47,7 @@ from scheduler.services.typed_routes import TypedRouter
 _AHEAD_MS = 86_400_000
 _PAGES_MAX = 20
 """Reads of one page of open tasks."""
-_MAY_RUN = frozenset({TaskState.PENDING, TaskState.RUNNING, TaskState.RETRYING})
+_MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RUNNING, TaskState.RETRYING})
 
 Partition = Annotated[int | None, Query(ge=0, le=100_000)]
 States = Annotated[list[TaskState] | None, Query(max_length=20)]
@@ -151,6 +151,7 @@ def _parts(service: AdminService, asked: _Asked) -> ListPart:
             error_class=chosen.error_class,
             kinds=chosen.kinds,
             system=chosen.system,
+            limited=_limited(service) if TaskState.LIMITED in chosen.states else (),
         )
 
     return part
@@ -227,8 +228,8 @@ def _as_running(view: TaskView) -> TaskView:
 
 def _page(service: AdminService, listing: TaskListing, *, attempts: bool = False) -> ShownTasks:
     page = ShownTasks.of(listing, data=service.settings.admin.show_data)
-    executed = service.cluster.executions()
-    shown = (executed_task(each, executed) for each in page.tasks)
+    executed, limits = service.cluster.executions(), service.cluster.limits()
+    shown = (executed_task(each, executed, limits) for each in page.tasks)
     return replace(page, tasks=[_counted(each, attempts=attempts) for each in shown])
 
 
@@ -239,8 +240,12 @@ def check_partition(service: AdminService, partition: int | None) -> None:
 
 
 def with_execution(service: AdminService, task: ShownTask) -> ShownTask:
-    """Add what only the owner knows: that user code runs right now."""
-    return executed_task(task, service.cluster.executions())
+    """Add what only the owner knows: that user code runs right now, or a limit holds it up."""
+    return executed_task(task, service.cluster.executions(), service.cluster.limits())
+
+
+def _limited(service: AdminService) -> frozenset[TaskKey]:
+    return frozenset(map(TaskKey.parse, service.cluster.limits()))
 
 
 def _counted(task: ShownTask, *, attempts: bool) -> ShownTask:

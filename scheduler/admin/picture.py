@@ -194,6 +194,26 @@ class ShownExecutions(Answer, frozen=True):
     running: list[ExecutedTask]
 
 
+class ShownFlow(Answer, frozen=True):
+    """Tasks that wait for one limit and one value of its key."""
+
+    limit: str
+    """The limit's name: the kind, ``#`` and its place in the declaration."""
+    value: str
+    """Empty where the limit has no key, or the tasks no value."""
+    waiting: int
+    since: Instant
+    """Since when the first of them waits."""
+
+
+class LimitedFlows(Answer, frozen=True):
+    """What waits because of limits, the flow with the most tasks first."""
+
+    count: int
+    """Tasks of all flows."""
+    flows: list[ShownFlow]
+
+
 class HistoryPoint(Glance, frozen=True):
     """What happened since the point before, and what the cluster stood at."""
 

@@ -35,6 +35,7 @@ from scheduler.admin.picture import (
     ClusterStatus,
     FailingTasks,
     History,
+    LimitedFlows,
     NodeListing,
     PartitionListing,
     ShownExecutions,
@@ -163,6 +164,10 @@ def _add_cluster(router: TypedRouter, service: AdminService) -> None:
     @router.get("/running", tags=["cluster"], summary="Tasks whose user code runs")
     def running() -> ShownExecutions:
         return cluster.running()
+
+    @router.get("/limited", tags=["cluster"], summary="Tasks that wait because of a limit")
+    def limited() -> LimitedFlows:
+        return cluster.limited()
 
     @router.get("/history", tags=["cluster"], summary="The last hour, as this process saw it")
     def history(partition: Partition = None) -> History:

@@ -86,6 +86,7 @@ for panel, name, function in (
     (TASKS, "drop", task_commands.drop),
     (TASKS, "outcome", listing_commands.outcome),
     (TROUBLE, "running", trouble_commands.running),
+    (TROUBLE, "limited", trouble_commands.limited),
     (TROUBLE, "blocked", trouble_commands.blocked),
     (TROUBLE, "unblock", trouble_commands.unblock),
     (TROUBLE, "waiting", trouble_commands.waiting),

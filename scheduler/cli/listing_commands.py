@@ -172,6 +172,7 @@ def _filter(service: AdminService, chosen: ListingOptions, now_ms: int) -> Filte
         system=chosen.internal or (chosen.ordering_id or "").startswith(RESERVED),
         kinds=frozenset(chosen.kind or ()),
         executing=frozenset(map(TaskKey.parse, service.cluster.executions())),
+        limited=frozenset(map(TaskKey.parse, service.cluster.limits())),
     )
 
 
@@ -187,12 +188,13 @@ def _list(service: AdminService, chosen: Filter, output: OutputFormat) -> None:
         error_class=chosen.error_class,
         system=chosen.system,
         executing=chosen.executing,
+        limited=chosen.limited,
         kinds=chosen.kinds,
     )
     if output is OutputFormat.JSON:
         page = ShownTasks.of(listing)
-        executions = service.cluster.executions()
-        shown = [executed_task(each, executions) for each in page.tasks]
+        executions, limits = service.cluster.executions(), service.cluster.limits()
+        shown = [executed_task(each, executions, limits) for each in page.tasks]
         typer.echo(as_json(replace(page, tasks=shown)))
         return
     if listing.tasks:
@@ -253,12 +255,15 @@ def show(
         with operator_service(settings) as service:
             service.cluster.read()
             executions, now_ms = service.cluster.executions(), service.clock.now_ms()
-            view = as_executed(service.inspector.show(parsed), set(map(TaskKey.parse, executions)))
+            limits, found = service.cluster.limits(), service.inspector.show(parsed)
+            view = as_executed(
+                found, set(map(TaskKey.parse, executions)), set(map(TaskKey.parse, limits))
+            )
         if common.wants_json:
-            typer.echo(as_json(executed_task(ShownTask.of(view), executions)))
+            typer.echo(as_json(executed_task(ShownTask.of(view), executions, limits)))
         else:
-            running = executions.get(str(view.key))
-            typer.echo("\n".join(view_lines(view, now_ms, running)))
+            lines = view_lines(view, now_ms, executions.get(str(parsed)), limits.get(str(parsed)))
+            typer.echo("\n".join(lines))
         if view.state is TaskState.UNKNOWN:
             message = f"nothing is stored under {view.key}: never scheduled, or still in the log"
             say_error(message, UNKNOWN_KEY, EXIT_CALLER)

@@ -6,7 +6,7 @@ Decides which facts a person sees, and in which order.  JSON has all of them.
 from collections.abc import Iterator, Mapping
 
 from actors.model.status import AttemptRecord
-from scheduler.admin.answers import ShownExecution, ShownTask, instant_text
+from scheduler.admin.answers import ShownExecution, ShownLimit, ShownTask, instant_text
 from scheduler.cli.rendering import as_json, facts_of
 from scheduler.cli.text_output import cell_of, coloured, due_text, fact_lines, one_line, row_lines
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
@@ -36,7 +36,12 @@ def listing_lines(listing: TaskListing, now_ms: int) -> Iterator[str]:
     yield from row_lines(rows, [each for each in columns if each in needed])
 
 
-def view_lines(view: TaskView, now_ms: int, running: ShownExecution | None = None) -> Iterator[str]:
+def view_lines(
+    view: TaskView,
+    now_ms: int,
+    running: ShownExecution | None = None,
+    limited: ShownLimit | None = None,
+) -> Iterator[str]:
     """Yield a task, one fact a line, its attempts last."""
     value = facts_of(ShownTask.of(view))
     closed = value.get("completion")
@@ -52,11 +57,18 @@ def view_lines(view: TaskView, now_ms: int, running: ShownExecution | None = Non
         "offset": value.get("offset"),
         "data": as_json(value["taskData"]) if "taskData" in value else None,
         "running": None if running is None else f"attempt {running.attempt} on {running.node}",
+        "limited": None if limited is None else _waits_for(limited),
         "closed": None if closed is None else _closed(closed),
     }
     yield from fact_lines({name: fact for name, fact in facts.items() if fact is not None})
     for attempt in view.attempts:
         yield from _attempt_lines(attempt)
+
+
+def _waits_for(limited: ShownLimit) -> str:
+    """Return what a task waits for, in words."""
+    whose = f" of {limited.value!r}" if limited.value else ""
+    return f"by {limited.limit}{whose} since {limited.since} on {limited.node}"
 
 
 def last_error(view: TaskView) -> str | None:

@@ -32,6 +32,7 @@ _COLOURS = {
     "running": typer.colors.CYAN,
     "started": typer.colors.CYAN,
     "retrying": typer.colors.YELLOW,
+    "limited": typer.colors.YELLOW,
     "failing": typer.colors.YELLOW,
     "paused": typer.colors.YELLOW,
     "undecided": typer.colors.YELLOW,

@@ -150,6 +150,29 @@ def waiting(
             typer.echo(each)
 
 
+def limited(
+    *,
+    common: ResultOptions,
+) -> None:
+    """List what waits because of a limit, by limit and value of its key.
+
+    As nodes reported up to a second ago.
+
+    \b
+    Example:
+      hourhand limited -o json | jq .count
+    """
+    with operator_session(common) as service:
+        service.cluster.read()
+        found = service.cluster.limited()
+        if common.wants_json:
+            typer.echo(as_json(found))
+        elif found.flows:
+            print_rows(found.flows, ("limit", "value", "waiting", "since"))
+        else:
+            say("no task waits because of a limit, as far as nodes reported")
+
+
 def running(
     *,
     common: ResultOptions,

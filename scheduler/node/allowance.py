@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.model.flow import Limit
+from actors.model.flow import Limit, LimitKey
 from scheduler.node.attempts import RunningAttempt
 
 NEVER_MS = math.inf
@@ -65,12 +65,14 @@ class Allowance:
         "_portion",
         "_reserved",
         "_waiting",
+        "key",
         "wake_ms",
         "wanted",
     )
 
-    def __init__(self, portion: Portion, full_ms: float) -> None:
+    def __init__(self, key: LimitKey, portion: Portion, full_ms: float) -> None:
         """``full_ms`` is the monotonic time at which all tokens are there."""
+        self.key = key
         self._portion = portion
         self._full_ms = full_ms
         self._reserved = 0
@@ -174,10 +176,6 @@ class Allowance:
             self._waiting = [each for each in self._waiting if each[1].waits_for is self]
             heapq.heapify(self._waiting)
             self._left = 0
-
-    def tickets(self) -> list[Ticket]:
-        """Return those that wait."""
-        return [ticket for _, ticket in self._waiting if ticket.waits_for is self]
 
 
 def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:

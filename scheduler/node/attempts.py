@@ -43,6 +43,7 @@ class RunningAttempt:
         "cancel",
         "ended",
         "executor",
+        "limited_ms",
         "listener",
         "started_monotonic_ms",
         "withdrawn",
@@ -56,6 +57,8 @@ class RunningAttempt:
         self.listener = listener
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
+        self.limited_ms = 0
+        """How long it waited because of a limit."""
         self.abandoned = False
         self.withdrawn = False
         self.cancel: Callable[[], object] | None = None

@@ -9,13 +9,13 @@ has no limit.  Used from any thread.
 import heapq
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple, Protocol
 
 from actors.model.attempts import Attempt
-from actors.model.flow import FlowRules, Limit
+from actors.model.flow import FlowRules, Limit, LimitKey
 from actors.model.task import StoredTask
 from scheduler.node.allowance import (
     NEVER_MS,
@@ -67,14 +67,13 @@ NO_LIMITS = NodeLimits()
 
 
 class Limited(NamedTuple):
-    """Attempts that wait for one allowance."""
+    """An attempt that waits for an allowance."""
 
     limit: str
     """The limit's name."""
     value: str
-    waiting: int
-    longest_ms: float
-    """How long the first of them has waited."""
+    attempt: Attempt
+    waited_ms: float
 
 
 class FlowLimits:
@@ -222,14 +221,14 @@ class FlowLimits:
         """Return the monotonic time at which ``look`` has something to do; None for never."""
         return None if self._timer_ms == NEVER_MS else self._timer_ms
 
-    def limited(self) -> Iterable[Limited]:
-        """Return what waits, for those who look."""
+    def limited(self) -> Sequence[Limited]:
+        """Return what waits, for those who look, in the order in which it came."""
         with self._lock:
             now_ms = self._monotonic_ms()
             return [
-                Limited(*key, allowance.waiting, now_ms - min(t.since_ms for t in tickets))
-                for key, allowance in self._allowances.items()
-                if (tickets := allowance.tickets())
+                Limited(*ticket.waits_for.key, ticket.running.attempt, now_ms - ticket.since_ms)
+                for ticket in self._tickets.values()
+                if ticket.waits_for is not None
             ]
 
     # Under the lock.
@@ -255,7 +254,8 @@ class FlowLimits:
             if (found := self._allowances.get((limit, value))) is not None:
                 return found
         portion = self._portions[limit]
-        made = self._allowances[limit, value] = Allowance(portion, self._full_ms(portion))
+        made = Allowance(LimitKey(limit, value), portion, self._full_ms(portion))
+        self._allowances[made.key] = made
         return made
 
     def _full_ms(self, portion: Portion) -> float:
@@ -301,6 +301,7 @@ class FlowLimits:
                     each.wanted -= 1
                     each.reserve()
                 del self._tickets[ticket.running]
+                ticket.running.limited_ms = round(now_ms - ticket.since_ms)
                 self._through[ticket.running] = ticket.allowances
                 passed.append(ticket.running)
             else:

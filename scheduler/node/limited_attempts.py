@@ -4,7 +4,7 @@ Decides who is told that an attempt waits no longer.  Never decides how long it 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from actors.model.attempts import Attempt, AttemptEnded
 from actors.ports.clock import Clock
@@ -45,7 +45,7 @@ class LimitedAttempts(RegisteredAttempts):
     def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
         """Have attempts run that no limit holds up."""
 
-    def limited(self) -> Iterable[Limited]:
+    def limited(self) -> Sequence[Limited]:
         """Return what waits for an allowance, for those who look."""
         return self._limits.limited()
 

@@ -215,7 +215,13 @@ class WorkerRunner(LimitedAttempts):
         started_ms = self._clock.now_ms()
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         self._telemetry.emit(
-            AttemptStarted(attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms)
+            AttemptStarted(
+                attempt.partition,
+                attempt.task.key,
+                attempt.number,
+                started_ms - due_ms,
+                running.limited_ms,
+            )
         )
         return started_ms
 

@@ -168,6 +168,13 @@ _ATTEMPTS = (
         peers="PagerDuty `task_execution_delay`, Temporal `schedule_action_delay`",
     ),
     _histogram(
+        "attempt_limited_seconds",
+        "How long attempts waited because of a limit, of those that did: not a part of lateness",
+        buckets=LATENESS_SECONDS,
+        peers="Temporal `task_latency_queue` with rate limits",
+    ),
+    _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
+    _histogram(
         "attempt_seconds",
         "Duration of user code",
         "result",

@@ -64,6 +64,7 @@ class NodeTelemetry:
         """Of attempts without an error, so that none of them makes a key of two."""
         self._closed = self.meters["tasks_closed_total"]
         self._retries = self.meters.only("attempt_retries_total")
+        self._limited = self.meters.only("attempt_limited_seconds")
         self._enqueued = self.meters.only("records_enqueued_total")
         self._enqueue = self.meters.only("enqueue_seconds")
         self.meters.derive("attempts_started_total", self._started)
@@ -102,6 +103,12 @@ class NodeTelemetry:
         """Return how many attempts of a partition were how late, by ``LATENESS_MS``."""
         cell = self._delays.get(partition)
         return (0,) * (len(LATENESS_MS) + 1) if cell is None else cell.within(LATENESS_MS)
+
+    def note_limited(self, waiting: Mapping[str, int]) -> None:
+        """Note how many tasks wait for each limit by now."""
+        gauges = self.meters["limited_tasks"]
+        for limit in gauges.keys() | waiting.keys():
+            gauges[limit].value = waiting.get(limit, 0)
 
     def check_with(self, check: SelfCheck) -> None:
         """Tell the self-check of the tasks it watches, and of what happens to partitions."""
@@ -181,6 +188,9 @@ class NodeTelemetry:
 
     def _on_started(self, event: events.AttemptStarted) -> None:
         cell, delay_ms = self._delays[event.partition], event.delay_ms
+        if event.limited_ms:
+            self._limited.observe(event.limited_ms)
+            delay_ms = max(0, delay_ms - event.limited_ms)
         cell.counts[bisect_left(cell.bounds, delay_ms)] += 1
         cell.total += delay_ms
         if event.attempt > 1:

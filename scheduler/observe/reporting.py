@@ -10,18 +10,25 @@ import platform
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
-from actors.model.oversight import NodeReport, PartitionReport, RunningTask
+from actors.model.oversight import (
+    LimitedFlow,
+    LimitedTask,
+    NodeReport,
+    PartitionReport,
+    RunningTask,
+)
 from actors.model.pauses import PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.futures.answers import LOOK_S, answered
+from scheduler.node.flow_limits import Limited
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.troubles import TroubleCounts
@@ -42,6 +49,7 @@ class Reported:
     lease_ends_ms: Callable[[], float]
     pauses: Callable[[], PauseSheet]
     version: str
+    limited: Callable[[], Sequence[Limited]] = tuple
 
 
 class Reporter:
@@ -130,6 +138,8 @@ class Reporter:
         ]
         attempting = Counter(each.partition for each in running)
         counts = troubles.counted()
+        limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
+        self._telemetry.note_limited(Counter(each.limit for each in limited))
         return NodeReport(
             node=self.node,
             beat=self._beat,
@@ -151,6 +161,9 @@ class Reporter:
             failing_count=failing_count,
             failing=failing,
             moments=tuple(troubles.moments),
+            limited_count=len(limited),
+            limited=tuple(limited[:LISTED_MAX]),
+            limited_flows=_limited_flows(limited),
         )
 
     def _partition(
@@ -185,6 +198,22 @@ class Reporter:
             assigned_ms=noted.assigned_ms,
             catch_up_ms=noted.catch_up_ms,
         )
+
+
+def _limited_task(limited: Limited, now_ms: int) -> LimitedTask:
+    attempt = limited.attempt
+    since_ms = now_ms - round(limited.waited_ms)
+    key = str(attempt.task.key)
+    return LimitedTask(key, attempt.partition, limited.limit, limited.value, since_ms)
+
+
+def _limited_flows(limited: Sequence[LimitedTask]) -> tuple[LimitedFlow, ...]:
+    """Return the flows with the most tasks; those that came first are first in ``limited``."""
+    waiting = Counter((each.limit, each.value) for each in limited)
+    since_ms = {(each.limit, each.value): each.since_ms for each in reversed(limited)}
+    return tuple(
+        LimitedFlow(*flow, count, since_ms[flow]) for flow, count in waiting.most_common(LISTED_MAX)
+    )
 
 
 def hourhand_version() -> str:

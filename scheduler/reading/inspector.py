@@ -93,15 +93,16 @@ class Inspector:
         system: bool = True,
         executing: Collection[TaskKey] = (),
         kinds: Collection[str] = (),
+        limited: Collection[TaskKey] = (),
     ) -> TaskListing:
         """Return up to ``limit`` tasks with ``from_ms`` <= scheduled < ``to_ms``, in key order.
 
         ``states``, ``kinds``, ``ordering_id``, ``partition`` and the ``error_class`` of the last
         attempt choose, where given; without ``system`` Hourhand's own tasks are left out; ``after``
         continues a listing.  A task that waits and is ``executing``, as its node says, is in the
-        state ``running``.  Looks at ``LOOKED_MAX`` tasks, or ``limit`` of them where that is
-        more: fewer, even none, come while there are more.  Closed tasks are listed until their
-        completion's retention is over.
+        state ``running``, and one that is ``limited`` in the state ``limited``.  Looks at
+        ``LOOKED_MAX`` tasks, or ``limit`` of them where that is more: fewer, even none, come while
+        there are more.  Closed tasks are listed until their completion's retention is over.
         """
         wanted = TaskFilter(states, error_class, system, kinds)
         page_tasks = _PAGE_TASKS_MAX if wanted.chooses else limit
@@ -116,7 +117,7 @@ class Inspector:
             if looked == max(limit, LOOKED_MAX):
                 return TaskListing(found, last)
             last = view.key
-            told = as_executed(view, executing)
+            told = as_executed(view, executing, limited)
             if wanted.accepts(told):
                 if len(found) == limit:
                     return TaskListing(found, found[-1].key)

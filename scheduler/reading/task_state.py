@@ -18,6 +18,8 @@ class TaskState(StrEnum):
     UNKNOWN = "unknown"
     """Nothing is stored: never scheduled, still in the log, or its retention is over."""
     PENDING = "pending"
+    LIMITED = "limited"
+    """It is due and waits because of a limit, as its node says."""
     RUNNING = "running"
     """An attempt's start is stored and its end is not: it runs, or its node died."""
     RETRYING = "retrying"
@@ -32,7 +34,13 @@ class TaskState(StrEnum):
 
 
 OPEN_STATES = frozenset(
-    {TaskState.PENDING, TaskState.RUNNING, TaskState.RETRYING, TaskState.BLOCKED}
+    {
+        TaskState.PENDING,
+        TaskState.LIMITED,
+        TaskState.RUNNING,
+        TaskState.RETRYING,
+        TaskState.BLOCKED,
+    }
 )
 
 
@@ -80,10 +88,15 @@ def view_of(
     return TaskView(key, partition, state, task, completion, tuple(attempts))
 
 
-def as_executed(view: TaskView, executing: Collection[TaskKey]) -> TaskView:
+def as_executed(
+    view: TaskView, executing: Collection[TaskKey], limited: Collection[TaskKey] = ()
+) -> TaskView:
     """Return a task in the state that the store's word and its node's give together.
 
-    ``executing``: the keys that nodes say they execute.
+    ``executing``: the keys that nodes say they execute; ``limited``: those that wait for a limit.
     """
-    waits = view.state in (TaskState.PENDING, TaskState.RETRYING)
-    return replace(view, state=TaskState.RUNNING) if waits and view.key in executing else view
+    if view.state not in (TaskState.PENDING, TaskState.RETRYING):
+        return view
+    if view.key in executing:
+        return replace(view, state=TaskState.RUNNING)
+    return replace(view, state=TaskState.LIMITED) if view.key in limited else view

@@ -247,7 +247,11 @@ class VirtualRunner(LimitedAttempts):
         started_ms = self._clock.now_ms()
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         event = AttemptStarted(
-            attempt.partition, attempt.task.key, attempt.number, started_ms - due_ms
+            attempt.partition,
+            attempt.task.key,
+            attempt.number,
+            started_ms - due_ms,
+            running.limited_ms,
         )
         self._telemetry.emit(event)
         return started_ms

@@ -6,6 +6,7 @@ import { fill, h, icon } from "./dom.js";
 
 const TONES = {
   pending: ["accent", "pending"],
+  limited: ["warn", "limited"],
   running: ["calm", "running"],
   retrying: ["warn", "retrying"],
   blocked: ["bad", "blocked"],
@@ -24,6 +25,7 @@ const TOKENS =
 /** The states a task can be in, as one chooses among them. */
 export const STATES = [
   "pending",
+  "limited",
   "running",
   "retrying",
   "blocked",

@@ -158,6 +158,38 @@ def test_a_first_attempt_that_runs_is_shown_as_running() -> None:
     assert (told["state"], told["running"]["node"]) == ("running", "node-1")
 
 
+def test_what_waits_because_of_a_limit_is_shown_with_its_reason() -> None:
+    """Where one looks for it, in a list, and by limit and value over all nodes."""
+    world = World()
+    task, other = due(60), due(61, "other")
+    world.schedule(task, other)
+    limited = {
+        "key": str(task.key),
+        "partition": 0,
+        "limit": "mail#1",
+        "value": "acme",
+        "sinceMs": NOW_MS - 5_000,
+    }
+    flow = {"limit": "mail#1", "value": "acme", "waiting": 2, "sinceMs": NOW_MS - 5_000}
+    world.report(limited=[limited], limitedCount=2, limitedFlows=[flow])
+    later = {**flow, "waiting": 3, "sinceMs": NOW_MS}
+    world.report("node-2", limitedCount=3, limitedFlows=[later])
+
+    told = world.get("/task", key=str(task.key))[1]["task"]
+    assert told["state"] == "limited"
+    assert (told["limited"]["limit"], told["limited"]["value"]) == ("mail#1", "acme")
+    assert (told["limited"]["since"], told["limited"]["node"]) == (since(5), "node-1")
+    listed = world.get("/tasks", **WINDOW, state=["limited"])[1]["tasks"]
+    assert [each["key"] for each in listed] == [str(task.key)]
+    shown = {"limit": "mail#1", "value": "acme", "waiting": 5, "since": since(5)}
+    assert world.get("/limited") == (200, {"count": 5, "flows": [shown]})
+
+
+def since(ago_s: int) -> str:
+    """Return a time before now as answers write it."""
+    return format_instant(NOW_MS - 1_000 * ago_s)
+
+
 def test_blocked_keys_are_listed_with_what_waits_behind_them() -> None:
     """Since when, why, how many."""
     world = World()

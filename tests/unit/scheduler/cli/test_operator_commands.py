@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     "command",
     [
         *("nodes", "blocked", "ahead", "buckets", "audit-log", "top", "list", "dead-letters"),
-        *("pause", "running", "settings"),
+        *("pause", "running", "limited", "settings"),
     ],
 )
 def test_each_looks_as_text_and_as_json(folder: Path, command: str) -> None:

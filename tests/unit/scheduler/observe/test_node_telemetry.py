@@ -215,7 +215,7 @@ def test_every_metric_is_named_and_bounded_as_the_rest(metric: Metric) -> None:
     assert len(metric.labels) == 1 or not metric.words
     assert set(metric.labels) <= {
         *("partition", "reason", "call", "error", "result", "error_class", "on_exhausted"),
-        *("kind", "outcome", "change", "promise", "tag", "pool"),
+        *("kind", "outcome", "change", "promise", "tag", "pool", "limit"),
     }
 
 

@@ -1,19 +1,28 @@
 """A node's report: read from what was counted, and from nothing else."""
 
+from collections.abc import Sequence
+
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
 from actors.model.outcome import Outcome
-from actors.model.oversight import LATENESS_MS, NodeReport, PartitionReport
+from actors.model.oversight import (
+    LATENESS_MS,
+    LimitedFlow,
+    LimitedTask,
+    NodeReport,
+    PartitionReport,
+)
 from actors.model.pauses import Pause, PauseScope, PauseSheet
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.node.flow_limits import Limited
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.reporting import Reported, Reporter
-from tests.builders import NOW_MS, a_key, an_attempt
+from tests.builders import NOW_MS, a_key, a_stored_task, an_attempt
 from tests.promises.held_runner import HeldRunner
 
 PARTITION = 3
@@ -31,12 +40,21 @@ class Works:
 
 
 def report_of(
-    telemetry: NodeTelemetry, clock: VirtualClock, runner: HeldRunner | None = None
+    telemetry: NodeTelemetry,
+    clock: VirtualClock,
+    runner: HeldRunner | None = None,
+    limited: Sequence[Limited] = (),
 ) -> NodeReport:
     """Return what a node that holds one partition reports."""
     sheet = PauseSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
     reporter = Reporter(
-        Reported(lambda: [Held(PARTITION, "running", 2, 40)], lambda: 9_000.0, lambda: sheet, "1"),
+        Reported(
+            lambda: [Held(PARTITION, "running", 2, 40)],
+            lambda: 9_000.0,
+            lambda: sheet,
+            "1",
+            lambda: limited,
+        ),
         stores=open_memory_stores(MemoryStores()),
         runner=runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
         telemetry=telemetry,
@@ -157,3 +175,40 @@ def test_what_runs_is_counted_apart_from_what_was_handed_on() -> None:
     (partition,) = report_of(telemetry, clock, runner).partitions
 
     assert (partition.executing, partition.running) == (4, 1)
+
+
+def test_what_waits_because_of_a_limit() -> None:
+    """Its reason, how many wait for the same, and a gauge that goes back to zero."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    attempts = [
+        an_attempt(task=a_stored_task(ordering_id=each), partition=PARTITION) for each in "abc"
+    ]
+    waiting = [
+        Limited("mail#1", value, attempt, waited_ms)
+        for value, attempt, waited_ms in zip("xyy", attempts, (9.0, 5.0, 3.0), strict=True)
+    ]
+
+    report = report_of(telemetry, clock, limited=waiting)
+    gauge = telemetry.meters["limited_tasks"]["mail#1"].value
+    report_of(telemetry, clock)
+
+    assert report.limited_count == 3
+    assert report.limited[0] == LimitedTask(
+        str(attempts[0].task.key), PARTITION, "mail#1", "x", NOW_MS - 9
+    )
+    assert report.limited_flows == (
+        LimitedFlow("mail#1", "y", 2, NOW_MS - 5),
+        LimitedFlow("mail#1", "x", 1, NOW_MS - 9),
+    )
+    assert gauge == 3 and telemetry.meters["limited_tasks"]["mail#1"].value == 0
+
+
+def test_what_a_limit_asked_for_is_not_late() -> None:
+    """It has a metric of its own, so that no alert for lateness hears of it."""
+    telemetry = NodeTelemetry(VirtualClock(NOW_MS))
+
+    telemetry.emit(events.AttemptStarted(PARTITION, DONE, 1, 60_003, 60_000))
+
+    assert telemetry.lateness_of(PARTITION)[LATENESS_MS.index(5)] == 1
+    assert telemetry.meters.only("attempt_limited_seconds").total == 60_000

@@ -27,7 +27,7 @@ const MARKS = {
   cancel: "stop",
   drop: "drop",
 };
-const OPEN = new Set(["pending", "running", "retrying", "blocked"]);
+const OPEN = new Set(["pending", "limited", "running", "retrying", "blocked"]);
 const LOOK_MS = 3_000;
 
 export const screen = { path: "task", title: "Task", hidden: true, parent: "tasks", open };
@@ -185,6 +185,10 @@ function facts(task, waits) {
       ),
     ],
     task.kind && ["Kind", h("a", { href: address("tasks", { kind: task.kind }) }, task.kind)],
+    task.limited && [
+      "Limited by",
+      `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,
+    ],
     task.running && ["Running on", `${task.running.node} (attempt ${task.running.attempt})`],
     task.completion?.reason && ["Reason", task.completion.reason],
     task.completion?.movedTo && ["Moved to", when(task.completion.movedTo, { exact: true })],
