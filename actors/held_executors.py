@@ -22,7 +22,10 @@ from actors.ports.runner import Executable
 
 
 class HeldExecutors:
-    """Made when the first task of a kind is to run, kept while the ordering id is busy."""
+    """Made when the first task of a kind is to run, kept while the ordering id is busy.
+
+    They serve one task at a time: where an id runs several at once, each has its own.
+    """
 
     __slots__ = ("_by_kind", "_effects")
 
@@ -60,6 +63,8 @@ class HeldExecutors:
         executable: Executable,
         ownership: Ownership,
         record_starts: StartRecorder,
+        *,
+        is_unordered: bool = False,
     ) -> tuple[Attempt, Executable]:
         """Return the next attempt of a task, and what runs it.
 
@@ -80,6 +85,7 @@ class HeldExecutors:
             suspect,
             timeout_ms,
             record_starts if suspect or task.overdue_when_loaded else None,
+            is_unordered,
         )
         return attempt, executable
 

@@ -269,6 +269,9 @@ class LoadOrdering(msgspec.Struct, frozen=True):
     up_to: TaskKey
     limit: int
     reply_to: Recipient
+    kind: str | None = None
+    """Of tasks without order, what the reader asks for; None where it asks for those that have
+    one.  It is answered with all of the range."""
 
 
 class OrderingLoaded(msgspec.Struct, frozen=True):
@@ -277,6 +280,8 @@ class OrderingLoaded(msgspec.Struct, frozen=True):
     tasks: tuple[StoredTask, ...]
     next_after: TaskKey | None
     """Where to go on; None where the range is read to its end."""
+    kind: str | None = None
+    """As it was asked."""
 
 
 class AttemptTask(msgspec.Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""OrderingExecutor: strictly one task at a time of one ordering id, in key order (P3, P4).
+"""OrderingExecutor: strictly one task at a time of one ordering id, in key order (P3, P4), and
+beside these the tasks of kinds that need no order.
 
 Decides which task of its id is next; the next starts when the previous completion is
 durable.  Keeps a bounded queue: what does not fit, and all that waits behind a slow, failing
@@ -9,6 +10,7 @@ store itself.
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.held_executors import HeldExecutors, is_plain
 from actors.kernel.actor import Actor
@@ -52,11 +54,16 @@ from actors.model.ownership import Ownership
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.task_executor import TaskExecutorRole
+from actors.unordered_tasks import UnorderedTasks
 
 _ENDING = (OrderingMode.LEAVING, OrderingMode.DRAINING)
 
 
 class _SpilledDue(msgspec.Struct, frozen=True):
+    pass
+
+
+class _UnorderedDue(msgspec.Struct, frozen=True):
     pass
 
 
@@ -77,6 +84,7 @@ Message = (
     | PauseOrdering
     | KeepLane
     | _SpilledDue
+    | _UnorderedDue
 )
 """All that this role is told."""
 
@@ -103,6 +111,9 @@ class OrderingExecutor(Actor):
         self._executor: Ref | None = None
         self._executors = HeldExecutors(effects)
         self._tasks = OrderingQueue()
+        self._unordered = UnorderedTasks(
+            effects, self._spawn_unordered, self._ask_store, self._leave_found
+        )
         self._current: TaskKey | None = None
         self._current_bytes = self._counted_bytes = 0
         """What the task at hand holds, and what all that is here was last counted as."""
@@ -115,7 +126,10 @@ class OrderingExecutor(Actor):
         self._loading: tuple[TaskKey, TaskKey] | None = None
         self._reserved = 0
         """Slots kept for what a read may bring, or ids that read together would take the same."""
+        self._adopted: TaskKey | None = None
+        """What an earlier tree ran in order, which stays so."""
         self._due_timer: Timer | None = None
+        self._unordered_timer: Timer | None = None
         self._received = 0
 
     def on_receive(self, message: Message) -> None:
@@ -124,28 +138,24 @@ class OrderingExecutor(Actor):
                 self._accept(task)
             case TaskExecuted():
                 self._finish(message)
-            case TaskPostponed():
-                self._hold()
+            case TaskPostponed(key=key):
+                self._hold(key)
             case OrderingLoaded():
                 self._take_loaded(message)
             case SpillQueue(key=key):
-                if key == self._current:
-                    self._hold()
+                self._hold_slow(key)
             case AdoptAttempt(attempt=attempt):
                 self._adopt(attempt)
             case AdoptLane():
                 self._adopt_lane(message)
             case CompletionRecorded():
-                # Asked for by the lane, before there was anybody else to answer.
-                self._tell_executor(message)
+                self._pass_on(message)
             case StartTasks():
                 self._start()
             case HoldOrdering(after=after, up_to=up_to):
                 self._read_first(after, up_to)
             case UpdateTask(task=task):
-                self._received += 1
-                self._update_known(task)
-                self._report(released=0)
+                self._take_update(task)
             case WithdrawTask():
                 self._withdraw(message)
             case DrainTasks():
@@ -155,6 +165,9 @@ class OrderingExecutor(Actor):
             case KeepLane():
                 self._keep()
             case _SpilledDue():
+                self._go_on()
+            case _UnorderedDue():
+                self._unordered_timer = None
                 self._go_on()
             case _:
                 assert_never(message)
@@ -180,6 +193,11 @@ class OrderingExecutor(Actor):
         key = task.key
         if self._update_known(task):
             self._report(released=1)
+        elif self._has_no_order(task):
+            self._unordered.accept(task)
+            self._go_on()
+            if released := self._unordered.take_released():
+                self._report(released)
         elif self._must_spill(key):
             self._tasks.spill_key(key)
             self._go_on()
@@ -188,10 +206,16 @@ class OrderingExecutor(Actor):
             self._tasks.add(task)
             self._go_on()
 
+    def _take_update(self, task: StoredTask) -> None:
+        assert task.key.ordering_id == self._ordering_id, "another id's task"
+        self._received += 1
+        self._update_known(task)
+        self._report(released=0)
+
     def _update_known(self, task: StoredTask) -> bool:
         """Take over a later record of a key that is in memory; return whether it is."""
         if task.key != self._current:
-            return self._tasks.update(task)
+            return self._tasks.update(task) or self._unordered.update(task)
         self._update = task
         self._current_bytes = max(self._current_bytes, task.held_bytes)
         self._tell_executor(UpdateTask(task))
@@ -220,6 +244,8 @@ class OrderingExecutor(Actor):
 
     def _go_on(self) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
+        if self._mode is OrderingMode.RUNNING:
+            self._go_on_unordered()
         if self._phase is not OrderingPhase.IDLE and self._phase is not OrderingPhase.WAITING:
             return
         if self._mode is OrderingMode.RUNNING:
@@ -230,7 +256,7 @@ class OrderingExecutor(Actor):
                 self._tell_executor(AttemptTask(task))
             elif self._tasks.spilled is not None:
                 self._read_on(*self._tasks.spilled)
-        elif self._mode is OrderingMode.DRAINING:
+        elif self._mode is OrderingMode.DRAINING and not self._unordered.is_busy:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
 
     def _read_on(self, after: TaskKey, up_to: TaskKey) -> None:
@@ -263,8 +289,42 @@ class OrderingExecutor(Actor):
         self._siblings.memory.slots_taken += slots - self._reserved
         self._reserved = slots
 
+    def _has_no_order(self, task: StoredTask) -> bool:
+        return task.key != self._adopted and self._unordered.takes(task)
+
+    def _took_in_order(self, task: StoredTask) -> bool:
+        """Whether a task without order is here as one that had an order by an earlier record."""
+        if task.key == self._adopted:
+            self._leave_found(task)
+        return task.key in (self._current, self._adopted) or task.key in self._tasks
+
+    def _go_on_unordered(self) -> None:
+        now_ms = self._context.clock.now_ms()
+        due_ms = self._unordered.go_on(now_ms)
+        if due_ms is not None and self._unordered_timer is None:
+            check_ms = min(due_ms - now_ms, self._effects.settings.window.clock_check_ms)
+            self._unordered_timer = self._context.after(check_ms, _UnorderedDue())
+
+    def _ask_store(self, after: TaskKey, up_to: TaskKey, kind: str | None) -> None:
+        limit = self._effects.settings.window.ordering_queue_tasks_max
+        request = LoadOrdering(self._ordering_id, after, up_to, limit, self.actor_ref, kind)
+        self._siblings.task_persistence.tell(request)
+
+    def _leave_found(self, task: StoredTask) -> None:
+        """Leave a task that has an order to the store, where it was found, unless it is known."""
+        key = task.key
+        if key != self._current and key not in self._tasks:
+            self._tasks.spill_key(key)
+
     def _take_loaded(self, message: OrderingLoaded) -> None:
         if self._mode is not OrderingMode.RUNNING:
+            return
+        if message.kind is not None:
+            found = tuple(task for task in message.tasks if not self._took_in_order(task))
+            now_ms = self._context.clock.now_ms()
+            self._unordered.take_loaded(replace(message, tasks=found), now_ms)
+            self._go_on()
+            self._report(released=0)
             return
         assert self._loading is not None, "nobody asked for these tasks"
         self._reserve(0)
@@ -281,11 +341,18 @@ class OrderingExecutor(Actor):
         elif message.next_after is not None:
             self._tasks.spill(message.next_after, up_to)
         for task in tasks:
-            self._tasks.add(task)
+            if self._has_no_order(task):
+                self._unordered.leave(task)
+            else:
+                self._tasks.add(task)
         self._enter(OrderingPhase.IDLE)
-        self._go_on_or_return(released=-len(tasks))
+        self._go_on_or_return(released=-len(self._tasks))
 
     def _finish(self, message: TaskExecuted) -> None:
+        if self._unordered.finish(message, self._mode):
+            self._go_on()
+            self._report(released=0)
+            return
         assert self._current is None or self._current == message.key, "another task is at hand"
         self._enter(OrderingPhase.IDLE)
         update, withdrawn = self._update, self._withdrawn
@@ -300,6 +367,9 @@ class OrderingExecutor(Actor):
         again = message.key if message.in_doubt else withdrawn
         if again is not None and not is_leaving:
             released += self._spill_from(again)
+        if self._mode is OrderingMode.DRAINING:
+            # It may have ended open, and tasks without order may still be at hand.
+            self._tasks.spill_key(message.key)
         self._go_on_or_return(released)
 
     # Nothing but plain tasks is left: a lane goes on.
@@ -318,6 +388,8 @@ class OrderingExecutor(Actor):
     def _is_plain(self) -> bool:
         if self._mode is not OrderingMode.RUNNING or (key := self._tasks.first()) is None:
             return False
+        if not self._unordered.is_idle:
+            return False
         task = self._tasks.find(key)
         assert task is not None, "the first key has a task"
         return is_plain(task, self._siblings.known_completions)
@@ -327,6 +399,10 @@ class OrderingExecutor(Actor):
         if self._phase is OrderingPhase.RETURNING:
             self._enter(OrderingPhase.IDLE)
             self._go_on()
+
+    def _pass_on(self, message: CompletionRecorded) -> None:
+        """Tell of what the lane asked for, before there was anybody else to answer."""
+        self._tell_executor(message)
 
     def _tell_executor(self, message: object) -> None:
         if self._executor is None:
@@ -341,10 +417,29 @@ class OrderingExecutor(Actor):
         else:
             self._executor.tell(message)
 
+    def _spawn_unordered(self, message: object) -> Ref:
+        """Make an executor of its own for a task beside others, and tell it something."""
+        role = TaskExecutorRole(
+            self._effects,
+            self._ownership,
+            self.actor_ref,
+            siblings=self._siblings,
+            executors=HeldExecutors(self._effects),
+            is_unordered=True,
+        )
+        return self.spawn(role, message)
+
     # The task at hand takes long.
 
-    def _hold(self) -> None:
-        if self._phase is not OrderingPhase.HELD:
+    def _hold_slow(self, key: TaskKey) -> None:
+        if key == self._current or self._unordered.has_at_hand(key):
+            self._hold(key)
+
+    def _hold(self, key: TaskKey) -> None:
+        if self._unordered.hold(key):
+            self._go_on()
+            self._report(released=0)
+        elif self._phase is not OrderingPhase.HELD:
             self._enter(OrderingPhase.HELD)
             self._report(released=self._tasks.spill_all())
 
@@ -352,14 +447,21 @@ class OrderingExecutor(Actor):
 
     def _adopt(self, attempt: Attempt) -> None:
         """Wait for an old attempt; where another owner came in between, its key runs again."""
-        assert not self._received, "an old attempt is adopted before any task"
+        is_first = not self._received
+        assert is_first or self._mode is OrderingMode.CATCHING_UP, "adopted before any task"
         assert attempt.task.key.ordering_id == self._ordering_id, "another id's attempt"
-        self._received = 1
-        key = attempt.task.key
-        self._turn(OrderingMode.CATCHING_UP)
+        self._received += 1
+        key, is_own = attempt.task.key, self._ownership.continues(attempt.epoch)
+        if is_first:
+            self._turn(OrderingMode.CATCHING_UP)
+        if attempt.is_unordered:
+            self._unordered.adopt(attempt, is_own=is_own)
+            self._report(released=0)
+            return
         self._enter(OrderingPhase.BUSY)
         self._busy_since_ms, self._current_bytes = key.scheduled_ms, attempt.task.held_bytes
-        if self._ownership.continues(attempt.epoch):
+        self._adopted = key
+        if is_own:
             self._current = key
         self._tell_executor(AdoptAttempt(attempt))
         self._report(released=-1)
@@ -388,6 +490,10 @@ class OrderingExecutor(Actor):
             self._tell_executor(message)
             self._report(released=0)
             return
+        if self._unordered.withdraw(message, is_ending=self._mode in _ENDING):
+            self._go_on()
+            self._report(released=0)
+            return
         task, result = self._tasks.find(key), WithdrawalResult.ABSENT
         if task is not None:
             ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
@@ -410,6 +516,7 @@ class OrderingExecutor(Actor):
         assert self._mode not in _ENDING, "an id that ends reads nothing more"
         self._received += 1
         self._tasks.spill(after, up_to)
+        self._unordered.read_first(after, up_to)
         self._go_on()
 
     def _drain(self) -> None:
@@ -423,12 +530,14 @@ class OrderingExecutor(Actor):
         self._end(OrderingMode.LEAVING)
         released = self._tasks.spill_all()
         self._tasks.spilled = self._loading = None
+        self._unordered.leave_all()
         self._report(released)
 
     def _end(self, mode: OrderingMode) -> None:
         """Begin nothing any more; a read under way is answered to nobody."""
         self._turn(mode)
         self._reserve(0)
+        self._unordered.drain()
         if self._busy_since_ms is not None:
             self._tell_executor(DrainTasks())
         else:
@@ -436,19 +545,20 @@ class OrderingExecutor(Actor):
 
     def _report(self, released: int) -> None:
         self._count()
+        released += self._unordered.take_released()
         self._partition_executor.tell(
             TasksReleased(
                 self._ordering_id,
                 released,
                 self._received,
                 self._first_ms(),
-                self._phase is OrderingPhase.HELD,
+                self._phase is OrderingPhase.HELD or self._unordered.is_held,
             )
         )
 
     def _count(self) -> None:
         """Correct what the partition holds by what has come and gone since it was counted."""
-        held_bytes = self._tasks.size_bytes + self._current_bytes
+        held_bytes = self._tasks.size_bytes + self._current_bytes + self._unordered.size_bytes
         memory = self._siblings.memory
         memory.executing_bytes += held_bytes - self._counted_bytes
         assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
@@ -457,5 +567,6 @@ class OrderingExecutor(Actor):
     def _first_ms(self) -> int | None:
         """Scheduled time of the first open task, in memory or left to the store."""
         loading_ms = None if self._loading is None else self._loading[0].scheduled_ms
-        times = (self._tasks.first_ms(), self._busy_since_ms, loading_ms)
+        unordered_ms = self._unordered.first_ms()
+        times = (self._tasks.first_ms(), self._busy_since_ms, loading_ms, unordered_ms)
         return min((time_ms for time_ms in times if time_ms is not None), default=None)

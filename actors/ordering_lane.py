@@ -167,7 +167,8 @@ class OrderingLanes:
 
     def is_plain(self, task: StoredTask) -> bool:
         """Whether a lane may begin a task."""
-        return is_plain(task, self._siblings.known_completions)
+        unordered = self._effects.concurrency_per_id
+        return task.kind not in unordered and is_plain(task, self._siblings.known_completions)
 
     def take(self, task: StoredTask, queue_max: int) -> bool:
         """Begin a due task, or let it wait behind at most ``queue_max`` others of its id; False

@@ -336,7 +336,9 @@ class PartitionExecutor(Actor):
             if self._lanes.holds(key):
                 self._open(key.ordering_id)
             ordering = self._orderings.get(key.ordering_id)
-            if ordering is not None and not ordering.held:
+            # A task without order that is held says nothing of the others of its id.
+            is_any_unordered = bool(self._effects.concurrency_per_id)
+            if ordering is not None and (is_any_unordered or not ordering.held):
                 ordering.ref.tell(SpillQueue(key))
         self._context.after(slow_ms, _SlowCheckDue())
 

@@ -117,6 +117,7 @@ class TaskExecutorRole(Actor):
         *,
         siblings: Siblings,
         executors: HeldExecutors,
+        is_unordered: bool = False,
     ) -> None:
         self._effects = effects
         self._ownership = ownership
@@ -124,6 +125,7 @@ class TaskExecutorRole(Actor):
         self._tracker = siblings.completion_tracker
         self._known = siblings.known_completions
         self._executors = executors
+        self._is_unordered = is_unordered
         self._phase = _Phase.IDLE
         self._task: StoredTask | None = None
         self._attempt: Attempt | None = None
@@ -245,7 +247,13 @@ class TaskExecutorRole(Actor):
 
     def _start(self, task: StoredTask, executable: Executable) -> None:
         assert self._attempt is None, "the attempt before is settled"
-        start = self._executors.attempt(task, executable, self._ownership, self._record_starts)
+        start = self._executors.attempt(
+            task,
+            executable,
+            self._ownership,
+            self._record_starts,
+            is_unordered=self._is_unordered,
+        )
         self._attempt = start[0]
         self._phase = _Phase.RUNNING
         self._effects.runner.start((start,), self.actor_ref.tell)

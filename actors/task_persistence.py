@@ -536,7 +536,7 @@ class TaskPersistence(Actor):
                 assert rows[-1].key <= request.up_to, "not what was asked for"
             next_after = None if page.complete or not page.tasks else page.tasks[-1].key
             tasks = self._open_tasks(page.tasks, statuses)
-            request.reply_to.tell(OrderingLoaded(tasks, next_after))
+            request.reply_to.tell(OrderingLoaded(tasks, next_after, request.kind))
         del self._asked_orderings[: len(requests)]
         if self._asked_orderings:
             # Behind what was begun meanwhile.

@@ -181,6 +181,7 @@ def _effects(
     executors: UserExecutors,
 ) -> Effects:
     observation = opened.observation
+    observation.leave_out(executors.concurrency_per_id)
     return Effects(
         settings=tree_within_memory(settings),
         partition_count=opened.partition_count,
@@ -189,6 +190,7 @@ def _effects(
         runner=observation.runner(runner),
         telemetry=observation.telemetry,
         make_executor=system_tasks.factory_with(executors.make),
+        concurrency_per_id=executors.concurrency_per_id,
         flow_rules=executors.flow_rules,
     )
 

@@ -26,6 +26,14 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     timeout_ms: int | None = None
     record_starts: "StartRecorder | None" = None
     """Makes the starts of such attempts durable; user code waits for the future."""
+    is_unordered: bool = False
+    """May run beside others of its ordering id."""
+
+    @property
+    def place(self) -> "str | TaskKey":
+        """What no other attempt may run beside: of its ordering id, or without order of its key."""
+        key = self.task.key
+        return key if self.is_unordered else key.ordering_id
 
 
 StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]

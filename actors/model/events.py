@@ -126,6 +126,8 @@ class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     delay_ms: int
     limited_ms: int = 0
     """So much of the delay was asked for by a limit."""
+    is_unordered: bool = False
+    """Others of its ordering id may run beside it."""
 
 
 class AttemptFinished(msgspec.Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Everything a tree may touch, handed down from the node to every role."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from actors.model.flow import FlowRules
@@ -28,6 +28,8 @@ class Effects:
     of Hourhand's.  Raises UnknownKind where there is none."""
     flow_rules: FlowRules = FlowRules.NONE
     """Limits, priorities and fair shares of the user's kinds."""
+    concurrency_per_id: Mapping[str | None, int | None] = field(default_factory=dict)
+    """The kinds without order: how many tasks of one ordering id run at once; None for no limit."""
     memory: NodeMemory = field(init=False)
     """As much as the settings say."""
 

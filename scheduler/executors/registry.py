@@ -90,6 +90,7 @@ class Hourhand(ExecutorRegistry):
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
         concurrency: int | None = None,
+        concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
         priority: int = 0,
         fair: FairShare | None = None,
@@ -102,7 +103,8 @@ class Hourhand(ExecutorRegistry):
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
-        return TaskDecorator(self, kind, retry or RetryPolicy(), timeout, concurrency, flow)
+        attributes = {"retry": retry or RetryPolicy(), "timeout": timeout, **_attributes(flow)}
+        return TaskDecorator(self, kind, attributes, concurrency, concurrency_per_id)
 
     def batch(
         self,
@@ -114,6 +116,7 @@ class Hourhand(ExecutorRegistry):
         retries_alone: bool = False,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
         priority: int = 0,
         fair: FairShare | None = None,
@@ -122,8 +125,8 @@ class Hourhand(ExecutorRegistry):
 
         The function takes a list of payloads, whose annotation is their type, or of tasks, and
         returns what ``BatchExecutor.execute_many`` does, which explains the other arguments.
-        Limits count tasks.  Raises InvalidExecutor where the kind is taken or is not one, and where
-        an argument means nothing.
+        Limits count tasks; ``concurrency_per_id`` is that of ``TaskKind``.  Raises InvalidExecutor
+        where the kind is taken or is not one, and where an argument means nothing.
         """
         self._refuse(kind)
         flow = FlowRule.of(limits, priority, fair)
@@ -134,17 +137,16 @@ class Hourhand(ExecutorRegistry):
             "retries_alone": retries_alone,
             "retry": retry or RetryPolicy(),
             "timeout": timeout,
-            "limits": flow.limits,
-            "priority": flow.priority,
-            "fair": flow.fair,
+            **_attributes(flow),
         }
-        return BatchDecorator(self, kind, attributes)
+        return BatchDecorator(self, kind, attributes, concurrency_per_id)
 
     def executor(
         self,
         kind: str,
         *,
         concurrency: int | None = None,
+        concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] | None = None,
         priority: int | None = None,
         fair: FairShare | None = None,
@@ -155,7 +157,8 @@ class Hourhand(ExecutorRegistry):
         """
 
         def register(executor: ExecutorClass) -> ExecutorClass:
-            self.add(kind, TaskKind(executor, concurrency, limits, priority, fair))
+            how = TaskKind(executor, concurrency, limits, priority, fair, concurrency_per_id)
+            self.add(kind, how)
             return executor
 
         return register
@@ -202,6 +205,11 @@ class Hourhand(ExecutorRegistry):
         check_kind(kind)
         if kind in self._kinds:
             raise InvalidExecutor(f"the kind {kind!r} is registered already: choose another")
+
+
+def _attributes(flow: FlowRule) -> dict[str, Any]:
+    """Return the class attributes that say it."""
+    return {"limits": flow.limits, "priority": flow.priority, "fair": flow.fair}
 
 
 class TaskFunction(Generic[P_contra]):
@@ -280,17 +288,15 @@ class TaskDecorator:
         self,
         registry: Hourhand,
         kind: str,
-        retry: RetryPolicy,
-        timeout: timedelta | None,
+        attributes: dict[str, Any],
         concurrency: int | None,
-        flow: FlowRule,
+        concurrency_per_id: int | None,
     ) -> None:
         self._registry = registry
         self._kind = kind
-        self._retry = retry
-        self._timeout = timeout
+        self._attributes = attributes
         self._concurrency = concurrency
-        self._flow = flow
+        self._concurrency_per_id = concurrency_per_id
 
     @overload
     def __call__(self, function: Callable[[], Returned]) -> TaskFunction[None]: ...
@@ -310,27 +316,31 @@ class TaskDecorator:
             _AsyncFunctionExecutor if inspect.iscoroutinefunction(function) else _FunctionExecutor
         )
         names = {
-            "retry": self._retry,
-            "timeout": self._timeout,
-            "limits": self._flow.limits,
-            "priority": self._flow.priority,
-            "fair": self._flow.fair,
+            **self._attributes,
             "_call": staticmethod(function),
             "_signature": signature,
             "__doc__": function.__doc__,
         }
         made = type(getattr(function, "__name__", "function"), (base,), names)
-        self._registry.add(self._kind, TaskKind(made, self._concurrency))
+        how = TaskKind(made, self._concurrency, concurrency_per_id=self._concurrency_per_id)
+        self._registry.add(self._kind, how)
         return TaskFunction(self._registry, self._kind, function, signature)
 
 
 class BatchDecorator:
     """Registers the function it decorates, which takes a list."""
 
-    def __init__(self, registry: Hourhand, kind: str, attributes: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        registry: Hourhand,
+        kind: str,
+        attributes: dict[str, Any],
+        concurrency_per_id: int | None,
+    ) -> None:
         self._registry = registry
         self._kind = kind
         self._attributes = attributes
+        self._concurrency_per_id = concurrency_per_id
 
     @overload
     def __call__(
@@ -352,7 +362,8 @@ class BatchDecorator:
             "__doc__": function.__doc__,
         }
         made = type(getattr(function, "__name__", "function"), (base,), names)
-        self._registry.add(self._kind, TaskKind(made))
+        how = TaskKind(made, concurrency_per_id=self._concurrency_per_id)
+        self._registry.add(self._kind, how)
         return TaskFunction(self._registry, self._kind, function, signature)
 
 

@@ -29,7 +29,7 @@ _NAMED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """How tasks of one kind run: by which executor, and how many at once.
+    """How tasks of one kind run: by which executor, how many at once, and whether in order.
 
     What is not given of ``limits``, ``priority`` and ``fair`` is as the executor's class has it.
     Raises InvalidExecutor for what means nothing.
@@ -45,13 +45,20 @@ class TaskKind:
     """What is due at once starts in the order of this, the highest first."""
     fair: FairShare | None = None
     """How starts are shared between tenants while more is due than can run."""
+    concurrency_per_id: int | None = 1
+    """Tasks of this kind that one ordering id runs at once: one after another in their order, or
+    without order so many of them, or with None as many as there are."""
 
     def __post_init__(self) -> None:
-        limit: object = self.concurrency
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidExecutor(
-                f"concurrency is {shown(limit)}, a number of 1 or more or None is needed"
-            )
+        limits: dict[str, object] = {
+            "concurrency": self.concurrency,
+            "concurrency_per_id": self.concurrency_per_id,
+        }
+        for name, limit in limits.items():
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise InvalidExecutor(
+                    f"{name} is {shown(limit)}, a number of 1 or more or None is needed"
+                )
         # Said where it is declared, not when a node starts.
         self.flow_rule()
 
@@ -121,6 +128,15 @@ class UserExecutors:
         if self.default is not None:
             rules[None] = FlowRule.declared(made_by(self.default))
         return FlowRules(rules)
+
+    @property
+    def concurrency_per_id(self) -> dict[str | None, int | None]:
+        """How many tasks one ordering id runs at once, of those kinds that have no order."""
+        return {
+            kind: each.concurrency_per_id
+            for kind, each in self.kinds.items()
+            if each.concurrency_per_id != 1
+        }
 
     def make(self, kind: str | None) -> TaskExecutor:
         """Make an executor; raises UnknownKind where there is none.

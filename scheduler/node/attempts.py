@@ -22,6 +22,7 @@ from actors.model.display import (
 )
 from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.executor_attributes import policy_of
+from actors.model.key import TaskKey
 from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
@@ -66,29 +67,30 @@ class RunningAttempt:
 
 
 class AttemptRegistry:
-    """The attempts of a node by partition and ordering id; safe to use from any thread."""
+    """The attempts of a node by partition and place; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: defaultdict[int, dict[str, RunningAttempt]] = defaultdict(dict)
-        """By partition, then by ordering id."""
+        self._running: defaultdict[int, dict[str | TaskKey, RunningAttempt]] = defaultdict(dict)
+        """By partition, then by the place of the attempt."""
 
     def add(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
     ) -> Sequence[RunningAttempt]:
-        """Register attempts; their ordering ids must have no other ones here (P3)."""
+        """Register attempts; in their places must be no other ones here (P3)."""
         added = [RunningAttempt(attempt, executor, listener) for attempt, executor in starts]
         with self._lock:
             for running in added:
                 attempt = running.attempt
-                attempts, key = self._running[attempt.partition], attempt.task.key
-                if attempts.setdefault(key.ordering_id, running) is not running:
-                    raise AssertionError(f"an attempt of {key} is still running here")
+                attempts = self._running[attempt.partition]
+                if attempts.setdefault(attempt.place, running) is not running:
+                    text = f"an attempt of {attempt.task.key} is still running here"
+                    raise AssertionError(text)
         return added
 
     def find(self, attempt: Attempt) -> RunningAttempt | None:
         """Return what is known of an attempt that is not settled yet."""
-        running = self._running[attempt.partition].get(attempt.task.key.ordering_id)
+        running = self._running[attempt.partition].get(attempt.place)
         return running if running is not None and running.attempt is attempt else None
 
     def of_partition(self, partition: int) -> Sequence[RunningAttempt]:
@@ -177,10 +179,10 @@ class AttemptRegistry:
         return [r for r in affected if r.started_monotonic_ms is not None and r.ended is None]
 
     def _remove(self, attempt: Attempt) -> None:
-        attempts, ordering_id = self._running[attempt.partition], attempt.task.key.ordering_id
-        running = attempts.get(ordering_id)
+        attempts, place = self._running[attempt.partition], attempt.place
+        running = attempts.get(place)
         if running is not None and running.attempt is attempt:
-            del attempts[ordering_id]
+            del attempts[place]
 
 
 class RegisteredAttempts(ABC):

@@ -221,6 +221,7 @@ class WorkerRunner(LimitedAttempts):
                 attempt.number,
                 started_ms - due_ms,
                 running.limited_ms,
+                attempt.is_unordered,
             )
         )
         return started_ms

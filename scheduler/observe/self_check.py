@@ -8,7 +8,7 @@ end was read.  Never changes what a node does, and reads little: ten looks a sec
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,6 +89,8 @@ class SelfCheck:
     ) -> None:
         self.watched_shares = round(share * (SHARE_MASK + 1))
         self.partition_count: int | None = None
+        self.unordered: Collection[str | None] = ()
+        """Kinds whose tasks need no order."""
         self._clock = clock
         self._looks = StoreLooks(clock, tell, stores, looks_per_s_max)
         self._lock = threading.RLock()
@@ -113,7 +115,7 @@ class SelfCheck:
                 case AttemptStarted():
                     self._started(event)
                 case AttemptFinished() | AttemptAbandoned():
-                    self.running.pop((event.partition, event.key.ordering_id), None)
+                    self._ended(event.partition, event.key)
                 case CommandDecided():
                     self._commanded(event.partition, event.key)
                 case TaskClosed():
@@ -163,15 +165,25 @@ class SelfCheck:
         early = event.delay_ms < 0 if event.attempt == 1 else now_ms < key.scheduled_ms
         if early:
             self._looks.doubt("P2", partition, key, "it started before it was due")
+        if not event.is_unordered:
+            self._started_in_order(event, owned)
+        settled = self._clock.monotonic_ms() - owned.since_ms >= SETTLED_MS
+        if key in self._closed or (settled and self._looks.may_look()):
+            self._looks.at_start(partition, key, now_ms)
+
+    def _started_in_order(self, event: AttemptStarted, owned: _Owned) -> None:
+        partition, key = event.partition, event.key
         other = self.running.get((partition, key.ordering_id))
         if other is not None:
             self._looks.doubt("P3", partition, key, f"it started while {other} ran")
         self.running[partition, key.ordering_id] = key
         if event.attempt == 1 and owned.ordered and key.ordering_id not in owned.commanded:
             self._check_order(partition, key, owned.stored.get(key.ordering_id, {}))
-        settled = self._clock.monotonic_ms() - owned.since_ms >= SETTLED_MS
-        if key in self._closed or (settled and self._looks.may_look()):
-            self._looks.at_start(partition, key, now_ms)
+
+    def _ended(self, partition: int, key: TaskKey) -> None:
+        place = partition, key.ordering_id
+        if self.running.get(place) == key:
+            del self.running[place]
 
     def _check_order(self, partition: int, key: TaskKey, stored: Mapping[TaskKey, int]) -> None:
         """Look at the open keys before this one that were stored, as it was, before any was due."""

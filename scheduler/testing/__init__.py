@@ -320,6 +320,7 @@ class VirtualScheduler:
                 telemetry=self.telemetry,
                 make_executor=self._system_tasks().factory_with(self._executors.make),
                 flow_rules=self._executors.flow_rules,
+                concurrency_per_id=self._executors.concurrency_per_id,
             )
 
         return VirtualNode(

@@ -252,6 +252,7 @@ class VirtualRunner(LimitedAttempts):
             attempt.number,
             started_ms - due_ms,
             running.limited_ms,
+            attempt.is_unordered,
         )
         self._telemetry.emit(event)
         return started_ms

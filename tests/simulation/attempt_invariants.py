@@ -30,6 +30,7 @@ from tests.simulation.hold_invariants import disturbed_spans, held_spans
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.network import SLOW_ANSWER_MS
 from tests.simulation.task_maker import HEALTHY
+from tests.simulation.unordered import PLACES, SWARM
 
 REACTION_MS = 500.0
 """How long a durable record may take to reach the attempt it concerns."""
@@ -39,6 +40,8 @@ FAST_ANSWER_MS = 10.0
 """How long an answer of the store is under way in good weather, at most."""
 _CLOSING = {CommandOutcome.APPLIED, CommandOutcome.RUNNING}
 """Outcomes of a cancel or drop after which no further attempt starts."""
+_QUEUE_LONG = 50
+"""No run has so many tasks of one ordering id at hand or waiting for a retry."""
 RECOVERY_MS = 8_000.0
 """How long after a disturbance lateness is not judged."""
 
@@ -51,11 +54,16 @@ def p2_never_early(run: Run) -> Complaints:
 
 
 def p3_one_at_a_time(run: Run) -> Complaints:
-    """No attempt starts beside another of its ordering id that is not excused."""
+    """No attempt starts beside another of its ordering id that is not excused, or of a kind without
+    order beside more than may be.
+    """
     for start in run.started:
         for other in start.beside:
             if not other.excuse:
                 yield f"attempt {start.id} of {start.key} started while {other.id} was running"
+        places = PLACES.get(start.kind)
+        if places is not None and start.alike > places:
+            yield f"{start.key} started as number {start.alike} of its ordering id and kind"
 
 
 def p4_in_order(run: Run) -> Complaints:
@@ -64,7 +72,8 @@ def p4_in_order(run: Run) -> Complaints:
     stored, fell_due_ms = _stored_since(run), _fell_due(run)
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:
-        first_start.setdefault(start.key, start)
+        if start.kind not in PLACES:
+            first_start.setdefault(start.key, start)
     decided, refused_ms = _decided(run), _refused_ms(run)
     keys: dict[str, list[TaskKey]] = defaultdict(list)
     for key in sorted(stored):
@@ -72,7 +81,7 @@ def p4_in_order(run: Run) -> Complaints:
     for siblings in keys.values():
         for index, earlier in enumerate(siblings):
             if earlier not in first_start:
-                # What never ran was withdrawn, so nothing can have overtaken it.
+                # What never ran was withdrawn, so nothing can have overtaken it, or has no order.
                 continue
             closed_ms = min((each.at_ms for each in run.completed[earlier]), default=float("inf"))
             for later in siblings[index + 1 :]:
@@ -267,7 +276,7 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
 
 def p7_isolation(run: Run) -> Complaints:
     """While nothing disturbs the installation, healthy ordering ids are on time whatever the
-    sick ones do, and whatever holds another partition.
+    sick ones do, and whatever holds another partition; so are tasks without order and limit.
     """
     recovery_ms = RECOVERY_MS * run.pace
     disturbed = disturbed_spans(run, recovery_ms)
@@ -286,7 +295,7 @@ def p7_isolation(run: Run) -> Complaints:
         if (
             start.key in seen
             or start.key.ordering_id.startswith(RESERVED)
-            or not ordering_id.startswith(HEALTHY)
+            or not (ordering_id.startswith(HEALTHY) or _waits_for_nobody(run, start))
         ):
             continue
         seen.add(start.key)
@@ -304,3 +313,8 @@ def p7_isolation(run: Run) -> Complaints:
             and not run.completed[start.key][1:]
         ):
             yield f"{start.key} is healthy and started {late_ms:.0f} ms late"
+
+
+def _waits_for_nobody(run: Run, start: Started) -> bool:
+    """Whether a task is of the kind without limit, and few enough of it fit into memory."""
+    return start.kind == SWARM and run.tree.window.ordering_queue_tasks_max >= _QUEUE_LONG

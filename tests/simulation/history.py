@@ -18,7 +18,9 @@ from tests.simulation.door_history import DoorEntry
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Another attempt of the same ordering id that ran when one started."""
+    """Another attempt that ran when one started: of the same key, or of the same ordering id where
+    both have an order.
+    """
 
     id: int
     excuse: str
@@ -48,6 +50,9 @@ class Started:
     """Whether its node knew that an operator had paused it."""
     paused_ms: float
     """For how long an operator had paused it by then, whoever knew; 0 where nobody had."""
+    kind: str | None
+    alike: int
+    """Attempts of this kind and ordering id that run now, and count on this node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -88,6 +88,8 @@ class Site:
     unknowing: float = 0.0
     """Share of processes that have no executor for tasks which have a kind."""
     flow_rules: FlowRules = FlowRules.NONE
+    unordered: Mapping[str | None, int | None] = field(default_factory=dict)
+    """The kinds without order."""
 
 
 class Member:
@@ -146,6 +148,7 @@ class Member:
                 runner=self.runner,
                 telemetry=self,
                 make_executor=make_executor,
+                concurrency_per_id=site.unordered,
                 flow_rules=site.flow_rules,
             ),
             make_system=make_system,
@@ -156,7 +159,6 @@ class Member:
 
     def _executors(self, site: Site, stores: Stores) -> RoutedFactory:
         users = partial(simulated_executor, site.policy, self.knows_kinds)
-        make_executor = routed(users, {})
         if site.doors is not None:
             self.doors = NodeDoors(
                 self.name,
@@ -168,7 +170,7 @@ class Member:
                 lease_ends_ms=self.log.lease_ends_ms,
                 rng=random.Random(self.rng.getrandbits(64)),
             )
-            make_executor = self.doors.factory_with(users)
+        make_executor = routed(users, {}) if self.doors is None else self.doors.factory_with(users)
         return hostile(make_executor, site.policy, site.hostile, self.rng)
 
     def request_stop(self) -> None:
@@ -285,6 +287,9 @@ class Member:
                 case OrderingExecutor():
                     held = found[actor._ownership.partition]
                     held.add(actor._tasks, is_busy=actor._current is not None)
+                    held.executing += len(actor._unordered._at_hand)
+                    for of_kind in actor._unordered._kinds.values():
+                        held.add(of_kind.tasks, is_busy=False)
                 case PartitionExecutor():
                     held = found[actor._ownership.partition]
                     for lane in _lanes_of(actor):

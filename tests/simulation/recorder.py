@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.model.attempts import Ending
+from actors.model.attempts import Attempt, Ending
 from actors.model.codec import LogRecord
 from actors.model.events import (
     CatchUpEnded,
@@ -45,6 +45,11 @@ class _Run:
     key: TaskKey
     excuse: str = ""
 
+    @property
+    def place(self) -> str | TaskKey:
+        """What no other attempt may run beside."""
+        return self.running.attempt.place
+
 
 class Recorder(StoreRecorder):
     """Watches every node of one world, beside what its base watches."""
@@ -71,11 +76,7 @@ class Recorder(StoreRecorder):
         attempt, now_ms = running.attempt, self._now_ms()
         self._ids += 1
         key = attempt.task.key
-        beside = tuple(
-            Beside(run.id, self._excuse(run))
-            for run in self._runs.values()
-            if run.key.ordering_id == key.ordering_id
-        )
+        beside, alike = self._beside(attempt), 1 + self._alike(member, attempt)
         # A partition came back, or went on under a new tree, while old code of it still ran.
         self.counts["attempt started beside an abandoned one"] += any(
             run.member is member
@@ -102,9 +103,29 @@ class Recorder(StoreRecorder):
                 beside=beside,
                 known_paused=_is_paused(member.node.pauses.sheet, attempt.partition, key),
                 paused_ms=self._paused_ms(attempt.partition, key),
+                kind=attempt.task.kind,
+                alike=alike,
             )
         )
         return self._ids
+
+    def _beside(self, attempt: Attempt) -> tuple[Beside, ...]:
+        key = attempt.task.key
+        return tuple(
+            Beside(run.id, self._excuse(run))
+            for run in self._runs.values()
+            if run.key == key or run.place == key.ordering_id == attempt.place
+        )
+
+    def _alike(self, member: Member, attempt: Attempt) -> int:
+        """Count what runs of an ordering id and kind, and counts on a node."""
+        key, kind = attempt.task.key, attempt.task.kind
+        alike = (
+            run
+            for run in self._runs.values()
+            if run.key.ordering_id == key.ordering_id and run.running.attempt.task.kind == kind
+        )
+        return sum(run.member is member or not self._excuse(run) for run in alike)
 
     def _paused_ms(self, partition: int, key: TaskKey) -> float:
         """Return for how long the sheets in force have paused a key without a break."""

@@ -15,6 +15,7 @@ from actors.model.task import Task
 from actors.ports.clock import Clock
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
+from tests.simulation.unordered import kind_of
 
 _HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
 KIND = "charge"
@@ -159,11 +160,13 @@ class TaskMaker:
             scheduled_time=from_millis(key.scheduled_ms),
             uniqueness_key=key.uniqueness_key,
             data=data,
-            kind=self._kind(key.ordering_id),
+            kind=self._kind(key),
         )
 
-    def _kind(self, ordering_id: str) -> str | None:
+    def _kind(self, key: TaskKey) -> str | None:
+        if self._workload.unordered:
+            return kind_of(key)
         share = self._workload.kinds
-        if not share or ordering_id.startswith(HEALTHY):
+        if not share or key.ordering_id.startswith(HEALTHY):
             return None
         return KIND if self._rng.random() < share else None

@@ -30,6 +30,7 @@ from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.task_maker import FLOW_RULES
 from tests.simulation.truth import Truth
+from tests.simulation.unordered import PLACES
 from tests.simulation.user_code import ProcessKilled, Shares, retry_policy
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 from tests.simulation.world_doors import open_doors
@@ -78,6 +79,7 @@ class World:
             doors=None if self.doors is None else self.doors.site,
             unknowing=scenario.workload.unknowing,
             flow_rules=FLOW_RULES if scenario.workload.tenants else FlowRules.NONE,
+            unordered=PLACES if scenario.workload.unordered else {},
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)

@@ -10,7 +10,9 @@ import pytest
 import actors
 from tests.tidy.source import ROLES, ROOT, Source, class_name, sources
 
-BESIDE_THE_ROLES = {"__init__", "messages", "ordering_lane", "held_executors"}
+BESIDE_THE_ROLES = {
+    *("__init__", "messages", "ordering_lane", "held_executors", "unordered_tasks"),
+}
 
 
 def _role(name: str) -> Source:

@@ -5,7 +5,7 @@ the role raises is raised by ``Harness.run``, so no test passes over a tree that
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from actors.kernel.actor import Actor
@@ -110,15 +110,14 @@ class Harness:
         make_executor: Callable[[], TaskExecutor] | None = None,
         known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
         flow_rules: FlowRules = FlowRules.NONE,
+        concurrency_per_id: Mapping[str | None, int | None] | None = None,
     ) -> None:
         """``known_since_ms``: whether keys since then are closed a role knows without asking."""
         self.clock = VirtualClock(NOW_MS)
         self.failures: list[BaseException] = []
         self.system = SimulatedSystem(self.clock, self.failures.append, rng)
-        self.data = MemoryStores()
-        self.requests = HeldRequests()
-        self.runner, self.writer = FakeRunner(), FakeWriter()
-        self.telemetry = RecordingTelemetry()
+        self.data, self.requests = MemoryStores(), HeldRequests()
+        self.runner, self.writer, self.telemetry = FakeRunner(), FakeWriter(), RecordingTelemetry()
         self.effects = Effects(
             settings=settings or TreeSettings(),
             partition_count=partition_count,
@@ -128,6 +127,7 @@ class Harness:
             telemetry=self.telemetry,
             make_executor=lambda _id, _kind: (make_executor or _NoJob)(),
             flow_rules=flow_rules,
+            concurrency_per_id=concurrency_per_id or {},
         )
         self.ownership = Ownership(PARTITION, EPOCH)
         self.supervisor, self.persistence, self.executor = Probe(), Probe(), Probe()

@@ -5,7 +5,7 @@ somebody scrapes; never the numbers.  What is asked for and not installed is Set
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from itertools import accumulate
 
@@ -70,6 +70,11 @@ class Counted(Observation):
         if self._check is not None:
             self._check.partition_count = writer.partition_count()
         return writer
+
+    def leave_out(self, unordered: Collection[str | None]) -> None:
+        """Let the self-check expect no order of them."""
+        if self._check is not None:
+            self._check.unordered = unordered
 
     def begin(self, probes: NodeProbes) -> None:
         """Serve, where the settings say so."""

@@ -169,7 +169,12 @@ class _CheckedSchedule:
         """Write rows."""
         written: Future[None] = self._schedule.insert_tasks(partition, tasks, write_time)
         shares = self._check.watched_shares
-        keys = [t.key for t in tasks if hash(t.key.ordering_id) & SHARE_MASK < shares]
+        unordered = self._check.unordered
+        keys = [
+            task.key
+            for task in tasks
+            if hash(task.key.ordering_id) & SHARE_MASK < shares and task.kind not in unordered
+        ]
         if keys:
 
             def told(answer: "Future[None]") -> None:

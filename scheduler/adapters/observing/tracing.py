@@ -7,7 +7,7 @@ the task and never hold its data, nor what an error says.  Which SDK takes them,
 sampled, is the process's own setting.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -72,6 +72,10 @@ class Traced(Observation):
     def writer(self, writer: LogWriter) -> LogWriter:
         """Trace records appended."""
         return TracedWriter(self._behind.writer(writer), self._spans)
+
+    def leave_out(self, unordered: Collection[str | None]) -> None:
+        """As the observation behind it does."""
+        self._behind.leave_out(unordered)
 
     def runner(self, runner: Runner) -> Runner:
         """Trace calls of user code."""

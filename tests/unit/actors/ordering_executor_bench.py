@@ -1,5 +1,7 @@
 """One OrderingExecutor; its TaskExecutor is a probe, its tasks a count of slots."""
 
+from collections.abc import Mapping
+
 from actors.messages import (
     AttemptTask,
     ExecuteTask,
@@ -32,11 +34,16 @@ class Bench:
         kind: type["ProbedOrdering"] | None = None,
         known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
         executing_tasks_max: int = 1,
+        concurrency_per_id: Mapping[str | None, int | None] | None = None,
     ) -> None:
         window = WindowSettings(
             ordering_queue_tasks_max=QUEUE_MAX, executing_tasks_max=executing_tasks_max
         )
-        self.harness = Harness(TreeSettings(window=window), known_since_ms=known_since_ms)
+        self.harness = Harness(
+            TreeSettings(window=window),
+            known_since_ms=known_since_ms,
+            concurrency_per_id=concurrency_per_id,
+        )
         self.slots = 0
         """Slots occupied, as the parent counts them."""
         self.sent = 0

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Iterator
 from queue import SimpleQueue
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.attempts import AttemptEnded, Ending
 from actors.model.events import AttemptAbandoned, AttemptStuck
@@ -15,7 +16,7 @@ from actors.model.task import Task
 from scheduler.adapters.clock import SystemClock
 from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
-from tests.builders import an_attempt
+from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import (
     TIMEOUT_S,
     WORKERS,
@@ -52,6 +53,22 @@ def test_p3_a_second_attempt_of_an_ordering_id_is_refused(bench: Bench) -> None:
         bench.run(Blocking(), an_attempt(number=2))
     gate.set()
     bench.ended()
+
+
+def test_attempts_without_order_run_beside_each_other_and_not_beside_themselves(
+    bench: Bench,
+) -> None:
+    """Of one ordering id, each of a key of its own."""
+    gate, tasks = threading.Event(), [a_stored_task(due_in_ms=0, uniqueness_key=k) for k in "ab"]
+    attempts = [replace(an_attempt(task=task), is_unordered=True) for task in tasks]
+    for attempt in attempts:
+        bench.run(Blocking(lambda: gate.wait(TIMEOUT_S) and None), attempt)
+
+    with pytest.raises(AssertionError, match="still running"):
+        bench.run(Blocking(), replace(attempts[0], number=2))
+    gate.set()
+
+    assert {bench.ended().ending for _ in attempts} == {Ending.DONE}
 
 
 def test_p7_a_slow_attempt_holds_no_other_while_a_worker_is_free(bench: Bench) -> None:

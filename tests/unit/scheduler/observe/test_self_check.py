@@ -251,10 +251,23 @@ def fail_and_try_again(node: Node) -> None:
     node.finish(SECOND)
 
 
+def run_without_order(node: Node) -> None:
+    """Beside what has an order and before what was due earlier, as its kind allows."""
+    node.check.unordered = {"swarm"}
+    rows = [StoredTask(FIRST, b'{"hourhand.kind":"swarm"}', 7), StoredTask(SECOND, b"{}", 7)]
+    node.stores.schedule.insert_tasks(P, rows, 1).result(timeout=30)
+    node.due(SECOND)
+    node.start(SECOND)
+    node.take(events.AttemptStarted(P, FIRST, 1, 5, is_unordered=True))
+    node.finish(FIRST)
+    node.finish(SECOND)
+
+
 @pytest.mark.parametrize(
     "live",
     [
         run_in_order,
+        run_without_order,
         outlive_a_revocation,
         run_again_after_a_takeover,
         retry_by_an_operator,
