@@ -15,6 +15,7 @@
     │   ├── InvalidExecutor           nothing that could run a task at the path given
     │   ├── NotConnected              scheduled through a registry without an open client
     │   ├── NoSuchSchedule            a recurring schedule that is not there
+    │   ├── InvalidQuery              a question in SQL that cannot be answered
     │   ├── UnknownConnection         no connection of a database that an outbox could be in
     │   └── AlreadyStarted            started a second time
     ├── OperatorError                 something is wrong with the installation
@@ -120,6 +121,12 @@ class NoSuchSchedule(CallerError, ValueError):
     """No recurring schedule has this name, or no node has it yet."""
 
     code = "no-such-schedule"
+
+
+class InvalidQuery(CallerError, ValueError):
+    """A question in SQL is not one, names what is not there, or would change something."""
+
+    code = "invalid-query"
 
 
 class UnknownConnection(CallerError, TypeError):

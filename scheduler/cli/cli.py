@@ -16,6 +16,7 @@ from scheduler.cli import (
     pipeline_commands,
     recurring_commands,
     relay_commands,
+    sql_commands,
     task_commands,
     timers_commands,
     trouble_commands,
@@ -100,6 +101,7 @@ for panel, name, function in (
     (CLUSTER, "ahead", cluster_commands.ahead),
     (CLUSTER, "buckets", cluster_commands.buckets),
     (CLUSTER, "audit-log", cluster_commands.audit_log),
+    (CLUSTER, "sql", sql_commands.sql),
 ):
     app.command(name, rich_help_panel=panel)(function)
 

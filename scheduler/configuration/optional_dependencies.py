@@ -16,6 +16,7 @@ EXTRA_OF = {
     "aiohttp": "http",
     "cassandra": "cassandra",
     "confluent_kafka": "kafka",
+    "duckdb": "sql",
     "fastapi": "http",
     "httptools": "http",
     "opentelemetry": "otel",

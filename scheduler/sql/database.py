@@ -1,0 +1,113 @@
+"""A DuckDB database in memory that answers one question and can change nothing.
+
+Decides what a question may be: one statement that only reads.  Files it may read are those of the
+folder it was given; it has no network, and memory up to a limit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import duckdb
+
+from actors.model.errors import InvalidQuery
+
+_ROWS_INSERTED = 10_000
+"""At a time."""
+
+
+class QueryAnswer(NamedTuple):
+    """What a question brought."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    has_more: bool
+    """Whether rows were left out, as there are more than were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueriedTable:
+    """A table to be filled: its name, and its columns with their types."""
+
+    name: str
+    columns: dict[str, str]
+
+
+class ReadOnlyDatabase:
+    """Is filled, sealed, and then asked; a context manager that closes it."""
+
+    def __init__(self, memory_bytes_max: int) -> None:
+        self._connection = duckdb.connect(":memory:")
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute(f"SET memory_limit = '{memory_bytes_max // 1_000_000}MB'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def fill(self, table: QueriedTable, rows: Sequence[Sequence[Any]]) -> None:
+        """Make a table of these rows; times are aware datetimes, JSON is text."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in table.columns.items())
+        self._connection.execute(f"CREATE TABLE {table.name} ({columns})")
+        values = ", ".join(f"unnest(?::{kind}[])" for kind in table.columns.values())
+        for begin in range(0, len(rows), _ROWS_INSERTED):
+            some = rows[begin : begin + _ROWS_INSERTED]
+            by_column = [list(each) for each in zip(*some, strict=True)]
+            self._connection.execute(f"INSERT INTO {table.name} SELECT {values}", by_column)
+
+    def show(self, name: str, query: str) -> None:
+        """Make a view."""
+        self._connection.execute(f"CREATE VIEW {name} AS {query}")
+
+    def show_files(self, name: str, files: Path) -> None:
+        """Make a view of the Parquet files of a pattern."""
+        pattern = str(files).replace("'", "''")
+        self.show(name, f"SELECT * FROM read_parquet('{pattern}')")
+
+    def seal(self, folder: Path | None = None) -> None:
+        """Read no file from now on but those of the folder, and change no setting."""
+        if folder is not None:
+            allowed = str(folder).replace("'", "''")
+            self._connection.execute(f"SET allowed_directories = ['{allowed}/']")
+        self._connection.execute("SET autoinstall_known_extensions = false")
+        self._connection.execute("SET autoload_known_extensions = false")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    def ask(self, question: str, rows_max: int) -> QueryAnswer:
+        """Answer a question with at most so many rows; InvalidQuery where it cannot be."""
+        try:
+            statements = duckdb.extract_statements(question)
+            self._require_one_that_reads(statements)
+            cursor = self._connection.execute(question)
+            rows = cursor.fetchmany(rows_max + 1)
+            columns = tuple(str(each[0]) for each in cursor.description or ())
+        except duckdb.Error as error:
+            message = " ".join(str(error).split())
+            raise InvalidQuery(
+                f"{message} (tables: {', '.join(self.tables())}; DESCRIBE TABLE shows its columns)"
+            ) from None
+        return QueryAnswer(columns, rows[:rows_max], len(rows) > rows_max)
+
+    def tables(self) -> list[str]:
+        """Return the names of tables and views."""
+        found = self._connection.execute("SHOW TABLES").fetchall()
+        return sorted(str(name) for (name, *_) in found)
+
+    @staticmethod
+    def _require_one_that_reads(statements: Sequence[Any]) -> None:
+        readers = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+        if len(statements) != 1 or statements[0].type not in readers:
+            raise InvalidQuery(
+                "a question is one statement that reads, such as SELECT or DESCRIBE: nothing is"
+                " changed here"
+            )

@@ -1,0 +1,118 @@
+"""The tables of the SQL door: of the live store, and of an export.
+
+Decides their names and columns.  The live ones are a copy of what is due within a window, made
+when a question is asked; they are small on purpose, as each row of the window is read.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from actors.model.errors import InvalidInput
+from actors.model.instant import format_instant, to_millis
+from scheduler.client.client import SchedulerClient
+from scheduler.reading.task_info import TaskInfo
+from scheduler.sql.database import QueriedTable, ReadOnlyDatabase
+
+EXPORTED = ("tasks", "statuses", "attempts", "definitions", "outcomes", "owners", "log")
+
+_KEY = {"scheduled_time": "TIMESTAMPTZ", "ordering_id": "VARCHAR", "uniqueness_key": "VARCHAR"}
+_TASKS = QueriedTable(
+    "tasks",
+    {
+        **_KEY,
+        "kind": "VARCHAR",
+        "state": "VARCHAR",
+        "data": "JSON",
+        "attempts": "INTEGER",
+        "finished": "TIMESTAMPTZ",
+        "moved_to": "TIMESTAMPTZ",
+        "reason": "VARCHAR",
+    },
+)
+_ATTEMPTS = QueriedTable(
+    "attempts",
+    {
+        **_KEY,
+        "attempt": "INTEGER",
+        "result": "VARCHAR",
+        "started": "TIMESTAMPTZ",
+        "finished": "TIMESTAMPTZ",
+        "next_attempt": "TIMESTAMPTZ",
+        "error_class": "VARCHAR",
+        "error_message": "VARCHAR",
+    },
+)
+_COMPLETIONS = "SELECT * FROM tasks WHERE finished IS NOT NULL"
+
+
+def fill_live(
+    database: ReadOnlyDatabase,
+    client: SchedulerClient,
+    start: datetime,
+    end: datetime,
+    rows_max: int,
+) -> None:
+    """Copy the tasks due in ``start`` <= time < ``end``, and their attempts.
+
+    Raises InvalidInput where there are more than ``rows_max``, and StoreUnavailable.
+    """
+    # Without a state of their own closed tasks are listed as well as open ones.
+    found = client.list_tasks(scheduled_from=start, scheduled_before=end)
+    tasks = list(islice(found, rows_max + 1))
+    if len(tasks) > rows_max:
+        at = format_instant(to_millis(tasks[-1].key.scheduled_time))
+        raise InvalidInput(
+            f"the window holds more than {rows_max} tasks, those until {at} among them: narrow it"
+            " with --from and --to, raise --rows-max, or ask an export"
+        )
+    database.fill(_TASKS, [_task_row(task) for task in tasks])
+    database.fill(_ATTEMPTS, list(_attempt_rows(tasks)))
+    database.show("completions", _COMPLETIONS)
+
+
+def show_export(database: ReadOnlyDatabase, folder: Path) -> None:
+    """Make a view of each table of an export; InvalidInput where the folder holds none."""
+    tables = [name for name in EXPORTED if any((folder / name).glob("*.parquet"))]
+    if not (folder / "manifest").exists() or not tables:
+        raise InvalidInput(
+            f"{folder} holds no complete export: there is no manifest in it; run `hourhand pipeline"
+            " export` to its end"
+        )
+    for name in tables:
+        database.show_files(name, folder / name / "*.parquet")
+
+
+def _task_row(task: TaskInfo) -> tuple[Any, ...]:
+    return (
+        *_key_of(task),
+        task.kind,
+        task.state.value,
+        None if task.data is None else json.dumps(task.data),
+        len(task.attempts),
+        task.finished_time,
+        None if task.moved_to is None else task.moved_to.scheduled_time,
+        task.reason,
+    )
+
+
+def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:
+    for task in tasks:
+        for each in task.attempts:
+            yield (
+                *_key_of(task),
+                each.attempt,
+                each.result.value,
+                each.started_time,
+                each.finished_time,
+                each.next_attempt_time,
+                each.error_class,
+                each.error_message,
+            )
+
+
+def _key_of(task: TaskInfo) -> tuple[datetime, str, str]:
+    return task.key.scheduled_time, task.key.ordering_id, task.key.uniqueness_key

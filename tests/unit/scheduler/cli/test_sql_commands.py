@@ -1,0 +1,154 @@
+"""``hourhand sql``, over a real embedded installation and over the files of an export."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from scheduler import RetryPolicy, Scheduler, Task, TaskExecutor
+from tests.unit.scheduler.cli.commands import invoke, settings_of
+
+
+class _Refuse(TaskExecutor):
+    retry = RetryPolicy(attempts_max=1)
+
+    def execute(self, task: Task) -> None:
+        if task.data["amount"] == 0:
+            raise ValueError("nothing to pay")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an installation with two tasks that ended and one that waits."""
+    folder = tmp_path_factory.mktemp("sql") / "data"
+    now = datetime.now(UTC)
+    with Scheduler(settings_of(folder), executor=_Refuse) as scheduler:
+        ended = [_task("paid", now, 7), _task("refused", now, 0)]
+        for task in (*ended, _task("later", now + timedelta(hours=1), 9)):
+            scheduler.schedule_task(task).result(timeout=10)
+        for task in ended:
+            scheduler.wait_task(task.key, timeout=30)
+    return folder
+
+
+def _task(name: str, at: datetime, amount: int) -> Task:
+    return Task(
+        ordering_id=name, scheduled_time=at, uniqueness_key="ü,\n1", data={"amount": amount}
+    )
+
+
+def _rows(folder: Path, question: str, *more: str) -> list[dict[str, object]]:
+    result = invoke(folder, "sql", question, "-o", "json", *more)
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, object]] = json.loads(result.stdout)
+    return found
+
+
+def test_states_and_data_of_live_tasks_are_counted(folder: Path) -> None:
+    """Open and closed ones; data is JSON that a query looks into."""
+    assert _rows(folder, "SELECT state, count(*) AS n FROM tasks GROUP BY ALL ORDER BY state") == [
+        {"state": "failure", "n": 1},
+        {"state": "pending", "n": 1},
+        {"state": "success", "n": 1},
+    ]
+    total = "SELECT sum((data->>'amount')::int)::int AS total FROM tasks"
+    assert _rows(folder, total) == [{"total": 16}]
+
+
+def test_completions_and_attempts_say_what_happened(folder: Path) -> None:
+    """With the error of an attempt."""
+    ended = _rows(folder, "SELECT ordering_id FROM completions ORDER BY 1")
+    assert ended == [{"ordering_id": "paid"}, {"ordering_id": "refused"}]
+    failed = "SELECT ordering_id, error_class FROM attempts WHERE result <> 'success'"
+    assert _rows(folder, failed) == [{"ordering_id": "refused", "error_class": "ValueError"}]
+
+
+def test_a_window_leaves_out_what_is_due_elsewhere_and_is_bounded(folder: Path) -> None:
+    """A window that holds too much is refused, as part of it would answer wrongly."""
+    assert _rows(folder, "SELECT count(*) AS n FROM tasks", "--to", "+1m") == [{"n": 2}]
+
+    refused = invoke(folder, "sql", "SELECT 1", "--rows-max", "2")
+    assert refused.exit_code == 2
+    assert "more than 2 tasks" in refused.stderr
+    backwards = invoke(folder, "sql", "SELECT 1", "--from", "+2d")
+    assert "must be before --to" in backwards.stderr
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("DELETE FROM tasks", "one statement that reads"),
+        ("SELECT 1; SELECT 2", "one statement that reads"),
+        ("COPY tasks TO 'here.csv'", "one statement that reads"),
+        ("ATTACH 'other.db'", "one statement that reads"),
+        ("SET threads = 1", "one statement that reads"),
+        ("", "one statement that reads"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled by configuration"),
+        ("SELECT * FROM 'hourhand.toml'", "tables: attempts, completions, tasks"),
+        ("SELECT nothing FROM tasks", "nothing"),
+        ("SELEKT", "syntax error"),
+    ],
+)
+def test_what_is_not_a_question_is_refused_in_one_line(
+    folder: Path, question: str, said: str
+) -> None:
+    """It is the caller's mistake, and has a code."""
+    result = invoke(folder, "sql", question)
+
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert "invalid-query" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_rows_are_printed_for_people_for_spreadsheets_and_not_without_end(folder: Path) -> None:
+    """A cell is one line in a table, and what it is in CSV."""
+    question = "SELECT ordering_id, uniqueness_key, kind FROM tasks ORDER BY 1"
+    table = invoke(folder, "sql", question, "--limit", "1")
+    assert table.stdout.splitlines()[0].split() == ["ordering_id", "uniqueness_key", "kind"]
+    assert len(table.stdout.splitlines()) == 2
+    assert "more than 1 rows" in table.stderr
+
+    printed = invoke(folder, "sql", question, "-o", "csv").stdout
+    assert list(csv.reader(io.StringIO(printed)))[1] == ["later", "ü,\n1", ""]
+
+
+def test_times_are_in_utc(folder: Path) -> None:
+    """Whatever zone the machine is in."""
+    (row,) = _rows(folder, "SELECT scheduled_time FROM tasks WHERE state = 'pending'")
+    at = datetime.fromisoformat(str(row["scheduled_time"]))
+    assert str(row["scheduled_time"]).endswith("Z")
+    assert at > datetime.now(UTC)
+
+
+def test_an_export_is_asked_and_nothing_beside_it(folder: Path, tmp_path: Path) -> None:
+    """Its files are read; those of a folder beside it are not."""
+    export = tmp_path / "it's today"
+    (export / "tasks").mkdir(parents=True)
+    (export / "manifest").mkdir()
+    _write(export / "tasks/part-0.parquet", "SELECT 'a' AS kind, 1 AS n")
+    _write(export / "tasks/part-1.parquet", "SELECT 'b' AS kind, 2 AS n")
+    _write(tmp_path / "other.parquet", "SELECT 3 AS n")
+
+    found = _rows(folder, "SELECT kind, n FROM tasks ORDER BY n", "--export", str(export))
+    assert found == [{"kind": "a", "n": 1}, {"kind": "b", "n": 2}]
+    beside = f"FROM read_parquet('{tmp_path}/other.parquet')"
+    assert "disabled" in invoke(folder, "sql", beside, "--export", str(export)).stderr
+
+
+def _write(file: Path, query: str) -> None:
+    with duckdb.connect() as connection:
+        path = str(file).replace("'", "''")
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+
+
+def test_a_folder_without_an_export_is_refused(folder: Path, tmp_path: Path) -> None:
+    """As one that was stopped before its manifest was written."""
+    result = invoke(folder, "sql", "SELECT 1", "--export", str(tmp_path))
+
+    assert result.exit_code == 2
+    assert "no complete export" in result.stderr
