@@ -156,6 +156,10 @@ test-tutorial: need-java need-mvn venv ## The commands of README and tutorial, l
 sim: venv ## Simulate clusters from seeds: SEEDS=200, FIRST=0, or replay one: SEED=7 [SCENARIO=name]
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
+.PHONY: sim-fleet
+sim-fleet: venv ## Simulate NODES=100 with PARTITIONS=1024: a rolling restart, a lost rack, a storm of rebalances [SEED=0]
+	@$(BIN)/python -m tests.simulation.fleet --nodes $(or $(NODES),100) --partitions $(or $(PARTITIONS),1024) --seed $(or $(SEED),0)
+
 .PHONY: sim-mutants
 sim-mutants: venv ## Break the code on purpose, one line at a time, and see who notices
 	@$(BIN)/python -m tests.simulation.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(OUTPUT),--output $(OUTPUT))

@@ -8,6 +8,7 @@ from benchmarks.families import (
     dashboard,
     enqueueing,
     herd,
+    idle,
     isolation,
     kafka_only,
     lateness,
@@ -40,6 +41,7 @@ ENGINE: tuple[ModuleType, ...] = (
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
     processes,
+    idle,
     batches,
     herd,
     metrics_cost,

@@ -105,10 +105,17 @@ class Servers:
 
     def _settings(self, name: str, groups: dict[str, Any]) -> Settings:
         group: Any = {"id": name, **groups.get("group", {})}
+        topic: Any = {
+            "name": name,
+            "dead_letter": f"{name}-dead-letter",
+            "partitions": PARTITIONS,
+            **groups.get("topic", {}),
+        }
         return Settings(
             log="kafka",
             store="cassandra",
-            topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": PARTITIONS},
+            topic=topic,
+            observe=groups.get("observe", {}),
             group=group,
             kafka={"bootstrap_servers": self.kafka.bootstrap_servers},
             cassandra={

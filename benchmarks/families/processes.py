@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Line
 from benchmarks.loads import Load
+from benchmarks.ports import free_port
 from benchmarks.program import ROOT
 from benchmarks.programs.blocking import FOLDER_VARIABLE, SLOTS_VARIABLE
 from benchmarks.records import Execution, Records, exactly_once, middle_rate_per_s, wall_s
@@ -73,7 +73,7 @@ def _commanded(
 ) -> Iterator[list[Records]]:
     """Run the command until the block ends; it is ready, and has its records, in between."""
     folder.mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     with (folder / "errors").open("wb") as errors:
         command = subprocess.Popen(
             [
@@ -121,8 +121,3 @@ def _await_ready(port: int) -> None:
             if connection.getresponse().status == 200:
                 return
     raise TimeoutError(f"the processes are not ready after {READY_S:.0f} s")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

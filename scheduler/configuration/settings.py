@@ -69,7 +69,7 @@ class TopicSettings(Group):
 
     name: str = Field(default="hourhand", pattern=TOPIC_NAME, max_length=240)
     dead_letter: str = Field(default="hourhand-dead-letter", pattern=TOPIC_NAME, max_length=249)
-    partitions: int = Field(default=16, ge=1, le=1_000)
+    partitions: int = Field(default=16, ge=1, le=1_024)
     """Used when a topic is created and as the embedded log's number; fixed from then on."""
     replication: int = Field(default=1, ge=1, le=9)
     """Replicas of a topic that ``hourhand migrate`` creates."""
