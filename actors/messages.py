@@ -127,6 +127,8 @@ class LoadMeasured(msgspec.Struct, frozen=True):
 
     waiting: int
     executing: int
+    punctual: int = 0
+    """How many of those that wait are of punctual ids, while others have a backlog."""
 
 
 class ShrinkWindow(msgspec.Struct, frozen=True):

@@ -299,7 +299,9 @@ class PartitionScheduler(Actor):
 
     def _report_load(self) -> None:
         waiting = self._waiting
-        self._siblings.throughput_controller.tell(LoadMeasured(waiting, self._executing))
+        punctual = 0 if self._punctual is None else len(self._punctual)
+        measured = LoadMeasured(waiting, self._executing, punctual)
+        self._siblings.throughput_controller.tell(measured)
         event = PartitionLoadReported(self._partition, waiting, self._executing)
         self._telemetry.emit(event)
 

@@ -59,8 +59,8 @@ class ThroughputController(Actor):
                 self._measure()
             case _MeasureDue():
                 self._measure()
-            case LoadMeasured(waiting=waiting, executing=executing):
-                self._decide(waiting, executing)
+            case LoadMeasured():
+                self._decide(message)
             case TasksLoaded(reached_ms=reached_ms, complete=complete):
                 self._plan_next(reached_ms, complete=complete)
             case PunctualLoaded(reached_ms=reached_ms):
@@ -74,8 +74,9 @@ class ThroughputController(Actor):
         self._measuring = True
         self._siblings.partition_scheduler.tell(MeasureLoad())
 
-    def _decide(self, waiting: int, executing: int) -> None:
-        assert waiting >= 0, "a number of tasks"
+    def _decide(self, measured: LoadMeasured) -> None:
+        waiting, executing = measured.waiting, measured.executing
+        assert 0 <= measured.punctual <= waiting, "punctual ones are part of what waits"
         assert executing >= 0, "a number of tasks"
         room = self._window.tasks_max - waiting - executing
         if room < 0 or self._siblings.memory.room_bytes < 0:
@@ -83,19 +84,24 @@ class ThroughputController(Actor):
             self._siblings.partition_scheduler.tell(ShrinkWindow(keep))
         if self._measuring:
             self._measuring = False
-            self._load_into(room)
+            self._load_into(room, measured.punctual)
         elif self._tick is not None:
             # Tasks were just left to the store: look again soon, not only when the window
             # that was loaded before is nearly over.
             self._wait(self._window.tick_ms)
 
-    def _load_into(self, room: int) -> None:
-        """Load a page; small ones cost a round trip each, so wait for a tenth to be free."""
+    def _load_into(self, room: int, punctual: int) -> None:
+        """Load a page; small ones cost a round trip each, so wait for a tenth to be free.
+
+        Of punctual ids half of what memory may hold: they fall due in the order of their times,
+        and what is overdue already may not wait for room that they take.
+        """
         look_ahead_ms, now_ms = self._window.look_ahead_ms, self._context.clock.now_ms()
         if self._punctual_ms is not None:
             ahead_ms = min(look_ahead_ms, PUNCTUAL_AHEAD_MS)
-            if self._punctual_ms - now_ms < ahead_ms // 2 and self._has_room(room):
-                self._load(now_ms + ahead_ms, room, punctual=True)
+            punctual_room = min(room, self._window.tasks_max // 2 - punctual)
+            if self._punctual_ms - now_ms < ahead_ms // 2 and self._has_room(punctual_room):
+                self._load(now_ms + ahead_ms, punctual_room, punctual=True)
                 return
             room -= self._window.tasks_max // PUNCTUAL_SHARE
         if self._has_room(room):

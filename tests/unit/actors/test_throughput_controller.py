@@ -47,10 +47,10 @@ class Bench:
         loads = len([m for m in self.persistence.messages if isinstance(m, LoadTasks)])
         return questions, loads, timers
 
-    def measure(self, waiting: int, executing: int = 0) -> None:
+    def measure(self, waiting: int, executing: int = 0, punctual: int = 0) -> None:
         """Answer the question how much is in memory."""
         self.scheduler.take(MeasureLoad)
-        self.tell(LoadMeasured(waiting, executing))
+        self.tell(LoadMeasured(waiting, executing, punctual))
 
     def begin(self) -> None:
         """Let the first load, of what is due soon, be over, and the next look begin."""
@@ -255,13 +255,13 @@ def test_an_unasked_measure_never_leaves_it_with_nothing_to_wait_for(state: str)
     assert sum(bench.pending) == 1 and bench.pending[0] == 1
 
 
-def behind(reached_ms: int, waiting: int) -> Bench:
+def behind(reached_ms: int, waiting: int, punctual: int = 0) -> Bench:
     """Return a bench that was told of a backlog, and then how much is in memory."""
     bench = Bench()
     bench.measure(waiting=0)
     bench.tell(PunctualLoaded(reached_ms))
     bench.load(-60_000, complete=False)
-    bench.measure(waiting=waiting)
+    bench.measure(waiting=waiting, punctual=punctual)
     return bench
 
 
@@ -280,6 +280,18 @@ def test_what_is_on_time_is_loaded_again_in_time(ahead_ms: int, *, is_next: bool
     bench = behind(NOW_MS + ahead_ms, waiting=100)
 
     assert bench.persistence.take(LoadTasks).punctual is is_next
+
+
+@pytest.mark.parametrize(("punctual", "expected"), [(190, (60, True)), (210, (100, False))])
+def test_what_is_on_time_takes_half_of_memory_ahead(
+    punctual: int, expected: tuple[int, bool]
+) -> None:
+    """What is overdue does not wait for room that tasks take which are not due yet."""
+    bench = behind(NOW_MS, waiting=210, punctual=punctual)
+
+    load = bench.persistence.take(LoadTasks)
+
+    assert (load.limit, load.punctual) == expected
 
 
 @pytest.mark.parametrize(("waiting", "loads"), [(325, 1), (326, 0)])
