@@ -402,7 +402,8 @@ class OrderingExecutor(Actor):
 
     def _pass_on(self, message: CompletionRecorded) -> None:
         """Tell of what the lane asked for, before there was anybody else to answer."""
-        self._tell_executor(message)
+        if not self._unordered.pass_on(message):
+            self._tell_executor(message)
 
     def _tell_executor(self, message: object) -> None:
         if self._executor is None:
@@ -417,14 +418,14 @@ class OrderingExecutor(Actor):
         else:
             self._executor.tell(message)
 
-    def _spawn_unordered(self, message: object) -> Ref:
+    def _spawn_unordered(self, message: object, executors: HeldExecutors | None = None) -> Ref:
         """Make an executor of its own for a task beside others, and tell it something."""
         role = TaskExecutorRole(
             self._effects,
             self._ownership,
             self.actor_ref,
             siblings=self._siblings,
-            executors=HeldExecutors(self._effects),
+            executors=executors or HeldExecutors(self._effects),
             is_unordered=True,
         )
         return self.spawn(role, message)
@@ -470,14 +471,20 @@ class OrderingExecutor(Actor):
         """Go on where the lane of this id stopped."""
         assert not self._received, "a lane is taken over before any task"
         self._received = 1
-        self._tasks, self._executors = message.tasks, message.executors
-        if (attempt := message.attempt) is not None:
-            key = attempt.task.key
-            self._enter(OrderingPhase.BUSY)
-            self._current, self._busy_since_ms = key, key.scheduled_ms
-            self._current_bytes = attempt.task.held_bytes
-            self._tell_executor(message)
-        self._counted_bytes = self._tasks.size_bytes + self._current_bytes
+        self._tasks = message.tasks
+        attempt = message.attempt
+        if attempt is not None and attempt.is_unordered:
+            self._unordered.adopt_lane(attempt, self._spawn_unordered(message, message.executors))
+        else:
+            self._executors = message.executors
+            if attempt is not None:
+                key = attempt.task.key
+                self._enter(OrderingPhase.BUSY)
+                self._current, self._busy_since_ms = key, key.scheduled_ms
+                self._current_bytes = attempt.task.held_bytes
+                self._tell_executor(message)
+        held_bytes = self._tasks.size_bytes + self._current_bytes + self._unordered.size_bytes
+        self._counted_bytes = held_bytes
         self._go_on()
 
     def _withdraw(self, message: WithdrawTask) -> None:

@@ -167,8 +167,14 @@ class OrderingLanes:
 
     def is_plain(self, task: StoredTask) -> bool:
         """Whether a lane may begin a task."""
-        unordered = self._effects.concurrency_per_id
-        return task.kind not in unordered and is_plain(task, self._siblings.known_completions)
+        return is_plain(task, self._siblings.known_completions)
+
+    def _may_wait(self, lane: OrderingLane, task: StoredTask) -> bool:
+        """Whether a task is plain and has to wait for the one at hand, as both have an order."""
+        at_hand = lane.attempt
+        if task.kind in self._effects.concurrency_per_id or not self.is_plain(task):
+            return False
+        return at_hand is None or not at_hand.is_unordered
 
     def take(self, task: StoredTask, queue_max: int) -> bool:
         """Begin a due task, or let it wait behind at most ``queue_max`` others of its id; False
@@ -182,7 +188,7 @@ class OrderingLanes:
                 return False
             self._lanes[ordering_id] = lane
             return True
-        if lane.holds(task.key) or not self.is_plain(task):
+        if lane.holds(task.key) or not self._may_wait(lane, task):
             return False
         if not lane.queue(task, queue_max):
             self._spilled += 1
@@ -222,7 +228,13 @@ class OrderingLanes:
             executable = executors.of(task)
         except UnknownKind:
             return False
-        start = executors.attempt(task, executable, self._ownership, self._record_starts)
+        start = executors.attempt(
+            task,
+            executable,
+            self._ownership,
+            self._record_starts,
+            is_unordered=task.kind in self._effects.concurrency_per_id,
+        )
         assert start[0].number == 1, "a lane makes first attempts"
         lane.attempt = start[0]
         self._starts.append(start)
@@ -297,7 +309,7 @@ class OrderingLanes:
         assert lane.tasks is not None, "an id without a task has no lane"
         key = lane.tasks.first()
         task = None if key is None else lane.tasks.find(key)
-        if task is None or not self._begin(lane, task):
+        if task is None or not self._may_wait(lane, task) or not self._begin(lane, task):
             return False
         lane.tasks.pop()
         return True

@@ -12,6 +12,7 @@ from actors.kernel.ref import Ref
 from actors.messages import (
     AdoptAttempt,
     AttemptTask,
+    CompletionRecorded,
     DrainTasks,
     OrderingLoaded,
     TaskExecuted,
@@ -360,6 +361,21 @@ class UnorderedTasks:
         self._at_hand[task.key] = _AtHand(executor, task.kind, task.held_bytes, is_own)
         self._at_hand_bytes += task.held_bytes
         self._released -= 1
+
+    def adopt_lane(self, attempt: Attempt, executor: Ref) -> None:
+        """Go on with the one task of a lane, which an executor has by now."""
+        task = attempt.task
+        assert not self._at_hand, "a lane is taken over before any task"
+        self._of(task.kind).at_hand += 1
+        self._at_hand[task.key] = _AtHand(executor, task.kind, task.held_bytes)
+        self._at_hand_bytes += task.held_bytes
+
+    def pass_on(self, message: CompletionRecorded) -> bool:
+        """Tell an executor of what its lane asked for; False where it is not here."""
+        at_hand = self._at_hand.get(message.key)
+        if at_hand is not None:
+            at_hand.executor.tell(message)
+        return at_hand is not None
 
     def drain(self) -> None:
         """Have what is at hand end."""

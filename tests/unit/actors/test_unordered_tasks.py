@@ -3,9 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from actors.held_executors import HeldExecutors
 from actors.messages import (
     AdoptAttempt,
+    AdoptLane,
     AttemptTask,
+    CompletionRecorded,
     DrainTasks,
     ExecuteTask,
     HoldOrdering,
@@ -25,6 +28,8 @@ from actors.messages import (
 )
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import first_key_at
+from actors.model.ordering_queue import OrderingQueue
+from actors.model.status import CompletionResult
 from actors.model.task import StoredTask
 from tests.builders import an_attempt
 from tests.unit.actors.ordering_executor_bench import (
@@ -371,6 +376,25 @@ def test_p16_a_key_waits_for_its_attempt_of_an_earlier_ownership() -> None:
     bench.end("a")
 
     assert (beside, bench.begun) == ("", "a")
+
+
+def test_a_lane_that_runs_a_task_without_order_goes_on_beside_others() -> None:
+    """Its executor is the lane's, and is told what the lane asked for."""
+    bench = Unordered()
+    task = of_kind("a", PAIR)
+    attempt = replace(an_attempt(task=task), is_unordered=True)
+    executors = HeldExecutors(bench.harness.effects)
+    bench.harness.siblings.memory.executing_bytes += task.held_bytes
+
+    bench.tell(AdoptLane(OrderingQueue(), attempt, executors, is_recording=True))
+    bench.tell(CompletionRecorded(task.key, CompletionResult.SUCCESS))
+    bench.send("b", PAIR)
+    told = bench.role.children[0].messages
+    bench.end("ab")
+
+    assert [type(message) for message in told] == [AdoptLane, CompletionRecorded]
+    assert bench.begun == "b" and bench.slots == -1
+    assert bench.last is not None and bench.last.first_ms is None
 
 
 def test_a_task_whose_kind_has_an_order_by_now_is_read_in_its_place() -> None:
