@@ -82,6 +82,10 @@ profile: need-java need-mvn $(BENCH_STAMP) ## Sample the node while it is measur
 demo: venv ## See a node run tasks on time, with no server
 	@$(BIN)/hourhand demo
 
+.PHONY: demo-flow
+demo-flow: venv ## Two tenants, three kinds, a limit, a priority and batches: what was promised and what was seen
+	@$(BIN)/python -m examples.demo_flow
+
 .PHONY: demo-cluster
 demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
 	@$(BIN)/python -m examples.demo_cluster

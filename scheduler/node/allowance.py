@@ -39,7 +39,7 @@ class Portion(NamedTuple):
 class Ticket:
     """One attempt at the limits of its task."""
 
-    __slots__ = ("allowances", "number", "running", "since_ms", "used", "waits_for")
+    __slots__ = ("allowances", "flow", "number", "running", "since_ms", "waits_for", "weight")
 
     def __init__(
         self, running: RunningAttempt, allowances: "Sequence[Allowance]", number: int, now_ms: float
@@ -48,11 +48,12 @@ class Ticket:
         self.allowances = allowances
         self.number = number
         """Its place among all that came."""
+        self.flow: str | None = None
+        """Whose turns are shared out by weight; None where the first to come goes first."""
+        self.weight = 1.0
         self.since_ms = now_ms
         """Monotonic time of its arrival."""
         self.waits_for: Allowance | None = None
-        self.used = False
-        """Whether it has begun."""
 
 
 class Allowance:
@@ -62,8 +63,10 @@ class Allowance:
         "_full_ms",
         "_held",
         "_left",
+        "_next_turns",
         "_portion",
         "_reserved",
+        "_turn",
         "_waiting",
         "key",
         "wake_ms",
@@ -79,8 +82,11 @@ class Allowance:
         """Let through and not begun."""
         self._held = 0
         """Let through and not ended."""
-        self._waiting: list[tuple[int, Ticket]] = []
-        """By the place of each among all that came."""
+        self._waiting: list[tuple[float, int, Ticket]] = []
+        """By the turn of each, and its place among all that came."""
+        self._turn = 0.0
+        self._next_turns: dict[str, float] = {}
+        """Of flows that share the allowance: start-time fair queueing."""
         self._left = 0
         """So many of those went away, and are still in the list."""
         self.wanted = 0
@@ -153,18 +159,26 @@ class Allowance:
         return len(self._waiting) - self._left
 
     def line_up(self, ticket: Ticket) -> None:
-        """Let one wait, in the place that its number gives it."""
+        """Let one wait, in the place that its flow's turn and its number give it."""
         ticket.waits_for = self
-        heapq.heappush(self._waiting, (ticket.number, ticket))
+        turn = 0.0
+        if ticket.flow is not None:
+            turn = max(self._turn, self._next_turns.get(ticket.flow, 0.0))
+            self._next_turns[ticket.flow] = turn + 1 / ticket.weight
+        heapq.heappush(self._waiting, (turn, ticket.number, ticket))
 
     def next_in_line(self) -> Ticket | None:
-        """Take the one that came first; None where nobody waits."""
+        """Take the one whose turn it is, of its flow the first to come; None where nobody waits."""
         while self._waiting:
-            _, found = heapq.heappop(self._waiting)
+            turn, _, found = heapq.heappop(self._waiting)
             if found.waits_for is self:
                 found.waits_for = None
+                self._turn = turn
                 return found
             self._left -= 1
+        # Flows that come back have no turns to make up for.
+        self._turn = 0.0
+        self._next_turns.clear()
         return None
 
     def step_out(self, ticket: Ticket) -> None:
@@ -173,7 +187,7 @@ class Allowance:
         ticket.waits_for = None
         self._left += 1
         if self._left > len(self._waiting) // 2:
-            self._waiting = [each for each in self._waiting if each[1].waits_for is self]
+            self._waiting = [each for each in self._waiting if each[2].waits_for is self]
             heapq.heapify(self._waiting)
             self._left = 0
 

@@ -1,9 +1,9 @@
 """Which attempts of a node wait because of a limit, and when each may go on.
 
-They wait here before their starts are made durable, and hold no worker; in the order in which they
-came for each limit and value of its key.  A node has the share of a limit that it has of the
-partitions: what all nodes let through is the limit, and nobody is asked.  Decides nothing of what
-has no limit.  Used from any thread.
+They wait here before their starts are made durable, and hold no worker; for each limit and value of
+its key in the order in which they came, or by fair shares where their kind has these.  A node has
+the share of a limit that it has of the partitions: what all nodes let through is the limit, and
+nobody is asked.  Decides nothing of what has no limit.  Used from any thread.
 """
 
 import heapq
@@ -276,6 +276,10 @@ class FlowLimits:
 
     def _line_up(self, running: RunningAttempt, needed: Sequence[Allowance], now_ms: float) -> None:
         ticket = self._tickets[running] = Ticket(running, needed, next(self._numbers), now_ms)
+        kind_flow = self._rules.of_task(running.attempt.task)
+        if kind_flow is not None and kind_flow.rule.fair is not None:
+            ticket.flow = kind_flow.flow_of(running.attempt.task)
+            ticket.weight = self._rules.weight_of(ticket.flow)
         for each in needed:
             each.wanted += 1
         lacking = first_lacking(needed, now_ms) or needed[0]

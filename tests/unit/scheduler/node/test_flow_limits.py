@@ -1,6 +1,8 @@
 """Which attempts of a node wait because of a limit, and when each goes on."""
 
+import json
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.attempts import Ending
-from actors.model.flow import FlowRule, FlowRules, Limit
+from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import with_kind
 from scheduler.adapters.clock import SystemClock
 from scheduler.node import flow_limits
@@ -28,15 +30,17 @@ class LimitsBench:
         on_node: int | None = None,
         partitions: int = 1,
         gate: Callable[[Any], bool] = lambda _: True,
+        fair: FairShare | None = None,
     ) -> None:
         self.clock = VirtualClock(0)
         self.passed: list[RunningAttempt] = []
         self.refused: list[RunningAttempt] = []
         self.begun_ms: list[float] = []
+        self.done: list[RunningAttempt] = []
         self.held, self.gained_ms = partitions, 0.0
         self.limits = FlowLimits(
             NodeLimits(
-                FlowRules({"mail": FlowRule(limits)}),
+                FlowRules({"mail": FlowRule(limits, fair=fair)}),
                 {} if on_node is None else {"mail": on_node},
                 partitions,
                 self,
@@ -74,6 +78,7 @@ class LimitsBench:
         while self.passed:
             done.append(self.passed.pop(0))
             self.work(done[-1])
+        self.done += done
         return done
 
     def advance(self, ms: float) -> None:
@@ -212,6 +217,23 @@ def test_the_first_to_come_is_the_first_to_go_whatever_it_waited_for() -> None:
     bench.limits.look()
 
     assert b'"n":1' in bench.passed[0].attempt.task.data
+
+
+def test_what_waits_for_one_limit_is_shared_by_weight() -> None:
+    """Who brought ten times as much has its share, and no more while others wait."""
+    share = FairShare(key="tenant", weights={"double": 2})
+    bench = LimitsBench(Limit(concurrency=1), fair=share)
+    bench.begin(100, b'{"tenant":"big"}')
+    bench.begin(10, b'{"tenant":"small"}')
+    bench.begin(20, b'{"tenant":"double"}')
+
+    bench.work_all()
+    order = [json.loads(each.attempt.task.data)["tenant"] for each in bench.done]
+
+    assert len(order) == 130 and bench.waiting() == 0
+    assert Counter(order[1:41]) == {"big": 10, "small": 10, "double": 20}
+    bench.begin(3, b'{"tenant":"big"}')
+    assert not bench.passed[0].limited_ms and bench.waiting() == 2
 
 
 def test_one_that_never_begins_gives_its_allowance_back() -> None:
