@@ -174,7 +174,7 @@ mutation-sweep: $(MUTATION_STAMP) ## Change a FILE=scheduler/node/node.py a litt
 	@$(BIN)/python -m tests.mutation $(FILE) --sample $(or $(SAMPLE),0) --seed $(or $(MUTATION_SEED),0) $(if $(TESTS),--tests $(TESTS))
 
 .PHONY: chaos
-chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1]
+chaos: need-java need-mvn venv ## Kill nodes and servers for CHAOS_MINUTES=10 and recount [CHAOS_SEED=7 CHAOS_DOORS=0|1 CHAOS_PROTOCOL=consumer]
 	@$(BIN)/python -m tests.chaos
 
 .PHONY: crash

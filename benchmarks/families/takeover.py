@@ -18,8 +18,10 @@ from benchmarks.program import Program
 from benchmarks.records import Execution, Records, wall_s
 from benchmarks.servers import PARTITIONS
 from scheduler.configuration.settings import GroupSettings
+from tests.servers.kafka import keep_session
 
 MEASURES = ("takeover",)
+PROTOCOLS = ("classic", "consumer")
 GRACEFUL_S_MAX = 1.0
 KILLED_S_MAX = 12.0
 _NODES = 3
@@ -31,25 +33,32 @@ _KILLED_WATCH_S = 17.0
 
 
 def run(bench: Bench) -> list[Line]:
-    """Stop one node, kill another, and look for gaps."""
+    """Stop one node, kill another, and look for gaps, under both protocols of Kafka."""
+    return [line for protocol in PROTOCOLS for line in _lines(bench, protocol)]
+
+
+def _lines(bench: Bench, protocol: str) -> list[Line]:
     graceful: list[float] = []
     killed: list[float] = []
     for number in range(1, bench.sizes.lateness_rounds + 1):
-        gaps = _one(bench)
+        gaps = _one(bench, protocol)
         graceful.append(gaps[0])
         killed.append(gaps[1])
-        bench.say(f"round {number}: takeover {gaps[0]:.2f} s stopped, {gaps[1]:.2f} s killed")
+        bench.say(
+            f"round {number}: takeover {gaps[0]:.2f} s stopped, {gaps[1]:.2f} s killed, {protocol}"
+        )
+    suffix = "" if protocol == "classic" else ", KIP-848"
     return [
         Line(
             "takeover",
             Figure.of(graceful),
-            "s, graceful stop",
+            f"s, graceful stop{suffix}",
             goal=Goal("at most", GRACEFUL_S_MAX, "value"),
         ),
         Line(
             "takeover",
             Figure.of(killed),
-            "s, SIGKILL",
+            f"s, SIGKILL{suffix}",
             goal=Goal("at most", KILLED_S_MAX, "value"),
             detail={
                 "session_timeout_ms": GroupSettings().session_timeout_ms,
@@ -59,13 +68,14 @@ def run(bench: Bench) -> list[Line]:
     ]
 
 
-def _one(bench: Bench) -> tuple[float, float]:
+def _one(bench: Bench, protocol: str) -> tuple[float, float]:
     watched_s = 2 * _BEFORE_S + _GRACEFUL_WATCH_S + _KILLED_WATCH_S
     count = int(bench.sizes.takeover_rate * watched_s)
     with (
-        bench.servers.installation("takeover") as settings,
+        bench.servers.installation("takeover", group={"protocol": protocol}) as settings,
         contextlib.ExitStack() as stack,
     ):
+        keep_session(settings.kafka.bootstrap_servers, settings.group)
         kept: list[tuple[Program, Records]] = []
         for _ in range(_NODES):
             records = bench.records(count)

@@ -31,8 +31,8 @@ _CONTROLLED = {
     "enable.partition.eof": "the end of the log is needed before tasks start (P4)",
     "group.id": "set group.id",
     "group.instance.id": "a second member of this name would run beside the first's lease (P3)",
-    "group.protocol": "the lease follows the classic protocol (P3)",
-    "group.remote.assignor": "the lease follows the classic protocol (P3)",
+    "group.protocol": "set group.protocol",
+    "group.remote.assignor": "brokers assign as they are configured to",
     "heartbeat.interval.ms": "set group.heartbeat_interval_ms",
     "isolation.level": "a record of an aborted transaction was never accepted",
     "max.poll.interval.ms": "set group.max_poll_interval_ms",
@@ -44,6 +44,7 @@ _CONTROLLED = {
     "plugin.library.paths": "the driver would run foreign code, which could change any of these",
     "request.required.acks": "a task is accepted when all in-sync replicas hold it (P1)",
     "session.timeout.ms": "set group.session_timeout_ms",
+    "statistics.interval.ms": "the lease follows from statistics (P3)",
     "transactional.id": "each record is acknowledged on its own",
 }
 """Names that are refused, synonyms included, each with why or what to set in its place."""

@@ -88,7 +88,11 @@ class GroupSettings(Group):
     """Membership in the consumer group, and the lease that follows from it."""
 
     id: str = Field(default="hourhand", min_length=1)
+    protocol: Literal["classic", "consumer"] = "classic"
+    """How members agree with brokers: ``consumer`` is KIP-848, of Kafka 4.0 and newer.  There the
+    broker decides about session and heartbeats, and its session must not be the shorter one."""
     assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky"
+    """Of the classic protocol; brokers share partitions out under ``consumer``."""
     session_timeout_ms: int = Field(default=8_000, ge=1_000, le=1_800_000)
     """A node that is silent for so long has died: others take its partitions over.  Brokers refuse
     less than 6,000, unless their ``group.min.session.timeout.ms`` says otherwise."""
@@ -99,6 +103,15 @@ class GroupSettings(Group):
     """The lease ends this much before another member could own the partitions."""
     commit_interval_ms: int = Field(default=1_000, ge=50, le=60_000)
     """Offsets are committed this often, changed or not: an accepted commit renews the lease."""
+
+    @model_validator(mode="after")
+    def _brokers_assign_under_consumer(self) -> "GroupSettings":
+        if self.protocol == "consumer" and self.assignor != "cooperative-sticky":
+            raise ValueError(
+                f"assignor {self.assignor!r} has no effect under protocol 'consumer', where the"
+                " brokers share partitions out: leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _heartbeats_fit_the_session(self) -> "GroupSettings":

@@ -32,6 +32,7 @@ class GroupSettingsDict(TypedDict, total=False):
     """Membership in the consumer group, and the lease that follows from it."""
 
     id: str
+    protocol: Literal["classic", "consumer"]
     assignor: Literal["cooperative-sticky", "range", "roundrobin"]
     session_timeout_ms: int
     heartbeat_interval_ms: int

@@ -22,7 +22,7 @@ from scheduler import HourhandError
 from scheduler.demo.node import NodeFailed
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
-from tests.chaos.installation import open_servers
+from tests.chaos.installation import GroupProtocol, open_servers
 from tests.chaos.measures import measure
 from tests.chaos.plan import FULL, Extent
 from tests.chaos.run import Chaos, run_chaos
@@ -36,6 +36,7 @@ _WIDTH = 140
 _TASKS_PER_S = 500
 _TASKS_PER_S_BESIDE_DOORS = 100
 """Two cores have idle time then; where they have none, recovery measures the machine."""
+_PROTOCOL = typer.Option(envvar="CHAOS_PROTOCOL", help="How group and brokers agree (KIP-848).")
 _LEAD_S = 34.0
 """Order is judged on pairs accepted 30 s before the first was due."""
 
@@ -60,6 +61,7 @@ def main(
             help="With relays and timers, or without; else one after the other.",
         ),
     ] = None,
+    protocol: Annotated[GroupProtocol, _PROTOCOL] = "classic",
     figures: Annotated[
         Path,
         typer.Option(
@@ -77,7 +79,7 @@ def main(
     held = True
     for beside in (False, True) if doors is None else (doors,):
         rate = tasks_per_s or (_TASKS_PER_S_BESIDE_DOORS if beside else _TASKS_PER_S)
-        chaos = Chaos(seed, extent, rate, _LEAD_S, beside)
+        chaos = Chaos(seed, extent, rate, _LEAD_S, beside, protocol)
         held &= _holds(console, chaos, _figures_of(figures, chaos), keep=keep)
     sys.exit(0 if held else 1)
 
@@ -113,12 +115,14 @@ def _run(console: Console, chaos: Chaos, folder: Path) -> Verdict:
 
     extent = chaos.extent
     say(
-        f"seed {chaos.seed}, {'with' if chaos.doors else 'without'} doors; starting"
+        f"seed {chaos.seed}, {'with' if chaos.doors else 'without'} doors, {chaos.protocol}"
+        f" protocol; starting"
         f" {extent.brokers} brokers and {extent.store_nodes} Cassandra nodes (two minutes)"
     )
     records = folder / "records"
     records.mkdir()
-    with open_servers(folder / "servers", extent.brokers, extent.store_nodes) as installation:
+    servers = folder / "servers"
+    with open_servers(servers, extent.brokers, extent.store_nodes, chaos.protocol) as installation:
         evidence = run_chaos(chaos, installation, records, say)
     findings = audit(evidence.history, Rules())
     verdict = judge(chaos, evidence, findings, measure(evidence.history), Limits())

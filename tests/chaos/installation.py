@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from scheduler import Settings, wiring
 from scheduler.adapters.kafka.topics import topic_warnings
@@ -22,8 +23,9 @@ from scheduler.configuration.settings import (
     TopicSettings,
 )
 from tests.servers.cassandra import DATACENTER, CassandraServer
-from tests.servers.kafka import KafkaServer
+from tests.servers.kafka import KafkaServer, keep_session
 
+GroupProtocol = Literal["classic", "consumer"]
 PARTITIONS = 16
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 250
@@ -47,7 +49,9 @@ class Installation:
 
 
 @contextlib.contextmanager
-def open_servers(folder: Path, brokers: int, store_nodes: int) -> Iterator[Installation]:
+def open_servers(
+    folder: Path, brokers: int, store_nodes: int, protocol: GroupProtocol
+) -> Iterator[Installation]:
     """Start servers of our own, and end them at once: nobody needs their data any more."""
     kafka = KafkaServer(folder / "kafka", brokers=brokers, properties=_LEADERS_STAY)
     cassandra = CassandraServer(folder / "cassandra", nodes=store_nodes)
@@ -56,10 +60,12 @@ def open_servers(folder: Path, brokers: int, store_nodes: int) -> Iterator[Insta
             stack.callback(process.kill)
         for started in [pool.submit(kafka.start), pool.submit(cassandra.start)]:
             started.result()
-        yield install(kafka, cassandra)
+        yield install(kafka, cassandra, protocol)
 
 
-def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
+def install(
+    kafka: KafkaServer, cassandra: CassandraServer, protocol: GroupProtocol = "classic"
+) -> Installation:
     """Make topics and keyspace on servers that run.
 
     Fails where several brokers would acknowledge what only one of them holds.
@@ -76,6 +82,7 @@ def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
         ),
         group=GroupSettings(
             id=name,
+            protocol=protocol,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
         ),
@@ -94,6 +101,15 @@ def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
         ),
     )
     wiring.migrate(settings)
+    for group_id in (name, settings.relay.group_id):
+        group = settings.group.model_copy(update={"id": group_id})
+        keep_session(kafka.bootstrap_servers, group)
+    _make_known(kafka, settings)
+    return Installation(kafka, cassandra, settings)
+
+
+def _make_known(kafka: KafkaServer, settings: Settings) -> None:
+    """Wait until every broker knows the topics, those of the relay too."""
     for topic in (settings.topic.name, settings.topic.dead_letter):
         kafka.wait_until_known(topic)
     warnings = topic_warnings(settings)
@@ -101,7 +117,6 @@ def install(kafka: KafkaServer, cassandra: CassandraServer) -> Installation:
     wiring.create_relay_topics(settings)
     for topic in (settings.relay.in_topic, settings.relay.out_topic):
         kafka.wait_until_known(topic)
-    return Installation(kafka, cassandra, settings)
 
 
 def node_variables(settings: Settings) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tests.chaos.doors_history import DoorsHistory
 from tests.chaos.doors_load import DoorsLoad
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import History
-from tests.chaos.installation import Installation, node_variables
+from tests.chaos.installation import GroupProtocol, Installation, node_variables
 from tests.chaos.load import LoadGenerator, LoadPlan
 from tests.chaos.plan import Extent, make_plan
 from tests.chaos.records import Journal, SuccessReader, now_us, read_history, wall_us
@@ -37,6 +37,8 @@ class Chaos:
     """How long before its time most of the load is offered."""
     doors: bool = True
     """Whether nodes are relays and timer services as well, under a small load of their own."""
+    protocol: GroupProtocol = "classic"
+    """How the groups' members agree with the brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -25,6 +25,7 @@ from scheduler.configuration.settings import (
 from tests.conformance.log_bench import QUICK, WAIT_S
 
 RECORD_BYTES_MAX = 1_000_000
+GroupProtocol = Literal["classic", "consumer"]
 
 
 class MachineClock:
@@ -47,7 +48,9 @@ class KafkaTopic:
         self._clock = clock
 
     def open_log(self, group: GroupSettings = QUICK) -> KafkaLog:
-        """Open a member, not yet subscribed."""
+        """Open a member, not yet subscribed, under the protocol of this world."""
+        kept = {"id": self.settings.group.id, "protocol": self.settings.group.protocol}
+        group = group.model_copy(update=kept)
         return KafkaLog(self.settings.model_copy(update={"group": group}), self._clock)
 
     def open_writer(self) -> KafkaWriter:
@@ -116,7 +119,9 @@ class KafkaWorld:
     bounds_batches = True
     loses_last_records = True
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, protocol: GroupProtocol = "classic") -> None:
+        """``protocol`` is that of every group."""
+        self._protocol = protocol
         self.clock: Clock = MachineClock()
         self._bootstrap_servers = bootstrap_servers
         self._numbers = itertools.count()
@@ -133,7 +138,7 @@ class KafkaWorld:
         return Settings(
             log="kafka",
             topic=TopicSettings(name=name, dead_letter=f"{name}-dead", partitions=partitions),
-            group=QUICK,
+            group=QUICK.model_copy(update={"protocol": self._protocol}),
             kafka=KafkaSettings(
                 bootstrap_servers=self._bootstrap_servers, connect_timeout_ms=5_000
             ),

@@ -6,19 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
+from scheduler.adapters.kafka import heartbeats
 from scheduler.adapters.kafka.log import HeartbeatWaker
 from scheduler.adapters.kafka.topics import create_topics
 from scheduler.configuration.settings import Settings
 from tests.conformance.kafka_world import KafkaWorld
 from tests.conformance.log_bench import WAIT_S
-from tests.servers.kafka import KafkaServer
+from tests.servers.kafka import KafkaServer, keep_session
 
 pytestmark = pytest.mark.integration
 
 HEARTBEAT_MS = 250
 WATCHED_S = 5.0
+COUNTED_S = 4.0
 POLL_S = 0.05
 
 
@@ -30,7 +32,8 @@ class _Heartbeats(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.count += "Heartbeat for group" in record.getMessage()
+        said = record.getMessage()
+        self.count += "Heartbeat for group" in said or "GroupHeartbeat of member" in said
 
 
 class _Member:
@@ -83,3 +86,53 @@ def test_heartbeats_come_as_often_as_asked_where_the_driver_is_woken(
 
     woken, left_alone = counts
     assert woken > 1.4 * left_alone > 0
+
+
+def test_statistics_count_the_heartbeats_that_the_driver_sends(kafka_server: KafkaServer) -> None:
+    """Under the consumer protocol the lease rests on it: a commit, a fetch or a wake is none."""
+    settings = KafkaWorld(kafka_server.bootstrap_servers, "consumer").settings("counted", 1)
+    keep_session(kafka_server.bootstrap_servers, settings.group)
+    create_topics(settings)
+    counted: list[int] = []
+    sent = _Heartbeats()
+    consumer = _counting(settings, counted, sent)
+    consumer.subscribe([settings.topic.name])
+    ends_s = time.monotonic() + COUNTED_S
+    while time.monotonic() < ends_s:
+        consumer.consume(1, POLL_S)
+        if consumer.assignment():
+            consumer.commit(offsets=[TopicPartition(settings.topic.name, 0, 0)], asynchronous=True)
+            consumer.commit(offsets=[], asynchronous=True)
+    before = sent.count
+    for _ in range(8):
+        consumer.consume(1, POLL_S)
+    consumer.close()
+
+    assert counted == sorted(counted)
+    assert before > 10
+    assert before - 2 <= counted[-1] <= sent.count
+
+
+def _counting(settings: Settings, counted: list[int], sent: logging.Handler) -> Any:
+    """Open a member that notes how many heartbeats its statistics tell of."""
+
+    def observe(statistics: str) -> None:
+        told = heartbeats.decoder.decode(statistics).brokers.get("GroupCoordinator")
+        if told is not None and (count := told.heartbeats()) is not None:
+            counted.append(count)
+
+    logger = logging.getLogger(f"{__name__}.counted")
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(sent)
+    properties: dict[str, Any] = {
+        "bootstrap.servers": settings.kafka.bootstrap_servers,
+        "group.id": settings.group.id,
+        "group.protocol": "consumer",
+        "enable.auto.commit": False,
+        "on_commit": lambda _error, _partitions: None,
+        "statistics.interval.ms": 100,
+        "stats_cb": observe,
+        "debug": "cgrp",
+    }
+    return Consumer(properties, logger=logger)

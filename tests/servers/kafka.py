@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from scheduler.configuration.settings import GroupSettings
 from tests.servers.maven import class_path, fetch_jars, require_tool
 from tests.servers.process import (
     SHORT_LIVED,
@@ -66,6 +67,23 @@ def kafka_tool(
         timeout=_TOOL_TIMEOUT_S,
         check=True,
     )
+
+
+def keep_session(bootstrap_servers: str, group: GroupSettings) -> None:
+    """Have brokers keep a group's session and heartbeats as its settings say, under KIP-848."""
+    resource = ConfigResource(
+        ConfigResource.Type.GROUP,
+        group.id,
+        incremental_configs=[
+            ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
+            for name, value in (
+                ("consumer.session.timeout.ms", group.session_timeout_ms),
+                ("consumer.heartbeat.interval.ms", group.heartbeat_interval_ms),
+            )
+        ],
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(_TOOL_TIMEOUT_S)
 
 
 class KafkaServer:
@@ -273,6 +291,8 @@ class KafkaServer:
             "transaction.state.log.num.partitions": "4",
             # Tests watch memberships expire; the broker's own floor of 6 s would slow them.
             "group.min.session.timeout.ms": "1000",
+            "group.consumer.min.session.timeout.ms": "1000",
+            "group.consumer.min.heartbeat.interval.ms": "100",
             "group.initial.rebalance.delay.ms": "0",
             **self._properties,
         }

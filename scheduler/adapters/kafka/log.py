@@ -26,8 +26,10 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
 )
 from scheduler.adapters.kafka.fetching import Fetching
+from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease
 from scheduler.adapters.kafka.position import StartingPositions
-from scheduler.configuration.settings import Settings
+from scheduler.adapters.kafka.session import check_session
+from scheduler.configuration.settings import GroupSettings, Settings
 
 logger = logging.getLogger("hourhand.kafka")
 
@@ -101,6 +103,11 @@ class HeartbeatWaker:
             self._consumer.commit(offsets=[], asynchronous=True)
 
 
+def lease_of(group: GroupSettings, clock: Clock) -> MembershipLease:
+    """Return the lease that follows from the protocol of a group."""
+    return HeartbeatLease(group, clock) if group.protocol == "consumer" else MembershipLease(group)
+
+
 class KafkaLog:
     """One member of the group ``settings.group.id`` on ``settings.topic.name``.
 
@@ -112,9 +119,10 @@ class KafkaLog:
         self._settings = settings
         self._clock = clock
         self._topic = settings.topic.name
-        self._incremental = settings.group.assignor == "cooperative-sticky"
+        self._by_broker = settings.group.protocol == "consumer"
+        self._incremental = self._by_broker or settings.group.assignor == "cooperative-sticky"
         self._last_error = LastError()
-        self._lease = MembershipLease(settings.group)
+        self._lease = lease_of(settings.group, clock)
         self._commits = OffsetCommits(
             self._topic, clock, self._lease, settings.group.session_timeout_ms
         )
@@ -134,6 +142,8 @@ class KafkaLog:
         admin = admin_client(self._settings, self._last_error)
         for topic in (self._topic, self._settings.topic.dead_letter):
             describe_topic(self._settings, topic, admin, self._last_error)
+        if self._by_broker:
+            check_session(self._settings, admin, self._last_error)
         self._listener = listener
         self._consumer.subscribe(
             [self._topic],
@@ -209,7 +219,8 @@ class KafkaLog:
             self._consumer.poll(_LEAVE_POLL_S)
         # The driver lets go of partitions in the background and leaves after that, unless it is
         # told to close first: then nobody hears of it before the session has expired.
-        for _ in range(_LEFT_POLLS_MAX):
+        # Under the consumer protocol it leaves in any case, and keeps its name.
+        for _ in range(0 if self._by_broker else _LEFT_POLLS_MAX):
             if not self._consumer.memberid():
                 break
             self._consumer.poll(_LEFT_POLL_S)
@@ -282,6 +293,18 @@ class KafkaLog:
             "group.id": self._settings.group.id,
         }
 
+    def _protocol_properties(self, group: GroupSettings) -> dict[str, Any]:
+        if isinstance(self._lease, HeartbeatLease):
+            return {
+                "statistics.interval.ms": min(STATISTICS_MS_MAX, group.commit_interval_ms),
+                "stats_cb": self._lease.observe,
+            }
+        return {
+            "partition.assignment.strategy": group.assignor,
+            "session.timeout.ms": group.session_timeout_ms,
+            "heartbeat.interval.ms": group.heartbeat_interval_ms,
+        }
+
     def _properties(self) -> dict[str, Any]:
         group = self._settings.group
         if group.session_timeout_ms > group.max_poll_interval_ms:
@@ -302,10 +325,8 @@ class KafkaLog:
         return {
             **shared_properties(self._settings, chosen, self._last_error),
             "group.id": group.id,
-            "group.protocol": "classic",
-            "partition.assignment.strategy": group.assignor,
-            "session.timeout.ms": group.session_timeout_ms,
-            "heartbeat.interval.ms": group.heartbeat_interval_ms,
+            "group.protocol": group.protocol,
+            **self._protocol_properties(group),
             "max.poll.interval.ms": group.max_poll_interval_ms,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -201,5 +201,6 @@ class KafkaBuckets:
 def _reading(settings: Settings, topic: str, group_id: str) -> Settings:
     """Return settings under which a topic is read as the log of a group of its own."""
     named = settings.topic.model_copy(update={"name": topic})
-    group = settings.group.model_copy(update={"id": group_id})
+    # Transactions fence its owners, and have been tried under the classic protocol alone.
+    group = settings.group.model_copy(update={"id": group_id, "protocol": "classic"})
     return settings.model_copy(update={"topic": named, "group": group})

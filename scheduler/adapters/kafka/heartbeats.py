@@ -1,0 +1,175 @@
+"""The lease under the consumer protocol (KIP-848), where only heartbeats keep a session.
+
+There an accepted offset commit proves that this member is in the group, and not for how long: the
+coordinator counts from the last heartbeat it took, which the driver sends on a thread of its own
+and tells nobody about.  What it does tell, in its statistics, is how many requests it sent on which
+connection to the coordinator.  A lease needs three things, in this order, on one connection:
+
+1. a heartbeat was sent, between two statistics,
+2. an offset commit that was asked for after the later of them was accepted,
+3. statistics that were taken after the answer tell of the same connection.
+
+A broker takes the requests of a connection one after another, so it took the heartbeat, not before
+the earlier of the two statistics: from there the session counts.  Nothing is assumed about how
+punctual any thread is.
+"""
+
+import logging
+import time
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+
+from actors.ports.clock import Clock
+from scheduler.adapters.kafka.commits import MembershipLease
+from scheduler.configuration.settings import GroupSettings
+
+logger = logging.getLogger("hourhand.kafka")
+
+STATISTICS_MS_MAX = 1_000
+_COORDINATOR = "GroupCoordinator"
+_HEARTBEAT = "ConsumerGroupHeartbeat"
+_COMMIT = "OffsetCommit"
+_SUSPENDED_MS = 50.0
+_HEARD_MAX = 64
+
+
+class _CoordinatorCounts(msgspec.Struct):
+    """What the driver counted on its connections to a broker."""
+
+    connects: int = 0
+    disconnects: int = 0
+    tx: int = 0
+    """Requests of every kind."""
+    req: dict[str, int] = {}
+
+    def heartbeats(self) -> int | None:
+        """Return how many heartbeats were sent, None where that is not told.
+
+        The driver names every kind of request a consumer may send but this one.
+        """
+        if _HEARTBEAT in self.req:
+            return self.req[_HEARTBEAT]
+        return self.tx - sum(self.req.values()) if _COMMIT in self.req else None
+
+
+class _Statistics(msgspec.Struct):
+    ts: int
+    """The driver's monotonic clock, in microseconds, as they were taken."""
+    brokers: dict[str, _CoordinatorCounts]
+
+
+class _Sample(NamedTuple):
+    taken_ms: float
+    connection: tuple[int, int]
+    heartbeats: int
+
+
+class _Heard(NamedTuple):
+    """A heartbeat that was sent."""
+
+    known_ms: float
+    after_ms: float
+    connection: tuple[int, int]
+
+
+class _Accepted(NamedTuple):
+    """A heartbeat that a commit followed; ``driver_ms`` is when the answer was taken."""
+
+    driver_ms: float
+    heard: _Heard
+
+
+decoder = msgspec.json.Decoder(_Statistics)
+
+
+def driver_ms() -> float:
+    """Return the clock that the driver stamps its statistics with, which suspension stops."""
+    return time.monotonic_ns() / 1_000_000
+
+
+class HeartbeatLease(MembershipLease):
+    """A lease that counts from heartbeats; used from the polling thread.
+
+    ``clock`` counts suspended time and the driver's does not: what was taken before a suspension
+    is dropped.
+    """
+
+    def __init__(self, group: GroupSettings, clock: Clock) -> None:
+        super().__init__(group)
+        self._clock = clock
+        self._ahead_ms = clock.monotonic_ms() - driver_ms()
+        self._ahead_since_ms = driver_ms()
+        self._last: _Sample | None = None
+        self._heard: deque[_Heard] = deque(maxlen=_HEARD_MAX)
+        self._accepted: _Accepted | None = None
+        self._is_blind = False
+
+    def polled(self, now_ms: float) -> None:
+        """A poll begins."""
+        self._note_suspension()
+        super().polled(now_ms)
+
+    def accepted(self, sent_ms: float) -> None:
+        """The coordinator accepted a commit that was asked for at ``sent_ms``."""
+        known = [each for each in self._heard if each.known_ms <= sent_ms]
+        if known and self._accepted is None:
+            self._accepted = _Accepted(driver_ms(), known[-1])
+
+    def end(self) -> None:
+        """Membership is gone; only a heartbeat sent from now on brings the lease back."""
+        self._forget()
+        super().end()
+
+    def observe(self, statistics: str) -> None:
+        """Take the driver's statistics, as JSON."""
+        told = decoder.decode(statistics)
+        self._note_suspension()
+        taken_driver_ms = told.ts / 1000
+        coordinator = told.brokers.get(_COORDINATOR)
+        if coordinator is None or taken_driver_ms < self._ahead_since_ms:
+            self._forget()
+            return
+        heartbeats = coordinator.heartbeats()
+        if heartbeats is None or taken_driver_ms > driver_ms():
+            self._say_blind()
+            return
+        connection = coordinator.connects, coordinator.disconnects
+        sample = _Sample(taken_driver_ms + self._ahead_ms, connection, heartbeats)
+        self._confirm(taken_driver_ms, connection)
+        last, self._last = self._last, sample
+        if last is None or last.connection != connection:
+            self._heard.clear()
+        elif heartbeats > last.heartbeats:
+            known_ms = self._clock.monotonic_ms()
+            self._heard.append(_Heard(known_ms, last.taken_ms, connection))
+
+    def _confirm(self, taken_driver_ms: float, connection: tuple[int, int]) -> None:
+        accepted = self._accepted
+        if accepted is None or taken_driver_ms < accepted.driver_ms:
+            return
+        self._accepted = None
+        if accepted.heard.connection == connection:
+            super().accepted(accepted.heard.after_ms)
+
+    def _note_suspension(self) -> None:
+        # How far the clock is ahead only grows, so what was true before is a lower bound.
+        now_ms = driver_ms()
+        ahead_ms = self._clock.monotonic_ms() - now_ms
+        if abs(ahead_ms - self._ahead_ms) > _SUSPENDED_MS:
+            self._ahead_ms, self._ahead_since_ms = ahead_ms, now_ms
+            self._forget()
+
+    def _forget(self) -> None:
+        self._last = self._accepted = None
+        self._heard.clear()
+
+    def _say_blind(self) -> None:
+        self._forget()
+        if not self._is_blind:
+            self._is_blind = True
+            logger.error(
+                "this version of the driver does not tell when it sends heartbeats, so nothing"
+                " can start under group.protocol consumer: set it to classic"
+            )
