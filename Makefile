@@ -128,6 +128,10 @@ test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, un
 test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes, or minutes (a quarter of an hour)
 	@$(BIN)/python -m pytest -m cluster $(UNHURRIED)
 
+.PHONY: test-cassandra-old
+test-cassandra-old: need-java need-mvn venv ## The stores' contract on Cassandra 4.1 (two minutes)
+	@HOURHAND_TEST_CASSANDRA=4.1.9 $(BIN)/python -m pytest $(UNHURRIED) tests/conformance/test_cassandra_stores.py tests/conformance/test_cassandra_bulk.py
+
 .PHONY: test-browser
 test-browser: need-java need-mvn need-chromium $(BROWSER_STAMP) ## The dashboard in a real Chromium: every screen, every action, a node that dies
 	@$(BIN)/python -m pytest -m browser $(UNHURRIED)
