@@ -21,3 +21,8 @@ class SystemClock:
     def monotonic_ms(self) -> float:
         """Return milliseconds since some moment, suspended time included."""
         return time.clock_gettime(_COUNTING) * 1000
+
+
+def driver_ms() -> float:
+    """Return the clock that Kafka's driver stamps its statistics with, which suspension stops."""
+    return time.monotonic_ns() / 1_000_000

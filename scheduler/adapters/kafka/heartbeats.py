@@ -15,13 +15,13 @@ punctual any thread is.
 """
 
 import logging
-import time
 from collections import deque
 from typing import NamedTuple
 
 import msgspec
 
 from actors.ports.clock import Clock
+from scheduler.adapters.clock import driver_ms
 from scheduler.adapters.kafka.commits import MembershipLease
 from scheduler.configuration.settings import GroupSettings
 
@@ -82,11 +82,6 @@ class _Accepted(NamedTuple):
 
 
 decoder = msgspec.json.Decoder(_Statistics)
-
-
-def driver_ms() -> float:
-    """Return the clock that the driver stamps its statistics with, which suspension stops."""
-    return time.monotonic_ns() / 1_000_000
 
 
 class HeartbeatLease(MembershipLease):
