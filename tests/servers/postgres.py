@@ -66,7 +66,18 @@ class PostgresServer:
         self._process.start(
             [*self._as_user, postgres, "-D", str(data), "-p", str(self._port), *options]
         )
-        self._process.wait_until(lambda: accepts_connections(_HOST, self._port), _START_TIMEOUT_S)
+        self._process.wait_until(self._answers, _START_TIMEOUT_S)
+
+    def _answers(self) -> bool:
+        """Whether it lets somebody in; it takes connections while it still starts."""
+        if not accepts_connections(_HOST, self._port):
+            return False
+        psycopg = importlib.import_module("psycopg")
+        try:
+            self.connect(_USER).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Stop it; a no-op where it does not run."""
