@@ -134,6 +134,10 @@ ALLOWED_EXEMPTIONS = {
     ("scheduler/adapters/cassandra/**", "S608"),
     # Lists of placeholders; the same test looks at every statement of the embedded store.
     ("scheduler/adapters/embedded/**", "S608"),
+    # The table's name is in the user's database: letters, digits and underscores alone.
+    ("scheduler/outbox/**", "S608"),
+    # Names of the tables that a question may read; a path is quoted, rows are bound.
+    ("scheduler/sql/**", "S608"),
     ("actors/**", "S101"),
     ("scheduler/**", "S101"),
 }
