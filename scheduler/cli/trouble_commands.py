@@ -154,7 +154,7 @@ def limited(
     *,
     common: ResultOptions,
 ) -> None:
-    """List what waits because of a limit, by limit and value of its key.
+    """List what waits because of a limit, by limit and value.
 
     As nodes reported up to a second ago.
 
