@@ -284,7 +284,7 @@ class PartitionScheduler(Actor):
     def _sleep_until_due(self, now_ms: int) -> None:
         """Set the timer, at most one check interval ahead: the wall clock may be stepped.
 
-        What is due by now waits for a slot, and whoever gives one back wakes it.
+        What is due by now waits for a slot, and the message that gives one back wakes it.
         """
         due_ms = [queue.first_after(now_ms) for queue in self._queues()]
         waits_ms = [each - now_ms for each in due_ms if each is not None]

@@ -50,8 +50,8 @@ class _Level:
 class FairOrder:
     """Flows in the order in which they go; no I/O, no locks.
 
-    A flow that has something to go enters.  Whoever takes it either says that one of it went, or
-    lets it enter again, or leaves it out.
+    A flow that has something to go enters.  After a caller takes it, the caller says that one of it
+    went, lets it enter again, or leaves it out.
     """
 
     def __init__(self) -> None:

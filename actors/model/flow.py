@@ -6,7 +6,7 @@ Never decides when a task starts.
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, NamedTuple
@@ -266,11 +266,6 @@ class FlowRules:
             return None
         return self._rules.get(kind)
 
-    def rule_of(self, task: StoredTask) -> FlowRule | None:
-        """Return the rule of a task's kind."""
-        found = self.of_task(task)
-        return None if found is None else found.rule
-
     def flow_of(self, task: StoredTask) -> str:
         """Return the flow that a task belongs to: its kind and a value; '' without a rule."""
         found = self.of_task(task)
@@ -293,13 +288,6 @@ class FlowRules:
         assert weight > 0, "who weighs nothing would never start"
         return weight
 
-    def limit_keys_of(self, task: StoredTask) -> Sequence[LimitKey]:
-        """Return what a task needs an allowance of before it starts."""
-        if not self.limits:
-            return ()
-        found = self.of_task(task)
-        return () if found is None else found.limit_keys_of(task)
-
 
 class KindFlow:
     """One kind's rule, and what reads the keys of its tasks."""
@@ -317,15 +305,6 @@ class KindFlow:
         """Return the flow of a task of this kind."""
         value_of = self._flow_value
         return self._prefix + (NO_VALUE if value_of is None else value_of(task.data))
-
-    def limit_keys_of(self, task: StoredTask) -> Sequence[LimitKey]:
-        """Return what a task of this kind needs an allowance of."""
-        keys = [
-            LimitKey(name, NO_VALUE if value_of is None else value_of(task.data))
-            for name, value_of in self.limit_values
-        ]
-        assert len(keys) == len(self.limits), "a task needs an allowance of each limit"
-        return keys
 
 
 FlowRules.NONE = FlowRules({})

@@ -26,7 +26,7 @@ class Blocking(TaskExecutor):
 
 
 if FOLDER_VARIABLE in os.environ:
-    # The file is there once the node is: whoever waits for that then knows its processes.
+    # The file is there once the node is, and the measure waits for that to know the processes.
     _note = Records(
         Path(os.environ[FOLDER_VARIABLE], str(os.getpid())), int(os.environ[SLOTS_VARIABLE])
     ).note

@@ -15,7 +15,7 @@ from scheduler.node.attempts import RunningAttempt
 
 
 class WaitingAttempts(Protocol):
-    """Whoever uses one has a lock."""
+    """Not safe to use from several threads: its owner has a lock."""
 
     def __len__(self) -> int:
         """Return how many wait."""

@@ -1,6 +1,6 @@
 """What is known of the child processes of one command, each of which is a node.
 
-Values only: the supervisor fills them in, and whoever observes it reads them.
+Values only: the supervisor fills them in, and its metrics and health page read them.
 """
 
 from typing import NamedTuple

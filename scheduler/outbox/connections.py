@@ -1,7 +1,7 @@
 """Which library a connection of the user's belongs to, and how a statement is executed on it.
 
-It imports none of these libraries: whoever has a connection has loaded its own.  Decides nothing
-about transactions, which are the user's.
+It imports none of these libraries: a program that has a connection has loaded its own.  Decides
+nothing about transactions, which are the user's.
 """
 
 import sqlite3

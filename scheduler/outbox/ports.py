@@ -16,7 +16,7 @@ class OutboxRow(msgspec.Struct, frozen=True, gc=False):
     record: bytes
     """A record of the task log, as the client would append it."""
     written_ms: int
-    """When it was written, by the clock of whoever wrote it, in UTC milliseconds."""
+    """When it was written, by the clock of the program that wrote it, in UTC milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class OutboxTable(Protocol):
         """
 
     def lag(self) -> OutboxLag:
-        """Return what waits, whoever has claimed it."""
+        """Return what waits, claimed by a mover or not."""
 
     def wait(self, timeout_ms: int) -> None:
         """Return after ``wake``, when rows may have come, or after this time."""

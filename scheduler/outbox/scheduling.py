@@ -1,6 +1,6 @@
 """Scheduling within the user's transaction: a task is checked and becomes a row of the outbox.
 
-Decides what is refused, by the rules of the client and with its errors, so that whoever moves the
+Decides what is refused, by the rules of the client and with its errors, so that the mover of the
 row finds nothing to refuse.  It neither commits nor rolls back, and opens nothing.
 """
 

@@ -31,7 +31,7 @@ _LOAD = (
     f" ORDER BY {KEY_COLUMNS} LIMIT ?"
 )
 _FIND = f"{_SELECT} partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
-# Without the checksum of a row: whoever runs a task reads all of its row, and checks it.
+# Without the checksum of a row: a task's whole row is read, and checked, before it runs.
 _FIND_ORDERINGS = (
     f"SELECT {KEY_COLUMNS} FROM task_schedule"
     f" WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"

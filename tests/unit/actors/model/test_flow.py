@@ -109,6 +109,13 @@ def test_a_long_value_is_cut_and_keeps_what_tells_it_from_others() -> None:
     assert len(values) == 100 and {len(each) for each in values} == {VALUE_CHARS_MAX}
 
 
+def limit_keys(rules: FlowRules, task: StoredTask) -> list[LimitKey]:
+    """Return what has an allowance that a task needs."""
+    found = rules.of_task(task)
+    values = () if found is None else found.limit_values
+    return [LimitKey(name, read(task.data) if read else "") for name, read in values]
+
+
 def test_a_task_has_the_flow_of_its_kind_and_value() -> None:
     """The key of the fair share comes before that of a limit."""
     rules = FlowRules(
@@ -127,15 +134,15 @@ def test_a_task_has_the_flow_of_its_kind_and_value() -> None:
     call = a_task_of("call", b'{"host":"a b"}')
 
     assert rules and [rules.flow_of(each) for each in (mail, call)] == ["mail big", "call a b"]
-    assert rules.limit_keys_of(mail) == [LimitKey("mail#1", "a b"), LimitKey("mail#2", "")]
+    assert limit_keys(rules, mail) == [LimitKey("mail#1", "a b"), LimitKey("mail#2", "")]
     assert set(rules.limits) == {"mail#1", "mail#2", "call#1"}
     assert [rules.weight_of(each) for each in ("mail big", "mail ", "call a b", "")] == [3, 1, 1, 1]
     assert [rules.priority_of(each) for each in (mail, call, a_task_of(None))] == [3, 0, -1]
     for plain in (a_task_of("plain"), a_task_of("other")):
-        assert rules.flow_of(plain) == "" and not rules.limit_keys_of(plain)
-        assert rules.rule_of(plain) is None
+        assert rules.flow_of(plain) == "" and not limit_keys(rules, plain)
+        assert rules.of_task(plain) is None
     assert not FlowRules.NONE and not FlowRules({"plain": FlowRule()})
-    assert FlowRules.NONE.flow_of(mail) == "" and not FlowRules.NONE.limit_keys_of(mail)
+    assert FlowRules.NONE.flow_of(mail) == "" and not limit_keys(FlowRules.NONE, mail)
 
 
 def test_a_class_declares_and_what_is_given_goes_before() -> None:

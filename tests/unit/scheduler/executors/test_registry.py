@@ -320,8 +320,9 @@ def test_every_way_to_register_a_kind_declares_its_flow() -> None:
     assert set(rules.limits) == {"#1", "mail#1", "rows#1", "class#1", "declared#1", "made#1"}
     for kind in (None, *app):
         data = b'{"tenant":"a"}'
-        rule = rules.rule_of(a_stored_task(data=data if kind is None else with_kind(data, kind)))
-        assert rule is not None
+        found = rules.of_task(a_stored_task(data=data if kind is None else with_kind(data, kind)))
+        assert found is not None
+        rule = found.rule
         assert (rule.limits, rule.priority, rule.fair) == ((one_limit,), 2, share)
 
 
