@@ -2,13 +2,13 @@
 
 A row is deleted once the log has acknowledged its record.  A mover that dies in between leaves the
 row to the next one, which appends the same bytes again: the same task key, so the same task.  Of
-the rows of one key in a claim only the last is sent, because a repeated schedule record would open
-a key that the cancellation behind it has closed already.  A row that cannot be a record becomes a
-dead letter, and stops nothing.  It never looks whether a task is due.
+the rows of one key only the newest is sent, claimed or not, because a repeated schedule record
+would open a key that the cancellation behind it has closed already.  A row that cannot be a record
+becomes a dead letter, and stops nothing.  It never looks whether a task is due.
 """
 
 import logging
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
@@ -31,10 +31,11 @@ _LAG_EVERY_MS = 1_000
 
 @dataclass(slots=True)
 class _KeyRows:
-    """The rows of one key in a claim; the last one decides."""
+    """The rows of one key in a claim, and the record of its newest one, which decides."""
 
     key: TaskKey
     rows: list[OutboxRow]
+    record: bytes
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class Mover:
         sent = _SentRows()
         group = self._writer.begin_group()
         appended: list[_KeyRows] = []
-        for each in _by_key(claimed.rows, sent):
+        for each in _by_key(claimed, sent):
             if self._clock.monotonic_ms() > claimed.until_ms:
                 sent.failure = OutboxUnavailable(
                     "a claim of rows was held for too long, and another mover may have them now:"
@@ -127,7 +128,7 @@ class Mover:
                 )
                 break
             try:
-                group.append(each.key.ordering_id, each.rows[-1].record)
+                group.append(each.key.ordering_id, each.record)
             except CallerError as error:
                 sent.refused += [(row, str(error)) for row in each.rows]
             except HourhandError as error:
@@ -175,17 +176,23 @@ class Mover:
         return LogRecord(partition, row.number, row.written_ms, ordering_id.encode(), row.record)
 
 
-def _by_key(rows: Iterable[OutboxRow], sent: _SentRows) -> list[_KeyRows]:
+def _by_key(claimed: ClaimedRows, sent: _SentRows) -> list[_KeyRows]:
     """Return rows by key, in the order of each key's last row; note what cannot be read."""
     found: dict[TaskKey, _KeyRows] = {}
-    for row in rows:
+    for row in claimed.rows:
         try:
             key = _key_of(row)
         except PoisonRecord as error:
             sent.refused.append((row, str(error)))
             continue
         earlier = found.pop(key, None)
-        found[key] = _KeyRows(key, [*(earlier.rows if earlier else ()), row])
+        found[key] = _KeyRows(key, [*(earlier.rows if earlier else ()), row], row.record)
+    for row in claimed.newest:
+        # What cannot be read is refused when it is claimed.
+        with suppress(PoisonRecord):
+            key = _key_of(row)
+            if key in found:
+                found[key].record = row.record
     return list(found.values())
 
 

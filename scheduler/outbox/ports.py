@@ -25,6 +25,8 @@ class ClaimedRows:
 
     rows: Sequence[OutboxRow]
     """Of each ordering id the oldest ones, in the order of their numbers."""
+    newest: Sequence[OutboxRow]
+    """The newest row of each key in ``rows``, where more rows of that key wait than are claimed."""
     delete: Callable[[Sequence[int]], None]
     """Removes rows by number, when the claim ends at the latest."""
     until_ms: float

@@ -31,7 +31,8 @@ _LANES_CLAIMED_MAX = 8
 _CLAIM_MS = 30_000
 """How long rows of a claim may be sent after it began."""
 _CLAIM_MARGIN_MS = 15_000
-_LISTEN_TIMEOUT_S = 1.0
+_LISTEN_TIMEOUT_S = 0.25
+"""How long a stop waits for the thread that listens, at most."""
 
 _CLAIM_LANES = """
 WITH waiting AS MATERIALIZED (
@@ -43,6 +44,12 @@ SELECT lane FROM waiting WHERE pg_try_advisory_xact_lock(%s, lane) LIMIT {claime
 """
 _READ_ROWS = """
 SELECT id, record, written_ms FROM {table} WHERE lane = ANY(%s) ORDER BY id LIMIT %s
+"""
+_READ_NEWEST = """
+SELECT DISTINCT ON (key_hash) id, record, written_ms FROM {table}
+WHERE lane = ANY(%s) AND id > %s
+    AND key_hash IN (SELECT key_hash FROM {table} WHERE id = ANY(%s))
+ORDER BY key_hash, id DESC
 """
 _LAG = """
 SELECT count(*), min(written_ms)
@@ -95,12 +102,12 @@ class PostgresOutbox:
                     f"SET LOCAL idle_in_transaction_session_timeout = {self._idle_ms}".encode()
                 )
                 lanes = self._claim_lanes(connection)
-                rows: list[OutboxRow] = []
-                if lanes:
-                    query = _READ_ROWS.format(table=self._table).encode()
-                    found = connection.execute(query, (lanes, rows_max)).fetchall()
-                    rows = [OutboxRow(*each) for each in found]
-                yield ClaimedRows(rows, self._delete, until_ms)
+                rows = self._read(_READ_ROWS, lanes, rows_max) if lanes else []
+                newest: list[OutboxRow] = []
+                if len(rows) == rows_max:
+                    numbers = [row.number for row in rows]
+                    newest = self._read(_READ_NEWEST, lanes, numbers[-1], numbers)
+                yield ClaimedRows(rows, newest, self._delete, until_ms)
 
     def lag(self) -> OutboxLag:
         """Return what waits."""
@@ -124,7 +131,7 @@ class PostgresOutbox:
         self._closed.set()
         self._disconnect()
         if self._listener is not None:
-            self._listener.join(_LISTEN_TIMEOUT_S * 3)
+            self._listener.join(_LISTEN_TIMEOUT_S * 4)
 
     def _claim_lanes(self, connection: "psycopg.Connection[Any]") -> list[int]:
         query = _CLAIM_LANES.format(table=self._table, lanes=LANES, claimed=_LANES_CLAIMED_MAX)
@@ -133,6 +140,10 @@ class PostgresOutbox:
         if lanes:
             self._first_lane = (lanes[-1] + 1) % LANES
         return lanes
+
+    def _read(self, query: str, *values: object) -> list[OutboxRow]:
+        found = self._opened().execute(query.format(table=self._table).encode(), values)
+        return [OutboxRow(*each) for each in found.fetchall()]
 
     def _delete(self, numbers: Sequence[int]) -> None:
         if numbers:

@@ -104,4 +104,4 @@ class Outbox:
         # Two transactions that take several locks take them in one order, or they might wait for
         # each other.  Rows of one ordering id keep their order.
         for key, value in sorted(records, key=lambda record: lock_of(record[0].ordering_id)):
-            yield statement, row_values(how.dialect, key.ordering_id, value, now_ms)
+            yield statement, row_values(how.dialect, key, value, now_ms)

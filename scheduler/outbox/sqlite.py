@@ -23,6 +23,14 @@ logger = logging.getLogger("hourhand.outbox")
 _BUSY_TIMEOUT_S = 10.0
 _LOCK_MODE = 0o600
 
+_NEWEST = """
+WHERE id IN (
+    SELECT max(id) FROM {table}
+    WHERE id > ? AND key_hash IN (SELECT key_hash FROM {table} WHERE id <= ?)
+    GROUP BY key_hash
+)
+"""
+
 
 class SqliteOutbox:
     """The table of one file; SettingsInvalid where there is no such file."""
@@ -62,14 +70,13 @@ class SqliteOutbox:
         """Claim the oldest rows, as the one mover of the file."""
         deleted: list[int] = []
         rows: list[OutboxRow] = []
+        newest: list[OutboxRow] = []
         if self._is_the_mover():
             with self._translated():
-                found = self._opened().execute(
-                    f"SELECT id, record, written_ms FROM {self._table} ORDER BY id LIMIT ?",
-                    (rows_max,),
-                )
-                rows = [_row(*each) for each in found.fetchall()]
-        yield ClaimedRows(rows, deleted.extend, float("inf"))
+                rows = self._read("ORDER BY id LIMIT ?", rows_max)
+                if len(rows) == rows_max:
+                    newest = self._read(_NEWEST.format(table=self._table), *[rows[-1].number] * 2)
+        yield ClaimedRows(rows, newest, deleted.extend, float("inf"))
         if deleted:
             self._delete(deleted)
 
@@ -98,6 +105,10 @@ class SqliteOutbox:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _read(self, which: str, *values: int) -> list[OutboxRow]:
+        query = f"SELECT id, record, written_ms FROM {self._table} {which}"
+        return [_row(*each) for each in self._opened().execute(query, values).fetchall()]
 
     def _delete(self, numbers: Sequence[int]) -> None:
         with self._translated():

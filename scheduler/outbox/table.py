@@ -3,7 +3,7 @@
 Decides what a row holds and in which order rows of one ordering id are numbered; it executes
 nothing.  In PostgreSQL a transaction that writes a row holds a lock of the row's ordering id until
 it ends, so rows of one id are numbered in the order of their commits.  SQLite has one writer at a
-time, so there all rows are.
+time, so there all rows are.  Rows of one key are found by the key's hash.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
+from actors.model.key import TaskKey
 
 SCHEMA_VERSION = 1
 """Of the table that this version reads and writes."""
@@ -29,12 +30,14 @@ class Dialect(StrEnum):
 _POSTGRESQL_1 = """CREATE TABLE IF NOT EXISTS {table} (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     lane smallint NOT NULL,
+    key_hash bigint NOT NULL DEFAULT 0,
     record bytea NOT NULL,
     written_ms bigint NOT NULL
 )"""
 _SQLITE_1 = """CREATE TABLE IF NOT EXISTS {table} (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     lane INTEGER NOT NULL,
+    key_hash INTEGER NOT NULL DEFAULT 0,
     record BLOB NOT NULL,
     written_ms INTEGER NOT NULL
 )"""
@@ -43,6 +46,7 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
         (
             _POSTGRESQL_1,
             "CREATE INDEX IF NOT EXISTS {table}_lane ON {table} (lane, id)",
+            "CREATE INDEX IF NOT EXISTS {table}_key ON {table} (key_hash, id)",
             "CREATE TABLE IF NOT EXISTS {table}_version (version integer PRIMARY KEY)",
             "INSERT INTO {table}_version VALUES (1) ON CONFLICT DO NOTHING",
         ),
@@ -50,6 +54,7 @@ _MIGRATIONS: dict[Dialect, tuple[tuple[str, ...], ...]] = {
     Dialect.SQLITE: (
         (
             _SQLITE_1,
+            "CREATE INDEX IF NOT EXISTS {table}_key ON {table} (key_hash, id)",
             "CREATE TABLE IF NOT EXISTS {table}_version (version INTEGER PRIMARY KEY)",
             "INSERT OR IGNORE INTO {table}_version VALUES (1)",
         ),
@@ -62,11 +67,13 @@ _INSERT = {
     Dialect.POSTGRESQL: (
         "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock({lock}::bigint)),"
         " told AS MATERIALIZED (SELECT pg_notify('{table}', ''))"
-        " INSERT INTO {table} (lane, record, written_ms)"
-        " SELECT {lane}::smallint, {record}::bytea, {written_ms}::bigint FROM held, told"
+        " INSERT INTO {table} (lane, key_hash, record, written_ms)"
+        " SELECT {lane}::smallint, {key_hash}::bigint, {record}::bytea, {written_ms}::bigint"
+        " FROM held, told"
     ),
     Dialect.SQLITE: (
-        "INSERT INTO {table} (lane, record, written_ms) VALUES ({lane}, {record}, {written_ms})"
+        "INSERT INTO {table} (lane, key_hash, record, written_ms)"
+        " VALUES ({lane}, {key_hash}, {record}, {written_ms})"
     ),
 }
 _MARKS: dict[str, Callable[[int], str]] = {
@@ -97,7 +104,7 @@ def migration_statements(dialect: Dialect, table: str, after_version: int = 0) -
 
 def insert_statement(dialect: Dialect, table: str, param_style: str) -> str:
     """Return the statement that writes a row; its values are those of ``row_values``."""
-    names = ["lane", "record", "written_ms"]
+    names = ["lane", "key_hash", "record", "written_ms"]
     if dialect is Dialect.POSTGRESQL:
         names.insert(0, "lock")
     mark = _MARKS[param_style]
@@ -106,15 +113,19 @@ def insert_statement(dialect: Dialect, table: str, param_style: str) -> str:
 
 
 def row_values(
-    dialect: Dialect, ordering_id: str, record: bytes, written_ms: int
+    dialect: Dialect, key: TaskKey, record: bytes, written_ms: int
 ) -> tuple[int | bytes, ...]:
     """Return the values of a row in the order in which the statement takes them."""
-    lock = lock_of(ordering_id)
-    values = (lock % LANES, record, written_ms)
+    lock = lock_of(key.ordering_id)
+    values = (lock % LANES, _hash_of(str(key)), record, written_ms)
     return values if dialect is Dialect.SQLITE else (lock, *values)
 
 
 def lock_of(ordering_id: str) -> int:
     """Return the number of an ordering id's lock in PostgreSQL, of 64 bits and a sign."""
-    digest = blake2b(ordering_id.encode(), digest_size=8, person=b"hourhand").digest()
+    return _hash_of(ordering_id)
+
+
+def _hash_of(text: str) -> int:
+    digest = blake2b(text.encode(), digest_size=8, person=b"hourhand").digest()
     return int.from_bytes(digest, "big", signed=True)

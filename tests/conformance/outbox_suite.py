@@ -132,6 +132,32 @@ class OutboxSuite:
         assert names_of(table) == ["b", "c"]
         table.close()
 
+    def test_a_claim_that_holds_not_all_rows_knows_the_newest_of_its_keys(
+        self, world: OutboxWorld
+    ) -> None:
+        """Of keys without more rows there is none, nor where all rows are claimed."""
+        with world.connect() as connection:
+            keys = world.outbox.schedule_many(
+                connection, [a_task(uniqueness_key=name) for name in "abc"]
+            )
+            world.outbox.schedule(connection, a_task(uniqueness_key="a", data={"version": 2}))
+            world.outbox.cancel(connection, keys[0])
+            world.outbox.cancel(connection, keys[2])
+
+        table = world.open_table()
+        with table.claim(2) as claimed:
+            assert [_name_of(row.record) for row in claimed.rows] == ["a", "b"]
+            assert [_name_of(row.record) for row in claimed.newest] == ["cancel a"]
+        with table.claim(3) as claimed:
+            assert sorted(_name_of(row.record) for row in claimed.newest) == [
+                "cancel a",
+                "cancel c",
+            ]
+        with table.claim(7) as claimed:
+            assert len(claimed.rows) == 6
+            assert claimed.newest == []
+        table.close()
+
     def test_two_movers_never_claim_rows_of_one_ordering_id(self, world: OutboxWorld) -> None:
         """The second gets other ids, or none, until the first is done."""
         with world.connect() as connection:

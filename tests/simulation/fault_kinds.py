@@ -10,7 +10,13 @@ from typing import Any
 
 from actors.model.partition import partition_of
 from scheduler.adapters.memory.delivery import Request
-from tests.simulation import group_faults, hold_faults, operator_faults, server_faults
+from tests.simulation import (
+    group_faults,
+    hold_faults,
+    operator_faults,
+    outbox_faults,
+    server_faults,
+)
 from tests.simulation.faulty_world import Fault, FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
@@ -181,5 +187,8 @@ FAULTS: Mapping[str, Fault] = {
     "strays_held": hold_faults.strays_held,
     "hour_unreadable": hold_faults.hour_unreadable,
     "operator": operator_faults.operator,
+    "mover_crash": outbox_faults.mover_crash,
+    "mover_pause": outbox_faults.mover_pause,
+    "database": outbox_faults.database,
 }
 """Every kind of fault, by the name scenarios use."""

@@ -14,6 +14,7 @@ from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.history import Happened
 from tests.simulation.member import Member
 from tests.simulation.network import Network
+from tests.simulation.outbox_world import WorldOutbox
 
 Fault = Callable[["FaultyWorld", random.Random], None]
 
@@ -24,6 +25,7 @@ class FaultyWorld(Protocol):
     network: Network
     broker: MemoryBroker
     data: MemoryStores
+    outbox: WorldOutbox | None
     sheets: list[tuple[float, PauseSheet]]
     """Since when each sheet of pauses was in force."""
     pace: float

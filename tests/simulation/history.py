@@ -82,6 +82,24 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What the application wrote into its outbox."""
+
+    key: TaskKey
+    number: int | None
+    """Tells the versions of a task apart; None is a cancellation."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """A transaction of the application was committed or rolled back."""
+
+    at_ms: float
+    committed: bool
+    written: tuple[Written, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RowStored:
     """A row of the schedule took effect in the store."""
 
@@ -263,6 +281,7 @@ Entry = (
     Started
     | Ended
     | Asked
+    | TransactionEnded
     | RowStored
     | LeftToLoad
     | Completed

@@ -133,6 +133,22 @@ class DoorLoad(_Part):
     unique_ids: int = 3
 
 
+class OutboxLoad(_Part):
+    """What an application schedules in transactions of its own, and who moves it to the log."""
+
+    transactions_per_s: float = 2.0
+    rolled_back: float = 0.3
+    """Share of transactions."""
+    cancelled: float = 0.2
+    """Share of writes that cancel what was committed before."""
+    replaced: float = 0.15
+    """Share of writes that schedule it once more, with new data."""
+    ordering_ids: int = 5
+    ahead_ms: int = 12_000
+    """Tasks are due up to this long after they are written."""
+    movers: int = 2
+
+
 class Scenario(_Part):
     """One kind of run."""
 
@@ -151,6 +167,8 @@ class Scenario(_Part):
     workload: Workload = Workload()
     doors: DoorLoad | None = None
     """What is asked of the doors, where nodes have any."""
+    outbox: OutboxLoad | None = None
+    """What comes from an outbox, where there is one."""
     faults: dict[str, float] = Field(default_factory=dict)
     """Kind to how many a minute, where the run's seed leaves it switched on."""
     record_bytes_max: int = 1_000_000

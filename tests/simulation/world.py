@@ -23,9 +23,17 @@ from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.clients import make_driver
 from tests.simulation.door_history import DoorEntry
 from tests.simulation.faults import FaultInjector
-from tests.simulation.history import Asked, Happened, History, LeftToLoad, Stopped
+from tests.simulation.history import (
+    Asked,
+    Happened,
+    History,
+    LeftToLoad,
+    Stopped,
+    TransactionEnded,
+)
 from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
+from tests.simulation.outbox_world import open_outbox
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
 from tests.simulation.task_maker import FLOW_RULES
@@ -51,7 +59,7 @@ class World:
         self.wall_at_start_ms = round(START_MS + HOUR_MS - minutes_before * 60_000)
         self.clock = VirtualClock(self.wall_at_start_ms)
         self.settings = scenario.settings(self.rng.choice(scenario.assignors))
-        self.history = History()
+        self.history, self._sequence = History(), count()
         self.trace: Trace = deque(maxlen=TRACE_MAX)
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
@@ -61,12 +69,12 @@ class World:
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
-        self._sequence = count()
         self._members: dict[str, Member] = {}
         self._clocks: dict[str, NodeClock] = {}
         self._starts: dict[str, int] = {}
         self._rejoining: dict[str, float] = {}
         self.doors = open_doors(self, scenario.doors, self._fork)
+        self.outbox = open_outbox(self, scenario.outbox, self._fork)
         self._site = Site(
             broker=self.broker,
             data=self.data,
@@ -102,12 +110,16 @@ class World:
         self.faults.begin(busy_ms)
         if self.doors is not None:
             self.doors.workload.begin(busy_ms)
+        if self.outbox is not None:
+            self.outbox.begin(busy_ms)
         self._sample()
         self._run_until(busy_ms)
         self._make_peace()
         end_ms = busy_ms + self.scenario.paced(self.scenario.settle_s * 1000.0)
         while self.now_ms() < end_ms and not self._is_finished():
             self._run_until(self.now_ms() + self.scenario.paced(CHECK_MS))
+        if self.outbox is not None:
+            self.outbox.end()
         for member in self.members:
             self.stop_member(member)
         self._run_until(self.now_ms() + self.scenario.paced(10_000.0))
@@ -122,6 +134,8 @@ class World:
     def _make_peace(self) -> None:
         """End every fault; what is gone comes back, what is paused goes on."""
         self.network.clear()
+        if self.outbox is not None:
+            self.outbox.make_peace()
         self.data.pauses = PauseSheet(self.data.pauses.version + 1)
         self.sheets.append((self.now_ms(), self.data.pauses))
         self.coordinator.come_back(sessions_renewed=True)
@@ -148,7 +162,8 @@ class World:
         if unfinished and self.scenario.workload.on_exhausted == "block":
             self.driver.drop(self._blocked_keys())
         read = self.doors is None or self.doors.is_read()
-        return not unfinished and read and self.recorder.is_committed()
+        moved = self.outbox is None or self.outbox.is_moved()
+        return not unfinished and read and moved and self.recorder.is_committed()
 
     def _blocked_keys(self) -> list[TaskKey]:
         """Return what waits for an operator: exhausted, and asked about only now and then."""
@@ -231,6 +246,10 @@ class World:
 
     def note(self, entry: Asked | Happened | LeftToLoad) -> None:
         """Keep what happened."""
+        self.history.add(entry)
+
+    def note_transaction(self, entry: TransactionEnded) -> None:
+        """Keep what became of a transaction of the application."""
         self.history.add(entry)
 
     def note_door(self, entry: DoorEntry) -> None:

@@ -142,6 +142,21 @@ def test_of_the_rows_of_a_key_only_the_last_is_sent(world: World) -> None:
     assert world.waiting() == 0
 
 
+def test_of_a_key_the_newest_row_is_sent_also_where_it_is_not_claimed(world: World) -> None:
+    """A mover that died may have sent that one already; a row is deleted when it is claimed."""
+    key, _ = world.schedule("a", "b")
+    with world.database:
+        world.outbox.cancel(world.database, key)
+    world.mover = Mover(world.table, world.writer, world.clock, rows_max=1, poll_ms=10)
+
+    assert [world.mover.move() for _ in range(4)] == [1, 1, 1, 0]
+
+    first, second, third = world.values()
+    assert b'"command":"cancel"' in first
+    assert b'"b"' in second
+    assert third == first
+
+
 def test_what_the_log_did_not_take_stays_with_what_is_behind_it_of_its_id(world: World) -> None:
     """It is sent in order once the log answers again; other ids are not held up."""
     world.schedule("a", "b")
