@@ -14,6 +14,7 @@ from scheduler.configuration.settings import Settings
 
 EXTRA_OF = {
     "aiohttp": "http",
+    "aws_msk_iam_sasl_signer": "msk",
     "cassandra": "cassandra",
     "confluent_kafka": "kafka",
     "duckdb": "sql",

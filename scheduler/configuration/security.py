@@ -70,6 +70,16 @@ _OF_LOGIN = frozenset(
         "security.protocol",
     }
 )
+_OF_OAUTH = _OF_LOGIN | {
+    "enable.sasl.oauthbearer.unsecure.jwt",
+    "https.ca.location",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+}
 _SECURITY_PREFIXES = ("sasl.", "ssl.", "security.", "https.", "enable.sasl.", "enable.ssl.")
 
 
@@ -154,6 +164,87 @@ class LoginSettings(SecretGroup):
         return revealed(self.password, self.password_file, f"{group}.password_file")
 
 
+OIDC = "oidc"
+MSK_IAM = "msk-iam"
+_OF_OIDC = ("client_id", "client_secret", "client_secret_file", "endpoint", "scope", "extensions")
+
+
+class OAuthSettings(SecretGroup):
+    """Logins with a token that expires (OAUTHBEARER), for Kafka."""
+
+    provider: str | None = Field(default=None, pattern=r"^[\w.:-]+$")
+    """Who gives the tokens: ``oidc``, ``msk-iam``, or ``module:function`` of your own, which
+    returns a token and the Unix time in seconds at which it expires."""
+    region: str | None = Field(default=None, min_length=1)
+    """AWS region of the brokers, for ``msk-iam``."""
+    client_id: str | None = Field(default=None, min_length=1)
+    """For ``oidc``, as all below: who asks for a token (grant type ``client_credentials``)."""
+    client_secret: SecretStr | None = None
+    """Better in the environment or in ``client_secret_file`` than in code."""
+    client_secret_file: Path | None = None
+    """File that holds ``client_secret``, instead of it; read when a node or client opens."""
+    endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """URL that gives the tokens.  With http the secret crosses the network in the clear."""
+    scope: str | None = Field(default=None, min_length=1)
+    """What the token is asked for, where the authorization server wants it named."""
+    extensions: dict[str, str] = Field(default_factory=dict)
+    """Told to the broker beside the token: ``logicalCluster`` and ``identityPoolId`` for one."""
+    ca_file: Path | None = None
+    """Certificates in PEM that ``endpoint`` is trusted by, instead of those the system trusts."""
+
+    @model_validator(mode="after")
+    def _fits_the_provider(self) -> "OAuthSettings":
+        if self.provider not in {None, OIDC, MSK_IAM} and ":" not in str(self.provider):
+            raise ValueError(
+                f"provider {self.provider!r} is not known: name {OIDC!r}, {MSK_IAM!r}, or a"
+                " function of your own as module:function"
+            )
+        used: tuple[str, ...] = {OIDC: (*_OF_OIDC, "ca_file"), MSK_IAM: ("region",)}.get(
+            self.provider or "", ()
+        )
+        names = [name for name in OAuthSettings.model_fields if name not in {"provider", *used}]
+        if unused := [each for each in names if getattr(self, each)]:
+            raise ValueError(
+                f"{', '.join(unused)} would have no effect with provider {self.provider!r}: it is"
+                f" for {MSK_IAM!r} if it is the region, and else for {OIDC!r}"
+            )
+        if self.provider == MSK_IAM and self.region is None:
+            raise ValueError(f"provider {MSK_IAM!r} needs region, that of the brokers")
+        has_secret = self.client_secret is not None or self.client_secret_file is not None
+        if self.provider == OIDC and not (self.client_id and has_secret and self.endpoint):
+            raise ValueError(
+                f"provider {OIDC!r} needs client_id, client_secret or client_secret_file, and"
+                " endpoint"
+            )
+        return require_one_source(self, "client_secret")
+
+    def driver_properties(self, group: str) -> dict[str, str]:
+        """Return the driver's properties, those that get a token of OIDC included.
+
+        ``group`` names these settings in errors.  Raises SettingsInvalid where a file cannot be
+        read.
+        """
+        properties = {"sasl.mechanism": "OAUTHBEARER"}
+        if self.provider != OIDC:
+            return properties
+        secret = revealed(
+            self.client_secret, self.client_secret_file, f"{group}.client_secret_file"
+        )
+        extensions = ",".join(f"{name}={value}" for name, value in self.extensions.items())
+        if self.ca_file is not None:
+            _read(self.ca_file, f"{group}.ca_file")
+        given = {
+            "sasl.oauthbearer.method": OIDC,
+            "sasl.oauthbearer.client.id": self.client_id,
+            "sasl.oauthbearer.client.secret": secret,
+            "sasl.oauthbearer.token.endpoint.url": self.endpoint,
+            "sasl.oauthbearer.scope": self.scope,
+            "sasl.oauthbearer.extensions": extensions,
+            "https.ca.location": self.ca_file and str(self.ca_file),
+        }
+        return properties | {name: value for name, value in given.items() if value}
+
+
 def require_one_source(settings: Checked, name: str) -> Checked:
     """Refuse a secret that is given both as a value and as a file."""
     if getattr(settings, name) is not None and getattr(settings, f"{name}_file") is not None:
@@ -191,8 +282,8 @@ def property_complaints(
 ) -> Iterator[str]:
     """Yield what is wrong with the names of one table, each with what to do.
 
-    ``in_use`` tells of ``tls`` and ``username`` whether the settings of this name decide, so
-    that their properties in a table would contradict them.
+    ``in_use`` tells of ``tls``, ``username`` and ``oauth`` whether the settings of this name
+    decide, so that their properties in a table would contradict them.
     """
     for name in sorted(names):
         if name.endswith("_cb") or name in _CONTROLLED:
@@ -204,3 +295,5 @@ def property_complaints(
             yield f"{table} must not set {name} beside the settings of kafka.tls"
         elif in_use["username"] and name in _OF_LOGIN:
             yield f"{table} must not set {name} beside kafka.username"
+        elif in_use["oauth"] and name in _OF_OAUTH:
+            yield f"{table} must not set {name} beside kafka.oauth"

@@ -34,7 +34,12 @@ from scheduler.configuration.door_settings import (
     TimerSettings,
     with_events_apart,
 )
-from scheduler.configuration.security import LoginSettings, TlsSettings, property_complaints
+from scheduler.configuration.security import (
+    LoginSettings,
+    OAuthSettings,
+    TlsSettings,
+    property_complaints,
+)
 
 if TYPE_CHECKING:
     from scheduler.configuration.settings_dicts import (
@@ -139,6 +144,7 @@ class KafkaSettings(LoginSettings):
     tls: TlsSettings = TlsSettings()
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     """How ``username`` and its password are proved; without a username there is no login."""
+    oauth: OAuthSettings = OAuthSettings()
     bootstrap_servers: str = Field(default="localhost:9092", min_length=1)
     connect_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     """Longest wait for a first answer; the error then names the servers tried."""
@@ -150,11 +156,21 @@ class KafkaSettings(LoginSettings):
     """librdkafka properties of the producer; those that Hourhand sets itself are refused."""
     security_properties: dict[str, SecretStr] = Field(default_factory=dict)
     """librdkafka properties of both, never shown, for what has no setting: ``sasl.mechanism``
-    GSSAPI or OAUTHBEARER, ``ssl.crl.location``, …"""
+    GSSAPI, ``ssl.crl.location``, …"""
+
+    @model_validator(mode="after")
+    def _one_login(self) -> "KafkaSettings":
+        if self.username is not None and self.oauth.provider is not None:
+            raise ValueError("username and oauth.provider are both set: which of them logs in?")
+        return self
 
     @model_validator(mode="after")
     def _properties_are_free(self) -> "KafkaSettings":
-        in_use = {"tls": self.tls.enabled, "username": self.username is not None}
+        in_use = {
+            "tls": self.tls.enabled,
+            "username": self.username is not None,
+            "oauth": self.oauth.provider is not None,
+        }
         complaints = [
             *property_complaints("consumer_properties", self.consumer_properties, in_use),
             *property_complaints("producer_properties", self.producer_properties, in_use),

@@ -16,7 +16,7 @@ from actors.model.settings import (
     WatermarkSettings,
     WindowSettings,
 )
-from scheduler.configuration.security import TlsSettings
+from scheduler.configuration.security import OAuthSettings, TlsSettings
 
 
 class TopicSettingsDict(TypedDict, total=False):
@@ -52,6 +52,20 @@ class TlsSettingsDict(TypedDict, total=False):
     key_password_file: Path | str | None
 
 
+class OAuthSettingsDict(TypedDict, total=False):
+    """Logins with a token that expires (OAUTHBEARER), for Kafka."""
+
+    provider: str | None
+    region: str | None
+    client_id: str | None
+    client_secret: SecretStr | str | None
+    client_secret_file: Path | str | None
+    endpoint: str | None
+    scope: str | None
+    extensions: Mapping[str, str]
+    ca_file: Path | str | None
+
+
 class KafkaSettingsDict(TypedDict, total=False):
     """How the broker is reached."""
 
@@ -60,6 +74,7 @@ class KafkaSettingsDict(TypedDict, total=False):
     password_file: Path | str | None
     tls: TlsSettings | TlsSettingsDict
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    oauth: OAuthSettings | OAuthSettingsDict
     bootstrap_servers: str
     connect_timeout_ms: int
     delivery_timeout_ms: int

@@ -22,6 +22,7 @@ from actors.model.errors import (
     TaskTooLarge,
     TopicMissing,
 )
+from scheduler.adapters.kafka.tokens import token_callback
 from scheduler.configuration.settings import KafkaSettings, Settings
 from scheduler.process.pause import pause
 
@@ -82,7 +83,10 @@ class LastError:
 def shared_properties(
     settings: Settings, chosen: Mapping[str, str], last_error: Callable[[KafkaError], None]
 ) -> dict[str, Any]:
-    """Return what consumer, producer and admin client have in common, ``chosen`` included."""
+    """Return what consumer, producer and admin client have in common, ``chosen`` included.
+
+    Raises SettingsInvalid, and LogUnavailable where a provider of tokens gives none.
+    """
     kafka = settings.kafka
     return {
         # A broker that was restarted is found again within a second, not within ten.
@@ -90,6 +94,7 @@ def shared_properties(
         "client.id": "hourhand",
         **chosen,
         **security_properties(kafka),
+        **token_callback(kafka),
         "bootstrap.servers": kafka.bootstrap_servers,
         "error_cb": last_error,
     }
@@ -236,7 +241,8 @@ def security_properties(kafka: KafkaSettings) -> dict[str, str]:
     passed_on = {
         name: value.get_secret_value() for name, value in kafka.security_properties.items()
     }
-    logs_in = kafka.username is not None or bool(_MECHANISMS & passed_on.keys())
+    has_login = kafka.username is not None or kafka.oauth.provider is not None
+    logs_in = has_login or bool(_MECHANISMS & passed_on.keys())
     return {
         "security.protocol": _PROTOCOLS[kafka.tls.enabled, logs_in],
         **_tls_properties(kafka),
@@ -247,6 +253,11 @@ def security_properties(kafka: KafkaSettings) -> dict[str, str]:
 
 def security_advice(kafka: KafkaSettings, code: int | None, text: str) -> str:
     """Return what to check where an error is one of trust, login or rights, else nothing."""
+    if code == KafkaError._AUTHENTICATION and kafka.oauth.provider is not None:
+        return (
+            f"Check kafka.oauth: that provider {kafka.oauth.provider!r} gives a token, and that"
+            " the broker accepts its issuer, audience, subject and lifetime"
+        )
     if code == KafkaError._AUTHENTICATION:
         return (
             f"Check kafka.username, which is {kafka.username!r}, its password and"
@@ -266,7 +277,8 @@ def security_advice(kafka: KafkaSettings, code: int | None, text: str) -> str:
         return (
             "Check kafka.bootstrap_servers, that a broker runs, and that this port is meant for"
             f" kafka.tls.enabled, which is {str(kafka.tls.enabled).lower()}, and"
-            f" kafka.username, which is {kafka.username!r}"
+            f" kafka.username, which is {kafka.username!r}, or kafka.oauth.provider, which is"
+            f" {kafka.oauth.provider!r}"
         )
     return ""
 
@@ -285,6 +297,8 @@ def _tls_properties(kafka: KafkaSettings) -> dict[str, str]:
 
 
 def _login_properties(kafka: KafkaSettings) -> dict[str, str]:
+    if kafka.oauth.provider is not None:
+        return kafka.oauth.driver_properties("kafka.oauth")
     if kafka.username is None:
         return {}
     return {

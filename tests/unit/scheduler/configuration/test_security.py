@@ -15,12 +15,19 @@ from scheduler.configuration.settings import CassandraSettings, KafkaSettings, S
 from scheduler.configuration.settings_dicts import (
     CassandraSettingsDict,
     KafkaSettingsDict,
+    OAuthSettingsDict,
     TlsSettingsDict,
 )
 
 SECRET = "hunter2"
 LOGIN: KafkaSettingsDict = {"username": "someone", "password": SECRET}
 TLS: TlsSettingsDict = {"enabled": True}
+OIDC: OAuthSettingsDict = {
+    "provider": "oidc",
+    "client_id": "hourhand",
+    "client_secret": SECRET,
+    "endpoint": "https://login.example/token",
+}
 
 MISTAKES: dict[str, tuple[Any, str]] = {
     "a password without a user": ({"password": SECRET}, "username must be too"),
@@ -56,6 +63,31 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "a password in place of the group": (SECRET, "valid dictionary"),
     "a list of passwords": ({"username": "someone", "password": [SECRET]}, "valid string"),
 }
+OAUTH_MISTAKES: dict[str, tuple[Any, str]] = {
+    "a provider that is not known": ({"oauth": {"provider": "okta"}}, "'okta' is not known"),
+    "a provider of two words": ({"oauth": {"provider": "a b:c"}}, "provider"),
+    "a provider beside a user": (
+        {**LOGIN, "oauth": {"provider": "app:token"}},
+        "which of them logs in",
+    ),
+    "a secret and no provider": ({"oauth": {"client_secret": SECRET}}, "client_secret would have"),
+    "a region for OIDC": ({"oauth": {**OIDC, "region": "eu-west-1"}}, "region would have no"),
+    "a secret for MSK": (
+        {"oauth": {"provider": "msk-iam", "region": "r", "client_secret": SECRET}},
+        "client_secret would have no effect",
+    ),
+    "MSK without its region": ({"oauth": {"provider": "msk-iam"}}, "needs region"),
+    "OIDC without a secret": (
+        {"oauth": {**OIDC, "client_secret": None}},
+        "needs client_id, client_secret or client_secret_file, and endpoint",
+    ),
+    "two secrets": ({"oauth": {**OIDC, "client_secret_file": "f"}}, "both set"),
+    "an endpoint without http": ({"oauth": {**OIDC, "endpoint": "login.example"}}, "endpoint"),
+    "a mechanism beside a provider": (
+        {"oauth": OIDC, "security_properties": {"sasl.mechanism": SECRET}},
+        r"sasl\.mechanism beside kafka\.oauth",
+    ),
+}
 TABLES = ("consumer_properties", "producer_properties", "security_properties")
 CONTROLLED = (
     "acks",
@@ -83,6 +115,16 @@ def test_a_mistake_is_named_and_the_secret_is_not(mistake: str, server: str) -> 
 
     assert server in str(raised.value)
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("mistake", OAUTH_MISTAKES)
+def test_a_mistake_about_tokens_is_named_and_the_secret_is_not(mistake: str) -> None:
+    """They are for Kafka alone."""
+    given, named = OAUTH_MISTAKES[mistake]
+    with pytest.raises(SettingsInvalid, match=named) as raised:
+        Settings(kafka=given)
+
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("group", [KafkaSettings, CassandraSettings])
