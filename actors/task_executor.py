@@ -10,7 +10,7 @@ phase      what it waits for                             a command may withdraw 
 idle       a task
 checking   whether the key is closed already             yes
 waiting    the next attempt's time, or a lease           yes
-running    a worker, then user code                      before user code only
+running    an allowance, a worker, then user code        before user code only
 recording  the outcome to be durable                     afterwards
 blocked    an operator, or a node that knows the kind    yes
 ========== ============================================= =========================
@@ -451,6 +451,10 @@ class TaskExecutorRole(Actor):
             is_held, self._is_unknown_kind = self._is_unknown_kind, False
             if self._phase is _Phase.CHECKING:
                 self._check()
+            elif self._phase is _Phase.RUNNING and self._left_limit():
+                # It may wait for long, and of its new data by another limit or value.
+                self._attempt = None
+                self._proceed()
             elif self._phase is _Phase.BLOCKED and is_held:
                 self._proceed()
 
@@ -479,6 +483,11 @@ class TaskExecutorRole(Actor):
         """Whether user code was not called yet, and now never will be (P5)."""
         attempt, runner = self._attempt, self._effects.runner
         return attempt is not None and not self._may_not_move(message) and runner.withdraw(attempt)
+
+    def _left_limit(self) -> bool:
+        """Whether the attempt waited for an allowance, and does so no more."""
+        attempt, runner = self._attempt, self._effects.runner
+        return attempt is not None and runner.withdraw(attempt, limited=True)
 
     def _answer(self, message: WithdrawTask, result: WithdrawalResult) -> None:
         message.reply_to.tell(TaskWithdrawn(message.key, result))

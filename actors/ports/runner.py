@@ -39,9 +39,10 @@ class Runner(Protocol):
     ) -> None:
         """Run each attempt as soon as a worker is free for it."""
 
-    def withdraw(self, attempt: Attempt) -> bool:
+    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
         """Forget an attempt that waits for a worker; False where its user code was called.
 
+        With ``limited`` only one that waits for an allowance of a limit; False for any other.
         After True user code is never called for it, and its end is told to nobody who counts.
         """
 
@@ -64,9 +65,13 @@ class Runner(Protocol):
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Forget ended attempts: their outcomes are durable, or of no use any more."""
 
-    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """Let the attempts of these partitions end, which go to another owner: what waits for
         others' work stops waiting.
+
+        None stands for all, whose tree failed: what waits for an allowance or for a durable start
+        is forgotten, and all else runs on.  Their next tree reads their tasks anew, and nobody will
+        tell these attempts what changes meanwhile.
 
         With ``give_up``, which says why, nobody waits for them any longer: async attempts are
         cancelled, and do not count as started where they fail of it; blocking ones are reported and

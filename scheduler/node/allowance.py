@@ -135,17 +135,16 @@ class Allowance:
         assert self._held >= self._reserved >= 0, "more end than were let through"
         return len(self._waiting) > self._left
 
-    def change(self, portion: Portion, now_ms: float) -> None:
-        """Have another portion from now on, with the tokens that are there and no more."""
+    def change(self, portion: Portion, tokens_max: float, since_ms: float, now_ms: float) -> None:
+        """Have another portion from now on, with the tokens there were at ``since_ms`` and no more
+        than ``tokens_max``.
+        """
         before, self._portion = self._portion, portion
-        if not (before.interval_ms and portion.interval_ms):
-            # A rate that is new begins without tokens.
-            new = portion.interval_ms > 0
-            self._full_ms = now_ms + portion.burst * portion.interval_ms if new else 0.0
+        if not portion.interval_ms:
             return
-        tokens = before.burst - max(0.0, self._full_ms - now_ms) / before.interval_ms
-        missing = portion.burst - min(tokens, portion.burst)
-        self._full_ms = now_ms + missing * portion.interval_ms
+        assert before.interval_ms, "a share of a rate is a rate"
+        tokens = before.burst - max(0.0, self._full_ms - since_ms) / before.interval_ms
+        self._full_ms = now_ms + (portion.burst - min(tokens, tokens_max)) * portion.interval_ms
 
     def is_idle(self, now_ms: float) -> bool:
         """Whether one that is made anew would be the same."""

@@ -141,6 +141,14 @@ class AttemptRegistry:
             self._remove(attempt)
             return True
 
+    def forget(self, running: RunningAttempt) -> None:
+        """Let nobody hear of an attempt whose user code was not called, and never will be."""
+        with self._lock:
+            if running.started_monotonic_ms is None:
+                running.withdrawn = True
+                running.listener = None
+                self._remove(running.attempt)
+
     def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
         """Say what cancels an attempt; done at once where it was abandoned a moment ago."""
         with self._lock:
@@ -214,12 +222,14 @@ class RegisteredAttempts(ABC):
         """Tell the attempt's end to ``listener`` from now on; at once where it ended."""
         self._registry.adopt(attempt, listener)
 
-    def withdraw(self, attempt: Attempt) -> bool:
+    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
         """Keep user code from being called; False where it was called already."""
-        return self._registry.withdraw(attempt)
+        return not limited and self._registry.withdraw(attempt)
 
-    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """End what waits for others' work, and with ``give_up`` all that can be ended."""
+        if partitions is None:
+            return
         if give_up is not None:
             self._give_up(self._registry.abandon(partitions), give_up)
             return

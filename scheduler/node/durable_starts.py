@@ -42,6 +42,8 @@ class DurableStarts:
         self._lock = threading.Lock()
         self._waiting = waiting_attempts(flow_rules)
         self._ready = 0
+        self._asked: set[Future[None]] = set()
+        """What is not answered yet."""
 
     def add(self, overdue: Iterable[RunningAttempt]) -> None:
         """Have the starts of these attempts made durable in their turn, then hand them on."""
@@ -53,6 +55,16 @@ class DurableStarts:
         """One that was handed on has a worker."""
         self._make_room(1)
         self._record()
+
+    def forget(self) -> None:
+        """Refuse what has no durable start: its tree went away, and answers nobody any more."""
+        with self._lock:
+            waiting = self._waiting.take_out(lambda _: True)
+            asked = tuple(self._asked)
+        for running in waiting:
+            self._refuse(running)
+        for recorded in asked:
+            recorded.cancel()
 
     def _make_room(self, attempts: int) -> None:
         with self._lock:
@@ -88,6 +100,8 @@ class DurableStarts:
 
     def _ask(self, record_starts: StartRecorder, group: Sequence[RunningAttempt]) -> None:
         recorded = record_starts([running.attempt for running in group])
+        with self._lock:
+            self._asked.add(recorded)
         # A tree that ends may never read what it is asked; nobody would answer then.
         call_off = self._give_up_later(recorded.cancel)
         recorded.add_done_callback(lambda _: call_off())
@@ -103,6 +117,7 @@ class DurableStarts:
 
         Where the tree went away its successor starts all of it again, what waits here too.
         """
+        self._asked.discard(recorded)
         if not recorded.cancelled() and recorded.exception() is None:
             self._submit(group)
             return

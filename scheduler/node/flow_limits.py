@@ -49,6 +49,9 @@ class HeldPartitions(Protocol):
     def held(self) -> int:
         """How many they are now."""
 
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call this whenever they are another number."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
@@ -106,7 +109,10 @@ class FlowLimits:
         self._wake_later = wake_later
         self._numbers = count()
         self._lock = threading.Lock()
-        self._known_held = self._partitions if self._held is None else self._held.held
+        self._changed_ms: float | None = None
+        """Since when the node holds another number of partitions than its portions are of."""
+        self._held_none = self._held is not None and not self._held.held
+        """Whether it held none of them meanwhile, or ever since it began."""
         self._portions: dict[str, Portion] = {}
         self._allowances: dict[tuple[str, str], Allowance] = {}
         """By the limit's name and the value of its key."""
@@ -117,7 +123,9 @@ class FlowLimits:
         """Of what waits here."""
         self._through: dict[RunningAttempt, Sequence[Allowance]] = {}
         """What has gone on and not ended, with the allowances that it holds."""
-        self._set_portions()
+        self._set_portions(self._partitions if self._held is None else self._held.held)
+        if self._limits and self._held is not None:
+            self._held.watch(self.note_change)
 
     def __bool__(self) -> bool:
         """Whether any kind has a limit."""
@@ -205,13 +213,17 @@ class FlowLimits:
             self._step_out(ticket)
             return True
 
-    def leave_all(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
-        """Let the attempts of some partitions wait no longer; return those that did."""
+    def holds_up(self, running: RunningAttempt) -> bool:
+        """Whether an attempt waits here."""
+        return running in self._tickets
+
+    def leave_all(self, partitions: Collection[int] | None) -> Sequence[RunningAttempt]:
+        """Let the attempts of some partitions, or of all, wait no longer; return those that did."""
         with self._lock:
             leaving = [
                 ticket
                 for ticket in self._tickets.values()
-                if ticket.running.attempt.partition in partitions
+                if partitions is None or ticket.running.attempt.partition in partitions
             ]
             for ticket in leaving:
                 self._step_out(ticket)
@@ -329,18 +341,44 @@ class FlowLimits:
 
     # The node's share.
 
+    def note_change(self) -> None:
+        """The node holds another number of partitions from now on."""
+        assert self._held is not None, "somebody says how many they are"
+        with self._lock:
+            now_ms = self._monotonic_ms()
+            if self._changed_ms is None:
+                self._changed_ms = now_ms
+            self._held_none = self._held_none or not self._held.held
+            # Not here: it takes long where there are many values.
+            self._timer_ms = now_ms
+            self._wake_later(0.0)
+
     def _take_share(self, now_ms: float, passed: list[RunningAttempt]) -> None:
-        if self._held is None or (held := self._held.held) == self._known_held:
+        """Have the share of the partitions that are held now; without any, that does not matter.
+
+        From the change up to now nothing is gained, and a node that held none begins as with a new
+        value: what it did not use then, others did.
+        """
+        changed_ms = self._changed_ms
+        if changed_ms is None:
             return
-        self._known_held = held
-        self._set_portions()
+        assert self._held is not None, "somebody said that there is a change"
+        held = self._held.held
+        if not held:
+            return
+        begins_anew, self._changed_ms, self._held_none = self._held_none, None, False
+        self._set_portions(held)
         for (name, _), allowance in self._allowances.items():
-            allowance.change(self._portions[name], now_ms)
+            if name in self._whole:
+                continue
+            portion = self._portions[name]
+            tokens_max = float(portion.interval_ms > FIRST_MS) if begins_anew else portion.burst
+            allowance.change(portion, tokens_max, changed_ms, now_ms)
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
-    def _set_portions(self) -> None:
-        part = max(1, self._known_held) / self._partitions
+    def _set_portions(self, held: int) -> None:
+        part = max(1, held) / self._partitions
         self._portions = {
             name: Portion.of(limit, 1.0 if name in self._whole else part)
             for name, limit in self._limits.items()

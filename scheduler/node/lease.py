@@ -24,7 +24,7 @@ LOOK_MS = 400.0
 class Lease:
     """The partitions a node holds, each under its owner epoch, while its membership lasts.
 
-    Every method is one dictionary operation, so threads may call them without a lock.
+    What is asked is one dictionary operation, so threads may ask without a lock.
     """
 
     def __init__(self, clock: Clock, membership_ends_ms: Callable[[], float]) -> None:
@@ -33,20 +33,31 @@ class Lease:
         self._epochs: dict[int, int] = {}
         self.gained_ms = clock.monotonic_ms()
         """Monotonic time at which a partition was granted last that was not held before."""
+        self._changed: Callable[[], object] = lambda: None
         self._sheet = PauseSheet()
         self._pauses: dict[int, PartitionPause] = {}
         """Of partitions that were asked about since the sheet changed."""
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call this whenever another number of partitions is held, in the thread that knows."""
+        self._changed = changed
 
     def grant(self, partition: int, epoch: int) -> None:
         """Allow attempts of a partition under this epoch."""
         if self._epochs.get(partition) != epoch:
             self.gained_ms = self._clock.monotonic_ms()
+        held = self.held
         self._epochs[partition] = epoch
+        if self.held != held:
+            self._changed()
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Allow no attempt of these partitions any more, at once."""
+        held = self.held
         for partition in partitions:
             self._epochs.pop(partition, None)
+        if self.held != held:
+            self._changed()
 
     @property
     def held(self) -> int:

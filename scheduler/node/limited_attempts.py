@@ -49,18 +49,22 @@ class LimitedAttempts(RegisteredAttempts):
         """Return what waits for an allowance, for those who look."""
         return self._limits.limited()
 
-    def withdraw(self, attempt: Attempt) -> bool:
+    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
         """Keep user code from being called; False where it was called already."""
         running = self._registry.find(attempt)
+        if limited and (running is None or not self._limits.holds_up(running)):
+            return False
         withdrawn = super().withdraw(attempt)
         if withdrawn and running is not None and self._limits.leave(running):
             self._refuse(running)
         return withdrawn
 
-    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """End what waits for others' work or for an allowance, and all that can be ended."""
         super().drain(partitions, give_up=give_up)
         for running in self._limits.leave_all(partitions):
+            if partitions is None:
+                self._registry.forget(running)
             self._refuse(running)
 
     def _refuse(self, running: RunningAttempt) -> None:

@@ -211,6 +211,7 @@ class Node:
             self._effects.telemetry.emit(TreeRebuilt(repr(cause), failures, pause_ms))
             self._in_flight.clear()
             self._held = frozenset()
+            self._effects.runner.drain(None)
             for holding in self._holdings.values():
                 if holding.stage is Stage.RUNNING:
                     holding.stage = Stage.WAITING

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
@@ -123,6 +123,12 @@ class WorkerRunner(LimitedAttempts):
         self._workers.submit(blocking)
         for batches, members in batched.items():
             self._gathering.add(batches, members)
+
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
+        """End what waits for something that others do, and all that can be ended."""
+        super().drain(partitions, give_up=give_up)
+        if partitions is None:
+            self._starts.forget()
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""

@@ -12,7 +12,7 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -157,6 +157,15 @@ class VirtualRunner(LimitedAttempts):
             wake_later=lambda _: None,
         )
         self._ready: deque[RunningAttempt] = deque()
+        self._asked: set[Future[None]] = set()
+        """Starts that are not durable yet."""
+
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
+        """End what waits for something that others do, and all that can be ended."""
+        super().drain(partitions, give_up=give_up)
+        if partitions is None:
+            for recorded in tuple(self._asked):
+                recorded.cancel()
 
     def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
         for running in allowed:
@@ -175,6 +184,7 @@ class VirtualRunner(LimitedAttempts):
             self._refuse(running)
             return
         recorded = attempt.record_starts((attempt,))
+        self._asked.add(recorded)
         recorded.add_done_callback(lambda done: self._take_start(running, done))
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
@@ -263,6 +273,7 @@ class VirtualRunner(LimitedAttempts):
 
     def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
         """Queue an attempt whose start is durable; its tree may have gone meanwhile."""
+        self._asked.discard(recorded)
         if recorded.cancelled() or recorded.exception() is not None:
             self._refuse(running)
         else:

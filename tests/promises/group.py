@@ -14,6 +14,7 @@ import tenacity
 from actors.kernel.simulated import VirtualClock
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import encode_task
+from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.partition import partition_of
 from actors.model.settings import TreeSettings
@@ -106,6 +107,7 @@ class Member:
             clock=group.clock,
             telemetry=self.telemetry,
             rng=group.rng,
+            rules=group.rules,
         )
 
     def _effects(self, runner: VirtualRunner) -> Effects:
@@ -119,6 +121,7 @@ class Member:
             runner=self.runner if self._held else runner,
             telemetry=self.telemetry,
             make_executor=lambda _id, _kind: group.journal.make_executor(),
+            flow_rules=group.rules,
         )
         self.memory = effects.memory
         return effects
@@ -139,7 +142,9 @@ class Group:
         group: GroupSettings = PATIENT,
         step_ms: float = STEP_MS,
         seed: int | None = None,
+        rules: FlowRules = FlowRules.NONE,
     ) -> None:
+        self.rules = rules
         self.rng = None if seed is None else random.Random(seed)
         """Picks whose message is next; None takes the oldest."""
         self.journal = Journal()

@@ -6,7 +6,7 @@ goes is ``user_code``'s matter.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -15,13 +15,11 @@ from typing import Any, Protocol, cast
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.definition import RESERVED
 from actors.model.events import AttemptStuck
-from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import (
-    RegisteredAttempts,
     RunningAttempt,
     ended_badly,
     ended_well,
@@ -29,6 +27,8 @@ from scheduler.node.attempts import (
 )
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
+from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
+from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.runner import START_DEADLINE_S
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.node.waiting_attempts import AttemptsInTurn, WaitingAttempts, waiting_attempts
@@ -63,7 +63,7 @@ class _Slot:
     """The fast path, where all that has to be waited for is an answer."""
 
 
-class SimulatedRunner(RegisteredAttempts):
+class SimulatedRunner(LimitedAttempts):
     """Implements ``Runner``: a bounded pool for blocking code, one lane for suspects."""
 
     def __init__(
@@ -75,18 +75,22 @@ class SimulatedRunner(RegisteredAttempts):
         observer: AttemptObserver,
         workers: int,
         loop: SimulatedLoop,
-        flow_rules: FlowRules = FlowRules.NONE,
+        limits: NodeLimits = NO_LIMITS,
     ) -> None:
-        self._clock = clock
         self._loop = loop
-        self._gate = gate
         self._observer = observer
-        super().__init__(telemetry)
+        super().__init__(
+            clock=clock,
+            gate=gate,
+            telemetry=telemetry,
+            limits=limits,
+            wake_later=lambda _: None,  # ``next_ms`` says when.
+        )
         self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "immediate": 100_000}
         self._queues: dict[str, WaitingAttempts] = {
-            "workers": waiting_attempts(flow_rules),
+            "workers": waiting_attempts(limits.rules),
             "suspects": AttemptsInTurn(),
-            "loop": waiting_attempts(flow_rules),
+            "loop": waiting_attempts(limits.rules),
             "immediate": AttemptsInTurn(),
         }
         self._queued: dict[int, _Slot] = {}
@@ -100,13 +104,13 @@ class SimulatedRunner(RegisteredAttempts):
             submit=self._queue_all,
             refuse=self._refuse,
             give_up_later=lambda call: loop.call_later(START_DEADLINE_S, call).cancel,
-            flow_rules=flow_rules,
+            flow_rules=limits.rules,
         )
 
-    def _submit(self, started: Sequence[RunningAttempt]) -> None:
+    def _submit_allowed(self, allowed: Sequence[RunningAttempt]) -> None:
         """Queue attempts for workers, overdue ones once their starts are durable."""
         overdue = []
-        for running in started:
+        for running in allowed:
             attempt = running.attempt
             is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
             if attempt.record_starts is None or attempt.suspect or is_ours:
@@ -118,9 +122,6 @@ class SimulatedRunner(RegisteredAttempts):
     def _queue_all(self, recorded: Sequence[RunningAttempt]) -> None:
         for running in recorded:
             self._queue(running)
-
-    def _refuse(self, running: RunningAttempt) -> None:
-        self._registry.end(running, not_started(running.attempt, self._clock.now_ms()))
 
     def _queue(self, running: RunningAttempt) -> None:
         attempt, executor = running.attempt, running.executor
@@ -140,6 +141,12 @@ class SimulatedRunner(RegisteredAttempts):
         self._queued[id(running)] = slot
         self._queues[lane].extend((running,))
 
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
+        """End what waits for something that others do, and all that can be ended."""
+        super().drain(partitions, give_up=give_up)
+        if partitions is None:
+            self._starts.forget()
+
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
         """Return the attempts of a partition whose user code has been running for so long."""
         return self._registry.begun_before(partition, self._clock.monotonic_ms() - at_least_ms)
@@ -148,7 +155,7 @@ class SimulatedRunner(RegisteredAttempts):
         super()._give_up(abandoned, reason)
         for _, _, lane, slot in sorted(self._ends, key=lambda entry: entry[:2]):
             if slot.running in abandoned and slot.plan and not slot.plan.blocking:
-                self._end(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
+                self._end_slot(lane, slot, "cancelled", not_started(slot.running.attempt, 0))
 
     def blocking_partitions(self) -> tuple[int, ...]:
         """Return the partitions of which code runs that cannot be cancelled."""
@@ -163,12 +170,17 @@ class SimulatedRunner(RegisteredAttempts):
         while self._ends and self._ends[0][3].ended:
             heapq.heappop(self._ends)
         times = [slot.asked_ms + 1000 * START_DEADLINE_S for _, slot in self._starting]
-        times += [each for each in (self._loop.next_ms(),) if each is not None]
+        others = (self._loop.next_ms(), self._limits.next_ms())
+        times += [each for each in others if each is not None]
         return min([*times, *(entry[0] for entry in self._ends[:1])], default=None)
 
     def work_one(self) -> bool:
         """End, begin or refuse one attempt; return whether there was one."""
         now_ms = self._clock.monotonic_ms()
+        limits_ms = self._limits.next_ms()
+        if limits_ms is not None and limits_ms <= now_ms:
+            self._limits.look()
+            return True
         while self._ends and self._ends[0][0] <= now_ms:
             _, _, lane, slot = heapq.heappop(self._ends)
             if not slot.ended:
@@ -206,11 +218,9 @@ class SimulatedRunner(RegisteredAttempts):
 
     def _begin(self, lane: str, slot: _Slot, *, durable: bool) -> None:
         running, attempt = slot.running, slot.running.attempt
-        now_ms = self._clock.monotonic_ms()
-        may_begin = durable and self._gate(attempt) and self._registry.begin(running, now_ms)
-        if not may_begin:
+        if not (durable and self._may_begin(running)):
             self._room[lane] += 1
-            self._registry.end(running, not_started(attempt, self._clock.now_ms()))
+            self._refuse(running)
             return
         tell_attempt(attempt, running.executor)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
@@ -256,7 +266,7 @@ class SimulatedRunner(RegisteredAttempts):
 
         def end(done: "asyncio.Task[Outcome | None]") -> None:
             if done.cancelled():
-                self._end(lane, slot, "cancelled", not_started(attempt, 0))
+                self._end_slot(lane, slot, "cancelled", not_started(attempt, 0))
             else:
                 self._take_end(lane, slot, started_ms, done)
 
@@ -277,15 +287,15 @@ class SimulatedRunner(RegisteredAttempts):
             ended = ended_badly(attempt, error, started_ms, now_ms)
         else:
             ended = ended_well(attempt, done.result(), started_ms, now_ms)
-        self._end(lane, slot, ended.ending, ended)
+        self._end_slot(lane, slot, ended.ending, ended)
 
     def _end_planned(self, lane: str, slot: _Slot) -> None:
         assert slot.outcome is not None, "only what began ends"
         ended = slot.outcome()
-        self._end(lane, slot, ended.ending, ended)
+        self._end_slot(lane, slot, ended.ending, ended)
 
-    def _end(self, lane: str, slot: _Slot, ending: str, ended: AttemptEnded) -> None:
+    def _end_slot(self, lane: str, slot: _Slot, ending: str, ended: AttemptEnded) -> None:
         slot.ended = True
         self._room[lane] += 1
         self._observer.attempt_ended(slot.number, ending)
-        self._registry.end(slot.running, ended)
+        self._end(slot.running, ended)

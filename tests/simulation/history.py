@@ -53,6 +53,8 @@ class Started:
     kind: str | None
     alike: int
     """Attempts of this kind and ordering id that run now, and count on this node."""
+    tenant: str
+    """What its data says; empty where that is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,15 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A node has the right to start attempts of so many partitions, other than before."""
+
+    at_ms: float
+    node: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A node reported an event."""
 
@@ -295,6 +306,7 @@ Entry = (
     | Stopped
     | Revoked
     | Sampled
+    | Held
     | Noted
     | Happened
     | DoorEntry

@@ -40,6 +40,7 @@ from tests.simulation.history import (
 )
 from tests.simulation.hold_invariants import holds_rebuild_nothing
 from tests.simulation.judged import Complaints, Run, epoch_of
+from tests.simulation.limit_invariants import p24_limits_are_kept
 from tests.simulation.outbox_invariants import p25_what_was_committed_is_scheduled
 from tests.simulation.recurring_invariants import p23_each_occurrence_comes_once
 from tests.simulation.relay_invariants import (
@@ -301,6 +302,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p21_no_pop_is_missing,
     p22_a_changed_timer_pops_no_more,
     p23_each_occurrence_comes_once,
+    p24_limits_are_kept,
     p25_what_was_committed_is_scheduled,
     one_task_is_made_in_a_window,
     the_last_call_makes_its_task,

@@ -32,6 +32,7 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.flow_limits import NodeLimits
 from scheduler.node.node import Node
 from scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
@@ -68,6 +69,9 @@ class MemberObserver(Protocol):
 
     def sampled(self, sample: Sampled) -> None:
         """Note what a partition holds in memory."""
+
+    def held(self, member: "Member", partitions: int) -> None:
+        """Note how many partitions a node may start attempts of from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,9 @@ class Member:
         self._loaded = False
         self.knows_kinds = not site.unknowing or rng.random() >= site.unknowing
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
-        self.lease = WatchedLease(clock, self.log.lease_ends_ms)
+        self.lease = WatchedLease(
+            clock, self.log.lease_ends_ms, lambda held: site.observer.held(self, held)
+        )
         self._loop = SimulatedLoop(clock)  # type: ignore[abstract]
         self.doors: NodeDoors | None = None
         self.runner = SimulatedRunner(
@@ -123,7 +129,9 @@ class Member:
             observer=_AttemptsOf(self, site.observer),
             workers=site.settings.tree.execution.workers,
             loop=self._loop,
-            flow_rules=site.flow_rules,
+            limits=NodeLimits(
+                site.flow_rules, partitions=len(site.broker.partitions), held=self.lease
+            ),
         )
         self.system: TracingSystem
         self.node = self._make_node(site, deliver)

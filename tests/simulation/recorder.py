@@ -4,6 +4,7 @@ It notes, with each entry, what only this moment can tell: who owned the partiti
 attempts ran, what was durable.  It does not judge.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from actors.model.events import (
 )
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseSheet
+from actors.model.task import StoredTask
 from scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import (
     Beside,
     CaughtUp,
     Completed,
     Ended,
+    Held,
     Noted,
     Revoked,
     Sampled,
@@ -58,6 +61,7 @@ class Recorder(StoreRecorder):
         super().__init__(world)
         self._runs: dict[int, _Run] = {}
         self._ids = 0
+        self._held: dict[str, int] = {}
         self._well_ended: dict[str, list[_Run]] = {}
         """By process: what ended well there and is not known to be durable."""
         self._ends: dict[tuple[str, int], int] = {}
@@ -105,6 +109,7 @@ class Recorder(StoreRecorder):
                 paused_ms=self._paused_ms(attempt.partition, key),
                 kind=attempt.task.kind,
                 alike=alike,
+                tenant=_tenant_of(attempt.task),
             )
         )
         return self._ids
@@ -170,8 +175,15 @@ class Recorder(StoreRecorder):
         if ending in {Ending.DONE, Ending.DROPPED} and run.running.listener is not None:
             self._well_ended.setdefault(member.name, []).append(run)
 
+    def held(self, member: Member, partitions: int) -> None:
+        """Note how many partitions a node may start attempts of."""
+        if self._held.get(member.name, 0) != partitions:
+            self._held[member.name] = partitions
+            self._history.add(Held(self._now_ms(), member.name, partitions))
+
     def forget(self, member: Member) -> None:
         """The process is gone, and all that ran in it."""
+        self.held(member, 0)
         for run in [run for run in self._runs.values() if run.member is member]:
             del self._runs[run.id]
             self._history.add(Ended(self._now_ms(), run.id, member.name, "killed"))
@@ -266,6 +278,12 @@ class Recorder(StoreRecorder):
         for run in self._runs.values():
             if run.member is member and run.running.attempt.partition == partition:
                 run.excuse = excuse
+
+
+def _tenant_of(task: StoredTask) -> str:
+    found = json.loads(task.data).get("tenant", "")
+    assert isinstance(found, str), "the workload writes a text"
+    return found
 
 
 def _is_paused(sheet: PauseSheet, partition: int, key: TaskKey) -> bool:

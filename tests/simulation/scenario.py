@@ -89,6 +89,8 @@ class Workload(_Part):
     """Tasks have tenants, which share what runs; the first has most of them.  With none, no kind
     has a rule of flow control.
     """
+    limits: bool = False
+    """Whether most tasks of sick ids are of kinds with limits."""
     unordered: bool = False
     """Whether two of three tasks are of kinds without order."""
     hang_ms: int = 6_000

@@ -13,9 +13,9 @@ from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.task import Task
 from actors.ports.clock import Clock
+from tests.simulation import limited, unordered
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
-from tests.simulation.unordered import kind_of
 
 _HOSTILE = ("exit:5", "interrupt:5", "closing:5", "own:5")
 KIND = "charge"
@@ -29,6 +29,13 @@ FLOW_RULES = FlowRules(
 """Where tasks have tenants."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
+
+
+def rules_of(workload: Workload) -> FlowRules:
+    """Return the rules of flow control of a run's kinds."""
+    if workload.limits:
+        return limited.RULES
+    return FLOW_RULES if workload.tenants else FlowRules.NONE
 
 
 class TaskMaker:
@@ -165,7 +172,9 @@ class TaskMaker:
 
     def _kind(self, key: TaskKey) -> str | None:
         if self._workload.unordered:
-            return kind_of(key)
+            return unordered.kind_of(key)
+        if self._workload.limits and not key.ordering_id.startswith(HEALTHY):
+            return limited.kind_of(key)
         share = self._workload.kinds
         if not share or key.ordering_id.startswith(HEALTHY):
             return None

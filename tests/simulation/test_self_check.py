@@ -26,7 +26,17 @@ from tests.simulation.scenario import load_scenarios
 from tests.simulation.world import World
 
 SCENARIOS = load_scenarios()
-WEATHER = ("weather", "everything", "rebalances", "crashes", "blocked", "replays", "steps", "races")
+WEATHER = (
+    "weather",
+    "everything",
+    "rebalances",
+    "crashes",
+    "blocked",
+    "replays",
+    "steps",
+    "races",
+    "limits",
+)
 SEEDS = range(3)
 
 
@@ -87,6 +97,10 @@ class _Listening:
     def sampled(self, sample: Sampled) -> None:
         """Pass on."""
         self._observer.sampled(sample)
+
+    def held(self, member: Member, partitions: int) -> None:
+        """Pass on."""
+        self._observer.held(member, partitions)
 
 
 class _LosingStatus:

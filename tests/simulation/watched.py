@@ -77,13 +77,24 @@ class WatchedLog(MemoryLog):
 
 
 class WatchedLease(Lease):
-    """Remembers when the node gave a partition up."""
+    """Remembers when the node gave a partition up, and tells how many it has."""
 
-    def __init__(self, clock: Clock, membership_ends_ms: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        membership_ends_ms: Callable[[], float],
+        tell_held: Callable[[int], None],
+    ) -> None:
         super().__init__(clock, membership_ends_ms)
         self._now_ms = clock.monotonic_ms
+        self._tell_held = tell_held
         self.withdrawn_ms: dict[tuple[int, int], float] = {}
         """By partition and epoch."""
+
+    def grant(self, partition: int, epoch: int) -> None:
+        """Tell how many it has then."""
+        super().grant(partition, epoch)
+        self._tell_held(self.held)
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Note the moment of the first withdrawal of each epoch."""
@@ -93,3 +104,4 @@ class WatchedLease(Lease):
                 place = (partition, self._epochs[partition])
                 self.withdrawn_ms.setdefault(place, self._now_ms())
         super().withdraw(withdrawn)
+        self._tell_held(self.held)

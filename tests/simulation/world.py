@@ -14,7 +14,6 @@ from itertools import count
 from actors.kernel.simulated import VirtualClock
 from actors.model.backoff import RetryPolicy
 from actors.model.bucket import HOUR_MS
-from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
 from actors.model.pauses import PauseSheet
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -36,7 +35,7 @@ from tests.simulation.network import Network
 from tests.simulation.outbox_world import open_outbox
 from tests.simulation.recorder import Recorder
 from tests.simulation.scenario import Scenario
-from tests.simulation.task_maker import FLOW_RULES
+from tests.simulation.task_maker import rules_of
 from tests.simulation.truth import Truth
 from tests.simulation.unordered import PLACES
 from tests.simulation.user_code import ProcessKilled, Shares, retry_policy
@@ -86,7 +85,7 @@ class World:
             hostile=Shares(scenario.workload.hostile, scenario.workload.hostile_setup),
             doors=None if self.doors is None else self.doors.site,
             unknowing=scenario.workload.unknowing,
-            flow_rules=FLOW_RULES if scenario.workload.tenants else FlowRules.NONE,
+            flow_rules=rules_of(scenario.workload),
             unordered=PLACES if scenario.workload.unordered else {},
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())

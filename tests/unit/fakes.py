@@ -77,6 +77,10 @@ class FakeRunner:
         """For how long they run."""
         self.waits_for_a_worker = False
         """Whether attempts can still be withdrawn."""
+        self.is_limited = False
+        """Whether they wait for an allowance."""
+        self.trees_failed = 0
+        """So often it was told of."""
         self._ended: dict[int, AttemptEnded] = {}
         """How unsettled attempts ended, by their identity."""
 
@@ -137,8 +141,10 @@ class FakeRunner:
         self.started = [each for each in self.started if each.attempt is not attempt]
         self.started.append(Started(attempt, None, listener))
 
-    def withdraw(self, attempt: Attempt) -> bool:
+    def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
         """Drop an attempt where the test says that none has a worker yet."""
+        if limited and not self.is_limited:
+            return False
         if self.waits_for_a_worker:
             self.started = [each for each in self.started if each.attempt is not attempt]
         return self.waits_for_a_worker
@@ -149,8 +155,11 @@ class FakeRunner:
         for attempt in attempts:
             self._ended.pop(id(attempt), None)
 
-    def drain(self, partitions: Collection[int], *, give_up: str | None = None) -> None:
+    def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """Note the partitions."""
+        if partitions is None:
+            self.trees_failed += 1
+            return
         (self.abandoned if give_up else self.drained).extend(partitions)
 
 

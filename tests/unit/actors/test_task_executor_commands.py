@@ -31,6 +31,20 @@ def test_p6_the_next_attempt_uses_the_latest_data() -> None:
     assert bench.runner.only.number == 2, "a later record does not forget attempts"
 
 
+def test_p6_an_attempt_that_waits_for_an_allowance_begins_anew_with_the_latest_data() -> None:
+    """It may wait for hours, and what it waits for may depend on its data."""
+    bench = Bench()
+    bench.begin()
+    bench.runner.waits_for_a_worker = bench.runner.is_limited = True
+
+    bench.tell(UpdateTask(replace(TASK, data=b'{"invoice":43}', offset=9)))
+
+    assert bench.runner.only.task.data == b'{"invoice":43}'
+    assert bench.runner.only.number == 1
+    bench.end()
+    assert bench.record_completion().completion.offset == 9
+
+
 def test_an_update_for_a_task_that_just_ended_does_no_harm() -> None:
     """The parent may send one before it hears of the end."""
     bench = Bench()

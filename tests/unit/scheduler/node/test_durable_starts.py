@@ -149,3 +149,23 @@ def test_each_partition_records_its_own() -> None:
 
     assert len(bench.asked) == len(other.asked) == 1
     assert an_attempt().record_starts is None
+
+
+def test_what_has_no_durable_start_is_refused_where_its_tree_failed() -> None:
+    """At once: nobody will answer; what has one runs on."""
+    bench = Bench()
+    added = bench.add(READY_MAX)
+    bench.asked[0][1].set_result(None)
+    for _ in range(READY_MAX):
+        bench.starts.leave()
+    asked = bench.add(READY_MAX)
+    waiting = bench.add(3)
+
+    bench.starts.forget()
+
+    assert bench.submitted == added
+    assert sorted(map(id, bench.refused)) == sorted(map(id, asked + waiting))
+    assert not bench.deadlines and bench.asked[1][1].cancelled()
+    bench.add(1)
+    bench.asked[-1][1].set_result(None)
+    assert len(bench.submitted) == READY_MAX + 1

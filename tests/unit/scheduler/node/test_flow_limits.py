@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -18,7 +19,7 @@ from scheduler.node import flow_limits
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
 from tests.builders import a_stored_task, an_attempt
-from tests.unit.scheduler.node.runner_bench import Bench, Blocking, Quick, task_of
+from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Blocking, Quick, task_of
 
 
 class LimitsBench:
@@ -53,6 +54,17 @@ class LimitsBench:
         )
         # All tokens are there.
         self.clock.advance(1_000_000)
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Keep what is called by ``hold``."""
+        self.tell_changed = changed
+
+    def hold(self, partitions: int) -> None:
+        """Hold so many from now on."""
+        if partitions > self.held:
+            self.gained_ms = self.clock.monotonic_ms()
+        self.held = partitions
+        self.tell_changed()
 
     def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:
         """Have some attempts wait for what they need."""
@@ -262,6 +274,44 @@ def test_one_that_is_withdrawn_leaves() -> None:
     assert bench.waiting() == 0 and not bench.limits._tickets and len(bench.begun_ms) == 2
 
 
+def test_what_waits_of_a_failed_tree_is_forgotten() -> None:
+    """Of every partition, and nobody is told."""
+    rules = FlowRules({None: FlowRule((Limit(rate=1, per=timedelta(hours=1)),))})
+    bench = Bench(limits=NodeLimits(rules))
+    attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(3)]
+    bench.runner.start([(each, Blocking()) for each in attempts], bench.ends.put)
+    bench.ended()
+
+    bench.runner.drain(None)
+
+    assert not bench.runner.limited() and not bench.runner.unsettled(attempts[0].partition)
+    assert bench.ends.empty()
+    bench.runner.close()
+
+
+def test_only_what_waits_for_an_allowance_is_withdrawn_as_limited() -> None:
+    """Its data changed: what waits for a worker keeps the data it was begun with."""
+    rules = FlowRules({None: FlowRule((Limit(concurrency=1),))})
+    bench, gate, begun = Bench(limits=NodeLimits(rules)), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait(TIMEOUT_S)
+
+    runs, waits = (an_attempt(task=task_of(name)) for name in ("first", "second"))
+    bench.run(Blocking(work), runs)
+    bench.run(Blocking(), waits)
+    assert begun.wait(TIMEOUT_S)
+
+    assert not bench.runner.withdraw(runs, limited=True)
+    assert bench.runner.withdraw(waits, limited=True)
+    assert not bench.runner.withdraw(waits, limited=True)
+    gate.set()
+    endings = {bench.ended().attempt: each for each in ("first", "second")}
+    bench.runner.close()
+    assert set(endings) == {runs, waits}
+
+
 def test_what_waits_of_a_partition_that_is_given_up_is_let_go() -> None:
     """At once; and nothing of it waits any more from then on."""
     allowed = True
@@ -278,14 +328,14 @@ def test_what_waits_of_a_partition_that_is_given_up_is_let_go() -> None:
 def test_a_node_has_the_share_of_its_partitions() -> None:
     """All tokens that it has stay; it is given none with a new partition."""
     bench = LimitsBench(Limit(rate=40, burst=8, concurrency=100, key="tenant"), partitions=4)
-    bench.held = 1
+    bench.hold(1)
     bench.begin(10, b'{"tenant":"a"}')
     bench.work_all()
     assert len(bench.begun_ms) == 2
     bench.advance(1_000)
     assert len(bench.begun_ms) == 10
 
-    bench.held, bench.gained_ms = 4, bench.clock.monotonic_ms()
+    bench.hold(4)
     bench.begin(100, b'{"tenant":"a"}')
     bench.begin(100, b'{"tenant":"b"}')
     bench.work_all()
@@ -296,15 +346,65 @@ def test_a_node_has_the_share_of_its_partitions() -> None:
     assert len(bench.begun_ms) == 12 + 2 * 40
 
 
+def test_a_node_without_partitions_gathers_nothing() -> None:
+    """Others have all of the limit meanwhile; what it owned before does not matter."""
+    bench = LimitsBench(Limit(rate=4, burst=8, key="tenant"), partitions=4)
+    bench.begin(8, b'{"tenant":"a"}')
+    bench.work_all()
+
+    bench.hold(0)
+    bench.clock.advance(1_000_000)
+    bench.limits.look()
+    bench.hold(4)
+    bench.begin(10, b'{"tenant":"a"}')
+    bench.begin(10, b'{"tenant":"b"}')
+    bench.work_all()
+    at_once = len(bench.begun_ms) - 8
+    bench.advance(1_000)
+
+    assert at_once == 0
+    assert len(bench.begun_ms) == 8 + 2 * 4
+
+
+def test_partitions_that_go_and_come_back_unseen_bring_nothing() -> None:
+    """Nobody begins anything in between, so that the node looks at its shares only afterwards."""
+    bench = LimitsBench(Limit(rate=4, burst=8), partitions=4)
+    bench.begin(8)
+    bench.work_all()
+
+    for held in (1, 4):
+        bench.hold(held)
+        bench.clock.advance(100_000)
+    bench.begin(1)
+
+    assert not bench.passed and bench.waiting() == 1
+
+
+def test_a_slow_limit_lets_one_begin_where_partitions_came_back() -> None:
+    """Nobody waits for a day because a node restarts; what was used before stays used."""
+    bench = LimitsBench(Limit(rate=1, per=timedelta(days=1), burst=3, key="tenant"))
+    bench.clock.advance(3 * 86_400_000)
+    bench.begin(1, b'{"tenant":"a"}')
+    bench.begin(3, b'{"tenant":"b"}')
+    bench.work_all()
+
+    bench.hold(0)
+    bench.hold(1)
+    bench.begin(3, b'{"tenant":"a"}')
+    bench.begin(3, b'{"tenant":"b"}')
+
+    assert [each.attempt.task.data[:13] for each in bench.passed] == [b'{"tenant":"a"']
+
+
 def test_a_node_always_has_a_slot() -> None:
     """However few partitions it holds: a task of its own may never wait for ever."""
     bench = LimitsBench(Limit(concurrency=2), partitions=16)
-    bench.held = 1
+    bench.hold(1)
 
     bench.begin(3)
 
     assert len(bench.passed) == 1
-    bench.held = 16
+    bench.hold(16)
     bench.begin()
     assert len(bench.passed) == 2
 

@@ -64,6 +64,19 @@ def test_p15_a_withdrawn_partition_starts_nothing() -> None:
     assert not bench.allows() and not bench.allows(partition=7)
 
 
+def test_who_watches_hears_when_the_number_of_partitions_changes() -> None:
+    """At that moment; a new epoch of the same partition is no change of it."""
+    bench, heard = Bench(), list[int]()
+    bench.lease.watch(lambda: heard.append(bench.lease.held))
+
+    bench.lease.grant(PARTITION + 1, EPOCH)
+    bench.lease.grant(PARTITION, EPOCH + 1)
+    bench.lease.withdraw((PARTITION, PARTITION + 1, PARTITION + 7))
+    bench.lease.withdraw((PARTITION,))
+
+    assert heard == [2, 0]
+
+
 def test_p2_nothing_starts_early_by_the_wall_clock() -> None:
     """It may have been set back since the task was found due."""
     bench = Bench()

@@ -26,6 +26,7 @@ def test_p16_a_failed_tree_is_rebuilt_with_the_same_epoch() -> None:
     lost = bench.poll(0, 1, 2)
 
     bench.fail(ValueError("bug"))
+    forgotten = bench.harness.runner.trees_failed
     bench.persisted(lost)
     bench.clock.advance(PAUSE_MS)
     bench.step(3)
@@ -36,6 +37,7 @@ def test_p16_a_failed_tree_is_rebuilt_with_the_same_epoch() -> None:
     assert (assignment.ownership.epoch, assignment.next_offset) == (1, 1)
     assert assignment.catch_up_offset == 100
     assert bench.committed() == {0: 1}
+    assert forgotten == 1, "what waits for an allowance was the old tree's"
 
 
 def test_p4_a_rebuilt_tree_catches_up_to_what_was_delivered_before() -> None:
