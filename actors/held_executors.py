@@ -6,7 +6,7 @@ the same rules.  Never decides what becomes of an attempt.
 
 from actors.model.attempts import Attempt, StartRecorder
 from actors.model.backoff import RetryPolicy
-from actors.model.errors import UnknownKind
+from actors.model.errors import CannotRunHere
 from actors.model.executor_attributes import (
     FailingExecutor,
     attribute_complaint,
@@ -15,6 +15,7 @@ from actors.model.executor_attributes import (
 )
 from actors.model.known_completions import KnownCompletions
 from actors.model.ownership import Ownership
+from actors.model.sealed import is_sealed
 from actors.model.task import FRESH, StoredTask
 from actors.model.task_executor import TaskExecutor
 from actors.ports.effects import Effects
@@ -34,16 +35,18 @@ class HeldExecutors:
         self._by_kind: dict[str | None, TaskExecutor] = {}
 
     def of(self, task: StoredTask) -> Executable:
-        """Return what runs a task; raises UnknownKind where nothing here does.
+        """Return what runs a task; raises CannotRunHere where nothing here does.
 
         A constructor that raises is a failed attempt of each task, not a failure of the tree.
         """
+        if is_sealed(task.data):
+            self._effects.require_codecs(task.data)
         kind = task.kind
         if (known := self._by_kind.get(kind)) is not None:
             return known
         try:
             executor = _constructed(self._effects, task.key.ordering_id, kind)
-        except UnknownKind:
+        except CannotRunHere:
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             return FailingExecutor(error)
@@ -54,7 +57,7 @@ class HeldExecutors:
         """Return the retry policy of a task; the default one where nothing here runs it."""
         try:
             return policy_of(self.of(task))
-        except UnknownKind:
+        except CannotRunHere:
             return RetryPolicy()
 
     def attempt(

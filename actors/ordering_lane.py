@@ -23,7 +23,7 @@ from actors.model.attempts import (
     closing_completion,
     finished_event,
 )
-from actors.model.errors import UnknownKind
+from actors.model.errors import CannotRunHere
 from actors.model.events import TasksSucceeded
 from actors.model.key import TaskKey
 from actors.model.ordering_queue import OrderingQueue
@@ -226,7 +226,7 @@ class OrderingLanes:
         executors = lane.executors
         try:
             executable = executors.of(task)
-        except UnknownKind:
+        except CannotRunHere:
             return False
         start = executors.attempt(
             task,

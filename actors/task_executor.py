@@ -12,7 +12,7 @@ checking   whether the key is closed already             yes
 waiting    the next attempt's time, or a lease           yes
 running    an allowance, a worker, then user code        before user code only
 recording  the outcome to be durable                     afterwards
-blocked    an operator, or a node that knows the kind    yes
+blocked    an operator, or a node that can run the task  yes
 ========== ============================================= =========================
 """
 
@@ -54,11 +54,11 @@ from actors.model.attempts import (
     closing_completion,
     failed_record,
     finished_event,
-    unknown_kind_record,
+    held_record,
 )
 from actors.model.codec import letter_of
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.errors import UnknownKind
+from actors.model.errors import CannotRunHere
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
 from actors.model.executor_attributes import policy_of
 from actors.model.ownership import Ownership
@@ -134,8 +134,8 @@ class TaskExecutorRole(Actor):
         self._final = False
         self._draining = False
         self._doubted = False
-        self._is_unknown_kind = False
-        """Nobody here runs the task at hand; it is held for a node that does."""
+        self._is_held = False
+        """Nothing here runs the task at hand; it is held for a node that does."""
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -172,17 +172,19 @@ class TaskExecutorRole(Actor):
         assert task is not None, "this phase has a task at hand"
         return task
 
-    def _record_unknown_kind(self, error: UnknownKind) -> None:
-        """Hold the task for a node that knows its kind; say why where operators look.
+    def _record_held(self, error: CannotRunHere) -> None:
+        """Hold the task for a node that can run it; say why where operators look.
 
         None of its attempts is used up by a node that could not make one.
         """
         task = self._open_task
-        record = unknown_kind_record(task, error, self._context.clock.now_ms())
+        record = held_record(task, error, self._context.clock.now_ms())
         self._task = replace(task, attempts=AttemptState(record.used, record.attempt))
-        self._is_unknown_kind = True
+        self._is_held = True
         self._phase = _Phase.RECORDING
-        event = TaskHeld(self._ownership.partition, task.key, task.kind, str(error))
+        event = TaskHeld(
+            self._ownership.partition, task.key, task.kind, str(error), type(error).__name__
+        )
         self._effects.telemetry.emit(event)
         self._tracker.tell(RecordAttempt(record, self.actor_ref))
 
@@ -232,8 +234,8 @@ class TaskExecutorRole(Actor):
                 return
         try:
             executor = self._executors.of(task)
-        except UnknownKind as error:
-            self._record_unknown_kind(error)
+        except CannotRunHere as error:
+            self._record_held(error)
             return
         if attempts is not FRESH and attempts.used >= policy_of(executor).attempts_max:
             self._give_up(None)
@@ -386,7 +388,7 @@ class TaskExecutorRole(Actor):
             self._withdraw(withdrawal)
         if self._phase is not _Phase.WAITING:
             return
-        if self._is_unknown_kind and not self._draining:
+        if self._is_held and not self._draining:
             self._phase = _Phase.BLOCKED
             self._parent.tell(TaskPostponed(self._open_task.key))
         else:
@@ -404,7 +406,7 @@ class TaskExecutorRole(Actor):
         task, doubted = self._open_task, self._doubted
         self._phase = _Phase.IDLE
         self._task = self._attempt = self._timer = None
-        self._final = self._doubted = self._is_unknown_kind = False
+        self._final = self._doubted = self._is_held = False
         if self._withdrawal is not None:
             self._answer(self._withdrawal, WithdrawalResult.ABSENT)
             self._withdrawal = None
@@ -448,7 +450,7 @@ class TaskExecutorRole(Actor):
             self._doubted = self._doubted or self._final
             self._final = False
             # Its kind may be another one, which this node knows.
-            is_held, self._is_unknown_kind = self._is_unknown_kind, False
+            is_held, self._is_held = self._is_held, False
             if self._phase is _Phase.CHECKING:
                 self._check()
             elif self._phase is _Phase.RUNNING and self._left_limit():

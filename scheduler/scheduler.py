@@ -20,6 +20,7 @@ from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.user_executors import Executors, UserExecutors
 from scheduler.observe.observation import Observation
+from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.process import forking
 from scheduler.process.collector import tune_gc
 from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded
@@ -39,11 +40,13 @@ class Scheduler(SchedulerClient):
     ``executor`` is a ``TaskExecutor`` subclass, or any function without arguments that
     returns one; it runs tasks without a kind.  ``executors`` has one of these for each kind, or
     is a ``Hourhand`` registry.  ``middleware`` goes around every attempt, the first outermost,
-    and hears of the node's start and stop.  As a context manager it starts on entry, and on exit
-    lets running attempts finish (bounded by ``tree.recovery.drain_deadline_ms``).  Raises
-    InvalidExecutor where no task could ever be run by what was given, and OperatorError where
-    something is wrong with the installation: LogUnavailable, TopicMissing, StoreUnavailable,
-    SchemaMissing, FolderLocked, FolderDamaged, PartitionCountChanged.
+    and hears of the node's start and stop.  ``payloads``, or those of the registry, seal the data
+    of tasks that are scheduled here and open that of tasks that run here.  As a context manager it
+    starts on entry, and on exit lets running attempts finish (bounded by
+    ``tree.recovery.drain_deadline_ms``).  Raises InvalidExecutor where no task could ever be run by
+    what was given, and OperatorError where something is wrong with the installation:
+    LogUnavailable, TopicMissing, StoreUnavailable, SchemaMissing, FolderLocked, FolderDamaged,
+    PartitionCountChanged.
     """
 
     _stop_service: Callable[[], None] | None = None
@@ -56,13 +59,14 @@ class Scheduler(SchedulerClient):
         executors: Executors | None = None,
         middleware: Sequence[Middleware] = (),
         telemetry: Telemetry | None = None,
+        payloads: PayloadCodecs | None = None,
     ) -> None:
         require_settings(settings)
-        self._executors = UserExecutors.of(executor, executors, middleware)
+        self._executors = UserExecutors.of(executor, executors, middleware, payloads)
         self._parts = build_node(settings, self._executors, telemetry)
         self._node = self._parts.node
         try:
-            super().__init__(settings, self._parts.client, executors=executors)
+            super().__init__(settings, self._parts.client, executors=executors, payloads=payloads)
             # The client closes what it has opened.
             self._opened_stores()
         except BaseException:

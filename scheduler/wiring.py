@@ -192,6 +192,7 @@ def _effects(
         make_executor=system_tasks.factory_with(executors.make),
         concurrency_per_id=executors.concurrency_per_id,
         flow_rules=executors.flow_rules,
+        require_codecs=executors.require_codecs,
     )
 
 

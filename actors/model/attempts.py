@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.errors import UnknownKind
+from actors.model.errors import CannotRunHere
 from actors.model.events import AttemptFinished
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -134,8 +134,8 @@ def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -
     )
 
 
-def unknown_kind_record(task: StoredTask, error: UnknownKind, now_ms: int) -> AttemptRecord:
-    """Return what says that a task is held for a node which knows its kind.
+def held_record(task: StoredTask, error: CannotRunHere, now_ms: int) -> AttemptRecord:
+    """Return what says that a task is held for a node which can run it.
 
     It reads as blocked, and uses up no attempt: its number is 0 where none was made yet.
     """

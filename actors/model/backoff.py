@@ -15,7 +15,7 @@ import tenacity
 from tenacity.wait import wait_base
 
 from actors.model.display import log_raised, shown
-from actors.model.errors import may_pass
+from actors.model.errors import PayloadDamaged, may_pass
 from actors.model.instant import INSTANT_MAX_MS
 from actors.model.settings import RecoverySettings
 
@@ -112,6 +112,9 @@ class RetryPolicy:
     def verdict_on(self, error: BaseException) -> Verdict:
         """Return what follows from an attempt's error; as ``except`` it runs no user code."""
         mro = _mro_of(type(error))
+        if PayloadDamaged in mro:
+            # No other attempt would find other data.
+            return "give_up"
         if _has_any(mro, self.drop_on):
             return "drop"
         return "retry" if _has_any(mro, self.retry_on) else "give_up"

@@ -139,10 +139,11 @@ _NEVER_NULL = frozenset({str, int, bool})
 
 def encode_data(task: Task) -> bytes:
     """Return the task's data as compact JSON; raises InvalidTask where it is not JSON."""
-    return _encoded_data(task.data)
+    return encode_object(task.data)
 
 
-def _encoded_data(data: object) -> bytes:
+def encode_object(data: object) -> bytes:
+    """Return data as compact JSON; raises InvalidTask where it is not JSON."""
     try:
         encoded = _encoder.encode(data)
         if b"null" in encoded:
@@ -170,12 +171,12 @@ def encode_parts(key: TaskKey, data: object, kind: str | None = None) -> bytes:
         record = _encoder.encode(fields)
     except Exception:
         # Whose fault it is shows when the data is encoded by itself.
-        _encoded_data(data)
+        encode_object(data)
         raise
     # To search the record takes as long as to write it; plain members cannot have made a null.
     plain = type(data) is dict and _NEVER_NULL.issuperset(map(type, data.values()))
     if not plain and b"null" in record:
-        _encoded_data(data)
+        encode_object(data)
     return record
 
 

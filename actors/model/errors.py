@@ -32,7 +32,11 @@
     │   ├── FolderDamaged             a file of the embedded folder lost or changed what it held
     │   ├── NodeStopped               the node or client was closed meanwhile
     │   ├── UsedAfterFork             opened before the process was forked
-    │   ├── UnknownKind               a task of a kind that this node has no executor for
+    │   ├── CannotRunHere             a task that another node may be able to run
+    │   │   ├── UnknownKind           of a kind that this node has no executor for
+    │   │   └── PayloadSealed         with data that this process has no codec or key for
+    │   ├── PayloadDamaged            sealed data that was changed, or is another task's
+    │   ├── PayloadUnavailable        a payload codec could not do its work
     │   └── SparkFailed               a job of the pipeline that Spark could not run
     └── InternalError                 a bug, or state only a rebuild can mend
         ├── PoisonRecord              a record that cannot be decoded (dead-lettered)
@@ -225,10 +229,34 @@ class UsedAfterFork(OperatorError):
     code = "used-after-fork"
 
 
-class UnknownKind(OperatorError):
+class CannotRunHere(OperatorError):
+    """This node cannot run a task, and another one may: it is held, and uses up no attempt."""
+
+    code = "cannot-run-here"
+
+
+class UnknownKind(CannotRunHere):
     """This node has no executor for a task of this kind; a node that has one runs it."""
 
     code = "unknown-kind"
+
+
+class PayloadSealed(CannotRunHere):
+    """This process has no codec or key for a task's data; a node that has them runs the task."""
+
+    code = "payload-sealed"
+
+
+class PayloadDamaged(OperatorError):
+    """Sealed data cannot be opened with its key: it was changed, or sealed for another task."""
+
+    code = "payload-damaged"
+
+
+class PayloadUnavailable(OperatorError):
+    """A payload codec failed while it sealed data, so nothing was scheduled."""
+
+    code = "payload-unavailable"
 
 
 class SparkFailed(OperatorError):

@@ -219,12 +219,13 @@ class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
 
 
 class TaskHeld(msgspec.Struct, frozen=True, gc=False):
-    """A task is held: this node has no executor of its kind."""
+    """A task is held: this node has no executor of its kind, or no key for its data."""
 
     partition: int
     key: TaskKey
     kind: str | None
     message: str
+    error_class: str
 
 
 class TaskClosed(msgspec.Struct, frozen=True, gc=False):

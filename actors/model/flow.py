@@ -252,6 +252,12 @@ class FlowRules:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The paths into data that limits and fair shares have as keys."""
+        shares = {each.rule.fair.key for each in self._rules.values() if each.rule.fair is not None}
+        return frozenset(shares | {k for each in self.limits.values() if (k := each.key)})
+
     def of_task(self, task: StoredTask) -> "KindFlow | None":
         """Return what is known of a task's kind; None where it has no rule."""
         data = task.data

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from actors.model.flow import FlowRules
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import NodeMemory
+from actors.model.sealed import refuse_sealed
 from actors.model.settings import TreeSettings
 from actors.ports.log import LogWriter
 from actors.ports.runner import Executable, Runner
@@ -26,6 +27,8 @@ class Effects:
     make_executor: Callable[[str, str | None], Executable]
     """Makes one instance of the executor of an ordering id and a kind: one of the user's, or one
     of Hourhand's.  Raises UnknownKind where there is none."""
+    require_codecs: Callable[[bytes], None] = refuse_sealed
+    """Raises PayloadSealed where this node cannot open a task's sealed data."""
     flow_rules: FlowRules = FlowRules.NONE
     """Limits, priorities and fair shares of the user's kinds."""
     concurrency_per_id: Mapping[str | None, int | None] = field(default_factory=dict)

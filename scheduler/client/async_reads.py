@@ -46,7 +46,7 @@ class AsyncReads:
 
     async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
         """Return a task as the store has it; see ``SchedulerClient.find_task``."""
-        return await awaited_answer(self._queries.find(task))
+        return await self._opened(await awaited_answer(self._queries.find(task)))
 
     async def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
         """Return the attempts at a task; see ``SchedulerClient.history``."""
@@ -79,9 +79,9 @@ class AsyncReads:
         watch, timeout_s = TaskWatch(task), seconds(timeout)
         for pause_s in pauses_s(self._clock, timeout_s):
             await self._sleeper.sleep_async(pause_s)
-            info = await self.find_task(watch.task)
+            info = await awaited_answer(self._queries.find(watch.task))
             if watch.is_over(info):
-                return info
+                return await self._opened(info)
         raise watch.too_late(timeout_s or 0)
 
     async def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
@@ -109,6 +109,11 @@ class AsyncReads:
     async def list_recurring(self) -> list[Recurring]:
         """Return all recurring schedules; see ``SchedulerClient.list_recurring``."""
         return await asyncio.to_thread(self._client.list_recurring)
+
+    async def _opened(self, info: TaskInfo) -> TaskInfo:
+        if self._queries.opening_blocks:
+            return await asyncio.to_thread(self._queries.opened, info)
+        return self._queries.opened(info)
 
     async def _listed(self, chosen: ChosenTasks) -> AsyncIterator[TaskInfo]:
         pages = self._queries.pages(chosen)

@@ -31,12 +31,13 @@ from scheduler.client.task_queries import KeyOrPair, TaskQueries
 from scheduler.client.task_reading_client import TaskReadingClient
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
-from scheduler.executors.user_executors import Executors
+from scheduler.executors.user_executors import Executors, payloads_of
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then, resolve
+from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.process import forking
 from scheduler.records.admission import (
-    Admission,
+    admission,
     checked_key,
     encoded,
     refuse_large,
@@ -63,7 +64,8 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
     it in time (it may still have it), with NodeStopped after ``close``, and with UsedAfterFork
     in a process that was forked after the client was opened.  Each is a
     ``concurrent.futures.Future`` that can be awaited too, on any event loop of asyncio.  Given a
-    ``Hourhand`` registry as ``executors``, its functions schedule through this client.
+    ``Hourhand`` registry as ``executors``, its functions schedule through this client.  With
+    ``payloads``, or those of the registry, it seals the data of tasks and opens what it reads.
 
     ``cancel_task``, ``reschedule_task`` and ``run_task_now`` also take a pair of ordering id and
     uniqueness key instead of a key.  It stands for the one open task that the store has with both;
@@ -76,6 +78,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         ports: ClientPorts | None = None,
         *,
         executors: Executors | None = None,
+        payloads: PayloadCodecs | None = None,
     ) -> None:
         require_settings(settings)
         super().__init__()
@@ -89,7 +92,8 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         self._telemetry = ports.telemetry
         self._sleeper = ports.sleeper
         self._limits = settings.client
-        self._admission = Admission(ports.clock, settings.client)
+        self._payloads = payloads_of(executors, payloads)
+        self._admission = admission(ports.clock, settings.client, self._payloads)
         self._stores: Stores | None = None
         self._closed = self._forked = False
         # Opening and closing only: the path of a task takes no lock of the client's own.
@@ -98,7 +102,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             settings, self._append_own, self._opened_definitions
         )
         self._partition_count = 0 if ports.writer is None else _count_of(ports.writer)
-        self._task_queries = TaskQueries(self._stores_soon, self._partition_count)
+        self._task_queries = TaskQueries(self._stores_soon, self._partition_count, self._payloads)
         self._async_reads = AsyncReads(self._task_queries, self._clock, self._sleeper, self)
         forking.bind(self)
         self._registry = executors if isinstance(executors, Hourhand) else None
@@ -281,6 +285,11 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             self._refuse_when_closed()
         return self._admission.admit(task)
 
+    def _prepared(self, task: Task) -> Task:
+        """Check a task that a request asks for, and seal its data; raises CallerError."""
+        self._refuse_when_closed()
+        return self._admission.prepared(task)
+
     def _admission_with(
         self, unique_for: timedelta | None, debounce: timedelta | None
     ) -> Callable[[Task], tuple[TaskKey, bytes]]:
@@ -293,7 +302,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
             )
 
         def admit(task: Task) -> tuple[TaskKey, bytes]:
-            self._admitted(task)
+            task = self._prepared(task)
             now_ms = self._clock.now_ms()
             unique = unique_in_order(now_ms)
             if debounce is None:

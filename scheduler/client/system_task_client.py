@@ -20,10 +20,12 @@ from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.payloads.reading import opened_rule_data
 from scheduler.records.receipt import Receipt, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.requests import request_task, rule_of, set_task
-from scheduler.services.recurring.rule import Overlap, checked_name
+from scheduler.services.recurring.rule import Overlap, RecurringRule, checked_name
 from scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
@@ -40,6 +42,7 @@ class SystemTaskClient(ABC):
     """The part of a client that makes system tasks."""
 
     _settings: Settings
+    _payloads: PayloadCodecs | None
     _clock: Clock
     _sender: MessageSender
 
@@ -124,12 +127,18 @@ class SystemTaskClient(ABC):
                 ends=ends,
                 count_max=count_max,
             )
-            return set_task(name, rule, self._clock.now_ms())
+            return set_task(name, self._sealed_rule(name, rule), self._clock.now_ms())
 
         future = self._appended(task)
         if isinstance(name, str):
             self._recent_names.append(name)
         return future
+
+    def _sealed_rule(self, name: str, rule: RecurringRule) -> RecurringRule:
+        if self._payloads is None or not self._payloads.seals:
+            return rule
+        data = self._payloads.sealed_recurring(rule.data, name, rule.kind)
+        return rule.model_copy(update={"data": data})
 
     def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Let a schedule rest: it is due at no time until it is resumed.
@@ -158,13 +167,22 @@ class SystemTaskClient(ABC):
         Blocks for one read of the store; raises StoreUnavailable.
         """
         found = self._opened_definitions().find(name_of(checked_name(name)))
-        return _current(answered(found))
+        current = _current(answered(found))
+        return None if current is None else self._opened_recurring(current)
 
     def list_recurring(self) -> list[Recurring]:
         """Return all schedules, by name; blocks, as ``find_recurring``."""
         book = self._opened_definitions()
         found = map(recurring_of, book.all_of(DefinitionKind.RECURRING))
-        return sorted((one for one in found if not one.state.over), key=lambda one: one.name)
+        current = (self._opened_recurring(one) for one in found if not one.state.over)
+        return sorted(current, key=lambda one: one.name)
+
+    def _opened_recurring(self, found: Recurring) -> Recurring:
+        """Return a schedule with plain data; as it is stored where it cannot be opened."""
+        if self._payloads is None:
+            return found
+        data = opened_rule_data(self._payloads, found.name, found.rule.kind, found.rule.data)
+        return found._replace(rule=found.rule.model_copy(update={"data": data}))
 
     def _change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
         request = ChangeRequest(change)

@@ -20,6 +20,8 @@ from actors.ports.store import Stores
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.futures.steps import Steps, begun
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.payloads.reading import opened_info
 from scheduler.reading.finding import found_attempts, found_task, open_keys
 from scheduler.reading.inspector import Inspector
 from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
@@ -62,13 +64,20 @@ class TaskQueries:
     """Asks an installation's stores about its tasks; used from any thread."""
 
     def __init__(
-        self, stores_soon: Callable[[], LightFuture[Stores]], partition_count: int
+        self,
+        stores_soon: Callable[[], LightFuture[Stores]],
+        partition_count: int,
+        payloads: PayloadCodecs | None = None,
     ) -> None:
+        self._payloads = payloads
         self._stores_soon = stores_soon
         self._partition_count = partition_count
 
     def find(self, task: KeyReceiptOrPair) -> LightFuture[TaskInfo]:
-        """Return what is stored of a task, or of the open task of a pair of ids."""
+        """Return what is stored of a task, or of the open task of a pair of ids.
+
+        Its data is as it is stored, for ``opened``.
+        """
         if isinstance(task, tuple) and not isinstance(task, TaskKey):
             return and_then(self.open_key(task), self.find)
         key, offset = _key_of(task), None
@@ -80,6 +89,15 @@ class TaskQueries:
             return (yield from found_task(stores, self._partition_count, key, offset))
 
         return begun(steps())
+
+    def opened(self, info: TaskInfo) -> TaskInfo:
+        """Return a task with its data opened, or with what keeps it sealed; may block."""
+        return opened_info(info, self._payloads)
+
+    @property
+    def opening_blocks(self) -> bool:
+        """Whether ``opened`` may wait for a disk or a network."""
+        return self._payloads is not None and self._payloads.blocks
 
     def attempts(self, task: KeyOrReceipt) -> LightFuture[tuple[AttemptInfo, ...]]:
         """Return what is stored of a task's attempts."""
@@ -130,7 +148,8 @@ class TaskQueries:
                 ordering_id=chosen.ordering_id,
                 after=after,
             )
-            found = [info for view in listing.tasks if chosen.has(info := TaskInfo.of(view))]
+            infos = map(TaskInfo.of, listing.tasks)
+            found = [self.opened(info) for info in infos if chosen.has(info)]
             yield found
             after = listing.next_after
             if after is None:

@@ -52,7 +52,7 @@ class TaskReadingClient(ABC):
         Where nothing is stored, its state is ``unknown`` and ``absence`` says why.  With a receipt
         a record that no node has stored yet is told from one that is gone.
         """
-        return answered(self._queries.find(task))
+        return self._queries.opened(answered(self._queries.find(task)))
 
     def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
         """Return the attempts at a task by their numbers; none where none is stored."""
@@ -87,9 +87,9 @@ class TaskReadingClient(ABC):
         watch, timeout_s = TaskWatch(task), seconds(timeout)
         for pause_s in pauses_s(self._clock, timeout_s):
             self._sleeper.sleep(pause_s)
-            info = self.find_task(watch.task)
+            info = answered(self._queries.find(watch.task))
             if watch.is_over(info):
-                return info
+                return self._queries.opened(info)
         raise watch.too_late(timeout_s or 0)
 
     def wait_outcome(

@@ -17,6 +17,7 @@ EXTRA_OF = {
     "aws_msk_iam_sasl_signer": "msk",
     "cassandra": "cassandra",
     "confluent_kafka": "kafka",
+    "cryptography": "crypto",
     "duckdb": "sql",
     "fastapi": "http",
     "httptools": "http",

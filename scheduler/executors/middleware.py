@@ -198,11 +198,10 @@ class ExhaustedNews:
             self._stack.exhausted(event.key, event.on_exhausted)
 
 
-class _Within(TaskExecutor):
-    """Stands for an executor, and runs it within the middleware."""
+class ExecutorWrapper(TaskExecutor):
+    """Stands for an executor: it has the same policy, and is told which attempt it is."""
 
-    def __init__(self, stack: MiddlewareStack, executor: TaskExecutor) -> None:
-        self._stack = stack
+    def __init__(self, executor: TaskExecutor) -> None:
         self._executor = executor
 
     @property
@@ -215,6 +214,18 @@ class _Within(TaskExecutor):
         """The executor's."""
         return self._executor.timeout
 
+    def _tell(self) -> None:
+        """Tell the executor which attempt it is."""
+        self._executor.attempt, self._executor.fence = self.attempt, self.fence
+
+
+class _Within(ExecutorWrapper):
+    """Runs an executor within the middleware."""
+
+    def __init__(self, stack: MiddlewareStack, executor: TaskExecutor) -> None:
+        super().__init__(executor)
+        self._stack = stack
+
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once, within the middleware."""
         with ExitStack() as held:
@@ -226,7 +237,7 @@ class _Within(TaskExecutor):
 
     def _told(self, task: Task) -> AttemptContext:
         """Tell the executor which attempt it is, and return that for the middleware."""
-        self._executor.attempt, self._executor.fence = self.attempt, self.fence
+        self._tell()
         return AttemptContext(task, self.attempt, self.fence)
 
 

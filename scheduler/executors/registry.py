@@ -21,8 +21,14 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.middleware import Middleware
 from scheduler.executors.payload import BatchSignature, Signature
-from scheduler.executors.user_executors import ExecutorRegistry, TaskKind, check_kind
+from scheduler.executors.user_executors import (
+    ExecutorRegistry,
+    TaskKind,
+    check_kind,
+    payloads_of,
+)
 from scheduler.futures.light_future import LightFuture
+from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.records.receipt import Receipt
 
 P = TypeVar("P")
@@ -65,11 +71,15 @@ class Hourhand(ExecutorRegistry):
             send_invoice.schedule(Invoice(id=42), ordering_id="customer-7")
 
     ``middleware`` goes around every attempt of a node that is given the registry, outside of what
-    the node itself is given.
+    the node itself is given.  ``payloads`` seal and open the data of tasks, in every client and
+    node that is given the registry.
     """
 
-    def __init__(self, *, middleware: Sequence[Middleware] = ()) -> None:
+    def __init__(
+        self, *, middleware: Sequence[Middleware] = (), payloads: PayloadCodecs | None = None
+    ) -> None:
         self.middleware = tuple(middleware)
+        self.payloads = payloads_of(None, payloads)
         self._kinds: dict[str, TaskKind] = {}
         self._clients: list[Scheduling] = []
         self._included: list[Hourhand] = []
@@ -171,7 +181,15 @@ class Hourhand(ExecutorRegistry):
     def include(self, other: "Hourhand") -> None:
         """Take over all kinds and middleware of another registry, whose functions use this one's
         clients too.
+
+        Raises InvalidExecutor where a kind is taken, or both have payload codecs and not the same.
         """
+        if other.payloads is not None:
+            if self.payloads not in {None, other.payloads}:
+                raise InvalidExecutor(
+                    "two registries have different payload codecs: give both the same"
+                )
+            self.payloads = other.payloads
         for kind, how in other.items():
             self.add(kind, how)
         self.middleware += tuple(each for each in other.middleware if each not in self.middleware)

@@ -16,12 +16,15 @@ from actors.model.executor_attributes import policy_of
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
 from actors.model.outcome import Outcome
+from actors.model.sealed import refuse_sealed
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.batches import KindBatches
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
 from scheduler.executors.middleware import Middleware, MiddlewareStack
-from scheduler.ports.batches import BatchMember
+from scheduler.executors.opening import OpeningBatches, opening
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.ports.batches import Batches, BatchMember
 
 _NAMED_MAX = 20
 """Kinds that an error message lists."""
@@ -72,6 +75,8 @@ class ExecutorRegistry(Mapping[str, TaskKind]):
 
     middleware: tuple[Middleware, ...] = ()
     """It goes around every attempt of a node that is given the registry, outside of the node's."""
+    payloads: PayloadCodecs | None = None
+    """They seal and open the data of tasks in every process that is given the registry."""
 
 
 Executors = Mapping[str, "TaskKind | Callable[[], TaskExecutor]"]
@@ -86,8 +91,9 @@ class UserExecutors:
     """Runs what has no kind."""
     kinds: Mapping[str, TaskKind] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
-    batches: dict[str | None, KindBatches] = field(default_factory=dict)
+    batches: dict[str | None, Batches] = field(default_factory=dict)
     """Of the kinds that run many tasks at a time, from the first of them on."""
+    payloads: PayloadCodecs | None = None
 
     @classmethod
     def of(
@@ -95,6 +101,7 @@ class UserExecutors:
         executor: Callable[[], TaskExecutor] | None,
         executors: Executors | None = None,
         middleware: Sequence[Middleware] = (),
+        payloads: PayloadCodecs | None = None,
     ) -> "UserExecutors":
         """Return what a user has given; InvalidExecutor where some of it can never run a task.
 
@@ -110,7 +117,11 @@ class UserExecutors:
             FlowRule.declared(made_by(default))
         kinds = {kind: _checked(kind, found) for kind, found in (executors or {}).items()}
         carried = executors.middleware if isinstance(executors, ExecutorRegistry) else ()
-        return cls(default, kinds, MiddlewareStack((*carried, *middleware)))
+        stack = MiddlewareStack((*carried, *middleware))
+        users = cls(default, kinds, stack, payloads=payloads_of(executors, payloads))
+        if users.payloads is not None and users.payloads.seals:
+            _refuse_sealed_keys(users.flow_rules, users.payloads)
+        return users
 
     @property
     def limits(self) -> dict[str | None, int]:
@@ -139,7 +150,7 @@ class UserExecutors:
         }
 
     def make(self, kind: str | None) -> TaskExecutor:
-        """Make an executor; raises UnknownKind where there is none.
+        """Make an executor, which is given plain data; raises UnknownKind where there is none.
 
         A constructor that raises is called once more by each attempt, under its class's policy.
         """
@@ -150,15 +161,23 @@ class UserExecutors:
             factory = None if known is None else known.executor
         if factory is None:
             raise UnknownKind(self._complaint(kind))
-        if (batches := self.batches.get(kind)) is not None:
-            return BatchMember(batches)
+        if (known_batches := self.batches.get(kind)) is not None:
+            return BatchMember(known_batches)
         executor = _made(factory)
         if isinstance(executor, BatchExecutor):
-            batches = KindBatches(
-                cast("Callable[[], BatchExecutor]", factory), executor, self.middleware
-            )
+            made = cast("Callable[[], BatchExecutor]", factory)
+            batches: Batches = KindBatches(made, executor, self.middleware)
+            if self.payloads is not None:
+                batches = OpeningBatches(self.payloads, batches)
             return BatchMember(self.batches.setdefault(kind, batches))
-        return self.middleware.around(executor)
+        around = self.middleware.around(executor)
+        return around if self.payloads is None else opening(self.payloads, around)
+
+    def require_codecs(self, data: bytes) -> None:
+        """Raise PayloadSealed where a task's sealed data cannot be opened here."""
+        if self.payloads is None:
+            refuse_sealed(data)
+        self.payloads.require(data)
 
     def _complaint(self, kind: str | None) -> str:
         known = ", ".join(sorted(self.kinds)[:_NAMED_MAX])
@@ -177,6 +196,30 @@ class UserExecutors:
             f"the task has no kind, and this node has executors only for {known}: the task waits"
             " for a node with a default executor"
         )
+
+
+def payloads_of(executors: object, payloads: PayloadCodecs | None = None) -> PayloadCodecs | None:
+    """Return the payload codecs that were given, or else those of a registry."""
+    given: object = payloads
+    if given is not None and not isinstance(given, PayloadCodecs):
+        raise InvalidExecutor(
+            f"payloads is {shown(given)}, PayloadCodecs(…) of hourhand.payloads is needed"
+        )
+    if payloads is None and isinstance(executors, ExecutorRegistry):
+        return executors.payloads
+    return payloads
+
+
+def _refuse_sealed_keys(rules: FlowRules, payloads: PayloadCodecs) -> None:
+    """Raise InvalidExecutor where a limit or fair share has a key that a node cannot read."""
+    for key in sorted(rules.keys):
+        member = key.partition(".")[0]
+        if member not in payloads.plain:
+            raise InvalidExecutor(
+                f"a Limit or FairShare has the key {key!r}, which is within sealed data: leave the"
+                f" member in the clear with PayloadCodecs(…, plain=[{member!r}]), or limit without"
+                " a key"
+            )
 
 
 def _made(factory: ExecutorFactory) -> TaskExecutor:

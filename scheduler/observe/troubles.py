@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from actors.model.bucket import hour_of
-from actors.model.errors import UnknownKind
 from actors.model.events import (
     AttemptFinished,
     CatchUpEnded,
@@ -128,7 +127,7 @@ class NodeTroubles:
                 self._remember(event.key, _Trouble(event.partition, now_ms, 0, "", blocked=True))
 
     def hold(self, event: TaskHeld) -> None:
-        """A task waits for a node that has an executor of its kind."""
+        """A task waits for a node that can run it."""
         with self._lock:
             known = self.troubled.get(event.key)
             if known is None:
@@ -136,7 +135,7 @@ class NodeTroubles:
                 known = _Trouble(event.partition, since_ms, 0, "", kind=event.kind)
                 self._remember(event.key, known)
             # As of a failed attempt: the class, by which operators act on all of them.
-            known.blocked, known.error = True, UnknownKind.__name__
+            known.blocked, known.error = True, event.error_class
 
     def end(self, key: TaskKey) -> None:
         """A key is closed."""

@@ -71,7 +71,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
     state: TaskState
     data: dict[str, Any] | None = None
     """What the task came with; None where that was deleted, which it is some time after it ended,
-    and where nothing is stored."""
+    where nothing is stored, and where it is sealed and this client cannot open it."""
     kind: str | None = None
     """The kind of task; None for the default executor's, and where the data is None."""
     attempts: tuple[AttemptInfo, ...] = ()
@@ -83,6 +83,9 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """Why it was closed, where a ``Drop`` or an operator said so."""
     absence: Absence | None = None
     """Why nothing is stored; None except where the state is ``unknown``."""
+    sealed: str | None = None
+    """Why this client cannot open the data: how it is sealed, with the id of the key, and what is
+    missing.  None where it could."""
 
     @property
     def is_open(self) -> bool:

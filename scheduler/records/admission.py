@@ -18,6 +18,7 @@ from actors.model.kind import checked_kind
 from actors.model.task import ID_BYTES_MAX, Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import ClientSettings
+from scheduler.payloads.codecs import PayloadCodecs
 
 _P = ParamSpec("_P")
 
@@ -50,6 +51,44 @@ class Admission:
         if len(value) > self._record_bytes_max:
             refuse_large(value, self._record_bytes_max)
         return key, value
+
+    def prepared(self, task: Task) -> Task:
+        """Return a task, once it is checked, with the data that its record has."""
+        self.admit(task)
+        return task
+
+
+class SealingAdmission(Admission):
+    """Seals the data of what is admitted."""
+
+    def __init__(self, clock: Clock, limits: ClientSettings, payloads: PayloadCodecs) -> None:
+        super().__init__(clock, limits)
+        self._payloads = payloads
+
+    def admit(self, task: object) -> tuple[TaskKey, bytes]:
+        """Return a task's key and its record with sealed data; raises PayloadUnavailable too."""
+        return super().admit(self._sealed(task))
+
+    def prepared(self, task: Task) -> Task:
+        """Return a task with its data sealed."""
+        sealed = self._sealed(task)
+        super().admit(sealed)
+        return sealed
+
+    def _sealed(self, task: object) -> Task:
+        # Nothing is sealed, and stored elsewhere, for a task that is refused.
+        key = checked_task(task)
+        assert isinstance(task, Task), "checked just now"
+        checked_kind_of(task)
+        refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
+        return self._payloads.sealed(task)
+
+
+def admission(clock: Clock, limits: ClientSettings, payloads: PayloadCodecs | None) -> Admission:
+    """Return what judges tasks, and seals them where there are codecs that do."""
+    if payloads is None or not payloads.seals:
+        return Admission(clock, limits)
+    return SealingAdmission(clock, limits, payloads)
 
 
 def checked_kind_of(task: Task) -> str | None:

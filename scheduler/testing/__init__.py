@@ -31,9 +31,10 @@ from scheduler.adapters.telemetry import LoggingTelemetry
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.executors.middleware import Middleware
-from scheduler.executors.user_executors import Executors, UserExecutors
+from scheduler.executors.user_executors import Executors, UserExecutors, payloads_of
 from scheduler.futures.light_future import LightFuture
 from scheduler.futures.sleeping import Sleeper
+from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.testing.recording import (
     LISTED_MAX,
@@ -76,11 +77,11 @@ class _VirtualSleeper(Sleeper):
 class VirtualScheduler:
     """A scheduler for tests: one node, a client, and a clock you move.
 
-    ``executor``, ``executors`` and ``middleware`` as for ``Scheduler``; ``now`` is where the
-    clock starts, aware.  Everything that has been recorded is in ``executions``, ``refusals``
-    and ``events``; failed attempts are logged as a node logs them.  Works in a test that is a
-    coroutine as well: an ``async def execute`` then runs on an event loop of its own, in another
-    thread, which is waited for.
+    ``executor``, ``executors``, ``middleware`` and ``payloads`` as for ``Scheduler``; ``now`` is
+    where the clock starts, aware.  Everything that has been recorded is in ``executions``,
+    ``refusals`` and ``events``; failed attempts are logged as a node logs them.  Works in a test
+    that is a coroutine as well: an ``async def execute`` then runs on an event loop of its own, in
+    another thread, which is waited for.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class VirtualScheduler:
         *,
         executors: Executors | None = None,
         middleware: Sequence[Middleware] = (),
+        payloads: PayloadCodecs | None = None,
         tree: TreeSettings = VIRTUAL_TREE,
         partitions: int = 4,
         now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
@@ -105,7 +107,7 @@ class VirtualScheduler:
         """What timers called back."""
         self._counted_events = 0
         self._open: int | None = None
-        self._executors = UserExecutors.of(executor, executors, middleware)
+        self._executors = UserExecutors.of(executor, executors, middleware, payloads)
         self._partitions = partitions
         self._client = RecordingClient(
             self.settings,
@@ -117,6 +119,7 @@ class VirtualScheduler:
                 sleeper=_VirtualSleeper(self.advance),
             ),
             executors=executors,
+            payloads=payloads,
         )
         self._node: VirtualNode | None = self._make_node()
         self.run_due()
@@ -233,12 +236,20 @@ class VirtualScheduler:
             keys = [row.key for row in page.tasks]
             closed = self.stores.status.find_completions(partition, keys).result()
             tasks += [
-                row.to_task()
+                self._opened(row.to_task())
                 for row in page.tasks
                 if row.key not in closed or not closed[row.key].closes(row.offset)
             ]
         tasks.sort(key=lambda task: task.key)
         return [task for task in tasks if _matches(task, match)]
+
+    def _opened(self, task: Task) -> Task:
+        """Return a task with plain data; as it is stored where that cannot be opened."""
+        payloads = self._executors.payloads
+        try:
+            return task if payloads is None else payloads.opened(task)
+        except Exception:  # noqa: BLE001 - a codec is user code, and the task is open all the same
+            return task
 
     def assert_scheduled(self, **match: object) -> Task:
         """Return the only open task that matches; AssertionError where it is not exactly one."""
@@ -281,14 +292,17 @@ class VirtualScheduler:
         executor: Callable[[], TaskExecutor] | None = None,
         *,
         executors: Executors | None = None,
+        payloads: PayloadCodecs | None = None,
     ) -> None:
         """Stop gracefully and start again on the same log and store.
 
-        Where executors are given the node starts with these, as after a deployment.
+        Where executors are given the node starts with these, as after a deployment, and with
+        ``payloads`` or those it had.
         """
         self.stop()
         if executor is not None or executors is not None:
-            self._executors = UserExecutors.of(executor, executors)
+            codecs = payloads_of(executors, payloads) or self._executors.payloads
+            self._executors = UserExecutors.of(executor, executors, payloads=codecs)
         self._node = self._make_node()
         self.run_due()
 
@@ -321,6 +335,7 @@ class VirtualScheduler:
                 make_executor=self._system_tasks().factory_with(self._executors.make),
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
+                require_codecs=self._executors.require_codecs,
             )
 
         return VirtualNode(

@@ -3,7 +3,8 @@
 Decides what an assertion that fails says of them.  Never decides whether it fails.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from textwrap import indent
@@ -120,8 +121,17 @@ class RecordingClient(SchedulerClient):
         self.refusals: list[RefusedTask] = []
 
     def _admitted(self, task: Task) -> tuple[TaskKey, bytes]:
-        try:
+        with self._noting(task):
             return super()._admitted(task)
+
+    def _prepared(self, task: Task) -> Task:
+        with self._noting(task):
+            return super()._prepared(task)
+
+    @contextmanager
+    def _noting(self, task: object) -> Iterator[None]:
+        try:
+            yield
         except HourhandError as error:
             self.refusals.append(RefusedTask(task, error))
             raise

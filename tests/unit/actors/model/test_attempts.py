@@ -11,9 +11,9 @@ from actors.model.attempts import (
     closing_completion,
     failed_record,
     finished_event,
+    held_record,
     open_tasks,
     started_record,
-    unknown_kind_record,
 )
 from actors.model.errors import UnknownKind
 from actors.model.events import AttemptFinished
@@ -143,7 +143,7 @@ def test_a_task_of_an_unknown_kind_uses_up_no_attempt(last: int, number: int) ->
     """It ends as it begins, and has no next one."""
     task = a_stored_task(attempts=AttemptState(used=2, last=last))
 
-    record = unknown_kind_record(task, UnknownKind("nobody runs Invoice"), NOW_MS)
+    record = held_record(task, UnknownKind("nobody runs Invoice"), NOW_MS)
 
     assert record == AttemptRecord(
         task.key,

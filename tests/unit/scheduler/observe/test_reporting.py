@@ -154,7 +154,9 @@ def test_a_task_in_trouble_is_told_with_its_kind() -> None:
     telemetry.emit(
         events.AttemptFinished(PARTITION, FAILED, 1, result, 5, NOW_MS, "ValueError", "mail")
     )
-    telemetry.emit(events.TaskHeld(PARTITION, BLOCKED, "charge", "no executor of kind 'charge'"))
+    telemetry.emit(
+        events.TaskHeld(PARTITION, BLOCKED, "charge", "no executor of kind 'charge'", "UnknownKind")
+    )
 
     report = report_of(telemetry, clock)
 

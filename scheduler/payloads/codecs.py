@@ -1,0 +1,182 @@
+"""The payload codecs of an installation, one after another, between data and its envelope.
+
+Decides what stands in an envelope, what it is bound to, and what is left in the clear.  Never
+decides what becomes of a task whose data cannot be opened.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from actors.model.codec import encode_object
+from actors.model.display import message_of, shown
+from actors.model.errors import (
+    HourhandError,
+    InvalidTask,
+    PayloadDamaged,
+    PayloadSealed,
+    PayloadUnavailable,
+    SettingsInvalid,
+)
+from actors.model.sealed import MEMBER, SealedData, SealingStep, envelope_in, envelope_of
+from actors.model.task import Task
+from scheduler.payloads.codec import PayloadCodec
+
+Bound = Literal["task", "recurring"]
+Data = dict[str, Any]
+"""A JSON object."""
+
+_is_name = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class PayloadCodecs:
+    """Seals the data of tasks that are scheduled, and opens it for the code that runs them.
+
+    ``codecs`` are taken in their order.  ``reads`` are those that only open what was sealed
+    before.  The members of data named in ``plain`` stand in the clear beside the envelope as well,
+    so that limits and fair shares can have them as keys.  Raises SettingsInvalid for codecs that
+    cannot be told apart.
+    """
+
+    def __init__(
+        self,
+        *codecs: PayloadCodec,
+        reads: Sequence[PayloadCodec] = (),
+        plain: Sequence[str] = (),
+    ) -> None:
+        self._codecs = codecs
+        self._by_name: dict[str, PayloadCodec] = {}
+        for codec in (*codecs, *reads):
+            name: object = getattr(codec, "name", None)
+            if not isinstance(name, str) or _is_name(name) is None:
+                raise SettingsInvalid(
+                    f"{shown(name)} is not the name of a payload codec: write at most 32 letters of"
+                    " a to z, digits and -"
+                )
+            if name in self._by_name:
+                raise SettingsInvalid(
+                    f"two payload codecs have the name {name}: each envelope finds its codecs by"
+                    " name"
+                )
+            self._by_name[name] = codec
+        if isinstance(plain, str):
+            raise SettingsInvalid(f"plain is a list of names, got {shown(plain)}")
+        self.plain = frozenset(plain)
+        self.blocks = any(codec.blocks for codec in self._by_name.values())
+        """Whether one of them may wait, so that no event loop may call them."""
+
+    def __repr__(self) -> str:
+        return f"PayloadCodecs({', '.join(self._by_name)})"
+
+    @property
+    def seals(self) -> bool:
+        """Whether there is any codec that new data goes through."""
+        return bool(self._codecs)
+
+    def sealed(self, task: Task) -> Task:
+        """Return a task as its record holds it.
+
+        Raises InvalidTask where its data is not JSON or has the reserved member, and
+        PayloadUnavailable where a codec fails.
+        """
+        bound_to = _bound_to_task(task.ordering_id, task.uniqueness_key, task.kind)
+        return task.model_copy(update={"data": self._sealed(task.data, bound_to, "task")})
+
+    def sealed_recurring(self, data: Data, name: str, kind: str | None) -> Data:
+        """Return the data of a recurring schedule sealed; all of its occurrences share it."""
+        return self._sealed(data, _bound_to_schedule(name, kind), "recurring")
+
+    def opened(self, task: Task) -> Task:
+        """Return a task with its data as it was scheduled.
+
+        Raises PayloadSealed where a codec or key is missing, PayloadDamaged, and what a codec
+        raises.
+        """
+        data = task.data
+        if MEMBER not in data:
+            return task
+        ids = task.ordering_id, task.uniqueness_key, task.kind
+        return task.model_copy(update={"data": self.opened_data(data, *ids)})
+
+    def opened_data(
+        self, data: Data, ordering_id: str, uniqueness_key: str, kind: str | None
+    ) -> Data:
+        """Return the data in an envelope; raises as ``opened``."""
+        envelope = envelope_in(data)
+        if envelope is None:
+            raise PayloadDamaged("the envelope of the data is not one that this version reads")
+        self._require(envelope)
+        if envelope.bound == "task":
+            bound_to = _bound_to_task(ordering_id, uniqueness_key, kind)
+        else:
+            bound_to = _bound_to_schedule(uniqueness_key.rpartition("@")[0], kind)
+        return self._opened(envelope, bound_to)
+
+    def require(self, data: bytes) -> None:
+        """Raise PayloadSealed where this process lacks a codec or key for a row's data."""
+        envelope = envelope_of(data)
+        if envelope is not None:
+            self._require(envelope)
+
+    def _require(self, envelope: SealedData) -> None:
+        for step in envelope.steps:
+            codec = self._by_name.get(step.codec)
+            if codec is None or not codec.knows(step.key):
+                lacks = "codec" if codec is None else "key"
+                raise PayloadSealed(
+                    f"the task's data is {envelope}, and this process has no such {lacks}: give it"
+                    f" the {lacks}, or run the task where it is"
+                )
+
+    def _sealed(self, plain: Data, bound_to: bytes, bound: Bound) -> Data:
+        if MEMBER in plain:
+            raise InvalidTask(
+                f"invalid task: data has the member {MEMBER!r}, which is reserved for sealed data"
+            )
+        data = encode_object(plain)
+        steps: list[SealingStep] = []
+        for codec in self._codecs:
+            try:
+                encoded = codec.encode(data, bound_to)
+            except HourhandError:
+                raise
+            except Exception as error:
+                name = type(error).__name__
+                raise PayloadUnavailable(
+                    f"the payload codec {codec.name} failed: {name}: {message_of(error)}"
+                ) from error
+            if encoded is not None:
+                data = encoded.data
+                steps.append(SealingStep(codec.name, encoded.key_id))
+        if not steps:
+            return plain
+        envelope = SealedData(steps, b64encode(data).decode(), bound)
+        clear = {name: value for name, value in plain.items() if name in self.plain}
+        # First, as that is where it is looked for.
+        return {MEMBER: msgspec.to_builtins(envelope), **clear}
+
+    def _opened(self, envelope: SealedData, bound_to: bytes) -> Data:
+        try:
+            data = b64decode(envelope.data, validate=True)
+        except ValueError:
+            raise PayloadDamaged("the data in the envelope is not base64") from None
+        for step in reversed(envelope.steps):
+            data = self._by_name[step.codec].decode(data, step.key, bound_to)
+        try:
+            return _decode_object(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise PayloadDamaged("what is in the envelope is not a JSON object") from None
+
+
+def _bound_to_task(ordering_id: str, uniqueness_key: str, kind: str | None) -> bytes:
+    # Without the time: a task that is moved keeps its data.
+    return _encode([MEMBER, "task", ordering_id, uniqueness_key, kind])
+
+
+def _bound_to_schedule(name: str, kind: str | None) -> bytes:
+    return _encode([MEMBER, "recurring", name, kind])

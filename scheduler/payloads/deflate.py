@@ -1,0 +1,56 @@
+"""Compression with zlib, which every Python has.
+
+Decides when it is worth while: data that would not get smaller stays as it is.
+"""
+
+import zlib
+
+from actors.model.display import shown
+from actors.model.errors import PayloadDamaged, SettingsInvalid
+from scheduler.payloads.codec import EncodedPayload
+
+DATA_BYTES_MAX = 256 * 1024 * 1024
+"""More is not unpacked: a few bytes may stand for any number of them."""
+_LEVELS = range(1, 10)
+_SMALLEST_BYTES = 64
+
+
+class Deflate:
+    """Compresses data; put it before what encrypts, as sealed data does not get smaller.
+
+    ``level`` is zlib's, from 1, the fastest, to 9.  Raises SettingsInvalid for another.
+    """
+
+    name = "deflate"
+    blocks = False
+
+    def __init__(self, level: int = 6) -> None:
+        if level not in _LEVELS:
+            raise SettingsInvalid(f"the level of Deflate is {shown(level)}, 1 to 9 is needed")
+        self._level = level
+
+    def knows(self, key_id: str | None) -> bool:
+        """Whether it can unpack this: there is no key."""
+        return key_id is None
+
+    def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload | None:
+        """Return the data compressed; None where that is not smaller."""
+        del bound_to
+        if len(data) < _SMALLEST_BYTES:
+            return None
+        packed = zlib.compress(data, self._level)
+        return EncodedPayload(packed) if len(packed) < len(data) else None
+
+    def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
+        """Return the data unpacked; PayloadDamaged where it cannot be."""
+        del key_id, bound_to
+        unpacking = zlib.decompressobj()
+        try:
+            unpacked = unpacking.decompress(data, DATA_BYTES_MAX)
+        except zlib.error as error:
+            raise PayloadDamaged(f"compressed data cannot be unpacked: {error}") from None
+        if not unpacking.eof:
+            raise PayloadDamaged(
+                f"compressed data is cut off, or holds more than {DATA_BYTES_MAX} bytes"
+            )
+        return unpacked

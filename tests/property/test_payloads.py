@@ -1,0 +1,108 @@
+"""Sealed data opens as it was, for any data and ids, and as no other task's."""
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from actors.model.codec import decode_record, encode_task
+from actors.model.errors import PayloadDamaged
+from actors.model.instant import from_millis
+from actors.model.key import TaskKey
+from actors.model.sealed import MEMBER
+from actors.model.task import StoredTask, Task
+from scheduler.payloads.aes_gcm import AesGcm
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.payloads.deflate import Deflate
+from tests.builders import a_record
+from tests.property.strategies import json_objects, keys, storable_text
+
+CHAINS = [
+    PayloadCodecs(Deflate()),
+    PayloadCodecs(AesGcm({"k1": bytes(32)}), plain=["tenant"]),
+    PayloadCodecs(Deflate(9), AesGcm({"k1": bytes(16), "k0": bytes(24)})),
+]
+kinds = st.sampled_from([None, "mail", "a.b/c"])
+
+
+def _task(key: TaskKey, data: dict[str, JsonValue], kind: str | None) -> Task:
+    return Task(
+        ordering_id=key.ordering_id,
+        scheduled_time=from_millis(key.scheduled_ms),
+        uniqueness_key=key.uniqueness_key,
+        data=data,
+        kind=kind,
+    )
+
+
+@given(st.sampled_from(CHAINS), keys, json_objects, kinds)
+def test_what_went_through_a_record_is_opened_as_it_was(
+    payloads: PayloadCodecs, key: TaskKey, data: dict[str, JsonValue], kind: str | None
+) -> None:
+    """The whole way: sealed, encoded, stored, read, opened."""
+    assume(MEMBER not in data)
+    task = _task(key, data, kind)
+
+    row = decode_record(a_record(value=encode_task(payloads.sealed(task))))
+
+    assert isinstance(row, StoredTask) and row.kind == kind
+    payloads.require(row.data)
+    assert payloads.opened(row.to_task()) == task
+
+
+@given(keys, keys, json_objects, kinds, kinds)
+def test_no_other_task_opens_it(
+    key: TaskKey,
+    other: TaskKey,
+    data: dict[str, JsonValue],
+    kind: str | None,
+    other_kind: str | None,
+) -> None:
+    """Whichever of ordering id, uniqueness key and kind differs."""
+    assume(MEMBER not in data)
+    assume((key[1:], kind) != (other[1:], other_kind))
+    payloads = CHAINS[1]
+    sealed = payloads.sealed(_task(key, data, kind))
+
+    with pytest.raises(PayloadDamaged):
+        payloads.opened(_task(other, {}, other_kind).model_copy(update={"data": sealed.data}))
+
+
+def test_ids_do_not_run_into_each_other() -> None:
+    """Where one ends is part of what data is bound to."""
+    payloads = CHAINS[1]
+    sealed = payloads.sealed(_task(TaskKey(0, "ab", "c"), {"card": 1}, None))
+
+    for ids in (("a", "bc"), ("abc", "")):
+        other = _task(TaskKey(0, *ids), {}, None)
+        with pytest.raises(PayloadDamaged):
+            payloads.opened(other.model_copy(update={"data": sealed.data}))
+
+
+@given(keys, json_objects, st.integers(0, 2**30), st.integers(1, 255))
+def test_every_change_of_an_envelope_is_damage(
+    key: TaskKey, data: dict[str, JsonValue], place: int, change: int
+) -> None:
+    """Of any byte, and never another error."""
+    assume(MEMBER not in data)
+    payloads = CHAINS[2]
+    sealed = payloads.sealed(_task(key, data, None))
+    envelope: Any = sealed.data[MEMBER]
+    raw = bytearray(b64decode(envelope["data"]))
+    raw[place % len(raw)] ^= change
+    changed = {MEMBER: {**envelope, "data": b64encode(raw).decode()}}
+
+    with pytest.raises(PayloadDamaged):
+        payloads.opened(sealed.model_copy(update={"data": changed}))
+
+
+@given(storable_text | st.dictionaries(storable_text, st.integers()))
+def test_an_envelope_of_anything_is_damage(envelope: Any) -> None:
+    """What another producer wrote raises nothing else."""
+    task = _task(TaskKey(0, "o", "u"), {}, None).model_copy(update={"data": {MEMBER: envelope}})
+
+    with pytest.raises(PayloadDamaged):
+        CHAINS[2].opened(task)
