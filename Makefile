@@ -90,6 +90,10 @@ demo-flow: venv ## Two tenants, three kinds, a limit, a priority and batches: wh
 demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
 	@$(BIN)/python -m examples.demo_cluster
 
+.PHONY: demo-fleet
+demo-fleet: need-java need-mvn venv ## Tasks within transactions of a PostgreSQL, whose mover dies, for two node processes, one of which dies
+	@$(BIN)/python -m examples.demo_fleet
+
 .PHONY: demo-kafka-only
 demo-kafka-only: need-java need-mvn venv ## Messages that wait in Kafka alone, on three nodes, one of which dies
 	@$(BIN)/python -m examples.demo_kafka_only

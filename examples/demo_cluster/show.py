@@ -39,7 +39,19 @@ class Figures:
 
 
 def show(console: Console, checks: Sequence[Check], figures: Figures) -> None:
-    """Print table, faults and figures."""
+    """Print table, faults, figures and verdict."""
+    _show_table(console, checks)
+    _show_figures(console, figures)
+    _show_verdict(console, checks)
+
+
+def show_checks(console: Console, checks: Sequence[Check]) -> None:
+    """Print table, faults and verdict."""
+    _show_table(console, checks)
+    _show_verdict(console, checks)
+
+
+def _show_table(console: Console, checks: Sequence[Check]) -> None:
     table = Table(box=box.SIMPLE_HEAD, title="The audit", title_style="bold", title_justify="left")
     table.add_column("check", no_wrap=True)
     for name in ("expected", "seen"):
@@ -53,7 +65,9 @@ def show(console: Console, checks: Sequence[Check], figures: Figures) -> None:
     for check in checks:
         for detail in check.details if not check.holds else ():
             console.print(f"  {check.what}: {detail}", markup=False, highlight=False)
-    _show_figures(console, figures)
+
+
+def _show_verdict(console: Console, checks: Sequence[Check]) -> None:
     broken = sum(not check.holds for check in checks)
     console.print(
         f"[bold red]{broken} of {len(checks)} checks failed[/]"
