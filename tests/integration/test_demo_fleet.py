@@ -13,9 +13,12 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.maven import REPOSITORY
 from tests.servers.postgres import PostgresServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-HUNG_AFTER_S = 280
+HUNG_AFTER_S = 420
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.timeout(HUNG_AFTER_S + 120),
+]
 
 
 def test_the_fleet_demo_holds(
