@@ -42,7 +42,7 @@ def _pause(world: FaultyWorld, rng: random.Random) -> None:
     member = rng.choice(world.members)
     # Most are longer than the session: the node wakes up without knowing that it was expelled.
     pause_ms = rng.choice((600.0, 3_000.0, *(rng.uniform(5_200.0, 9_000.0) for _ in range(4))))
-    member.paused_until_ms = world.now_ms() + pause_ms * world.pace
+    member.pause_until(world.now_ms() + pause_ms * world.pace)
     world.note(Happened(world.now_ms(), "pause", member.name, member.paused_until_ms))
 
 

@@ -2,7 +2,7 @@
 
 The real node code under the usual invariants, through what many nodes meet: a rolling restart,
 a lost rack, a storm of rebalances.  It decides what happens when; what a run must look like is for
-``invariants``.  ``make sim-fleet`` runs it, as 1,024 partitions take minutes.
+``invariants``.  ``make sim-fleet`` runs it: 1,024 partitions take minutes.
 """
 
 import argparse
@@ -90,7 +90,11 @@ class Fleet:
             duration_s=busy_s,
             nodes=nodes,
             partitions=partitions,
-            workload=Workload(ordering_ids=4 * nodes, tasks_per_s=2.0 * nodes),
+            # Ids of one task after another are as many as there are nodes, or their tasks would
+            # still wait when the run ends.
+            workload=Workload(
+                ordering_ids=4 * nodes, sick_ordering_ids=nodes, tasks_per_s=2.0 * nodes
+            ),
         )
         self.seed = seed
         self.world = World(self.scenario, seed)

@@ -25,8 +25,10 @@ _name: ContextVar[str] = ContextVar("name")
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """As much of an event loop as coroutines need that wait for futures and for time."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, woken: Callable[[], None] = lambda: None) -> None:
+        """``woken`` is called when there is something new to do."""
         self._clock = clock
+        self._woken = woken
         self._futures: WeakSet[asyncio.Future[Any]] = WeakSet()
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -108,6 +110,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Run a callback after those that are due already."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
+        self._woken()
         return handle
 
     def call_soon_threadsafe(
@@ -143,6 +146,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             # Called too early by a rounding, whoever waits for ``when`` would ask anew for ever.
             due_ms = math.nextafter(due_ms, math.inf)
         heapq.heappush(self._timers, (due_ms, next(self._sequence), handle))
+        self._woken()
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

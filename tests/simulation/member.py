@@ -5,7 +5,7 @@ It decides nothing; the world tells it to work, pause, stop or die.
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -100,27 +100,32 @@ class Member:
     """A node process between its start and its end."""
 
     def __init__(
-        self, name: str, *, site: Site, clock: NodeClock, deliver: Deliver, rng: random.Random
+        self,
+        name: str,
+        *,
+        site: Site,
+        clock: NodeClock,
+        deliver: Deliver,
+        rng: random.Random,
+        woken: "Callable[[Member], None]",
     ) -> None:
-        self.name = name
-        self.clock = clock
-        self.rng = rng
-        self.alive = True
+        """``woken`` is called when the node may want to go on earlier than it said."""
+        self.name, self.clock, self.rng = name, clock, rng
+        self._woken = partial(woken, self)
+        self.alive, self._loaded = True, False
         self.paused_until_ms = 0.0
         self.stop_asked_ms: float | None = None
         self.stopping: Future[Mapping[int, int]] | None = None
         self.crash_in: int | None = None
         """Messages this process still handles before it dies."""
         self._poll_at_ms = self._wake_ms = 0.0
-        self._observer = site.observer
-        self._pace = site.pace
-        self._loaded = False
+        self._observer, self._pace = site.observer, site.pace
         self.knows_kinds = not site.unknowing or rng.random() >= site.unknowing
         self.log = WatchedLog(site.broker, site.settings, clock, site.observer.delivered)
         self.lease = WatchedLease(
             clock, self.log.lease_ends_ms, lambda held: site.observer.held(self, held)
         )
-        self._loop = SimulatedLoop(clock)  # type: ignore[abstract]
+        self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self.doors: NodeDoors | None = None
         self.runner = SimulatedRunner(
             clock=clock,
@@ -140,6 +145,7 @@ class Member:
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
             self.system = TracingSystem(self.clock, on_failure, self.rng)
             self.system.trace, self.system.name = site.trace, self.name
+            self.system.woken = self._woken
             return self.system
 
         group, stores = site.settings.group, open_memory_stores(site.data, deliver)
@@ -208,6 +214,11 @@ class Member:
         self._loaded = self._loaded or isinstance(event, WindowLoaded | BatchPersisted)
         for each in single_events(event):
             self._observer.reported(self, each)
+
+    def pause_until(self, until_ms: float) -> None:
+        """Do nothing before a time."""
+        self.paused_until_ms = until_ms
+        self._woken()
 
     # Work.
 

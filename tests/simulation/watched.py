@@ -43,11 +43,13 @@ class TracingSystem(SimulatedSystem):
 
     trace: Trace
     name: str
+    woken: Callable[[], None]
 
     def post(self, context: ActorContext, message: object) -> None:
-        """Note the message, then put it in its mailbox."""
+        """Note the message, then put it in its mailbox, and say that there is work."""
         self.trace.append((self.clock.monotonic_ms(), self.name, context, message))
         super().post(context, message)
+        self.woken()
 
 
 class WatchedLog(MemoryLog):

@@ -39,6 +39,7 @@ from tests.simulation.task_maker import rules_of
 from tests.simulation.truth import Truth
 from tests.simulation.unordered import PLACES
 from tests.simulation.user_code import ProcessKilled, Shares, retry_policy
+from tests.simulation.wakes import Wakes
 from tests.simulation.watched import TRACE_MAX, NodeClock, Trace
 from tests.simulation.world_doors import open_doors
 
@@ -63,7 +64,7 @@ class World:
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker = MemoryBroker(*made_of)
-        self.data = MemoryStores()
+        self.data, self._wakes = MemoryStores(), Wakes[Member]()
         self.sheets: list[tuple[float, PauseSheet]] = []
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
@@ -141,7 +142,7 @@ class World:
         self.broker.refused.clear()
         self.data.page_limit = lambda asked: asked
         for member in self.members:
-            member.paused_until_ms = min(member.paused_until_ms, self.now_ms())
+            member.pause_until(min(member.paused_until_ms, self.now_ms()))
             member.crash_in = None
             if member.log.membership is not None:
                 member.log.membership.reachable = True
@@ -172,7 +173,7 @@ class World:
 
     def _run_until(self, end_ms: float) -> None:
         while True:
-            next_ms = min([member.next_ms() for member in self._members.values()], default=end_ms)
+            next_ms = self._wakes.next_ms(default=end_ms)
             network_ms = self.network.next_ms()
             if network_ms is not None and network_ms < next_ms:
                 next_ms = network_ms
@@ -190,7 +191,7 @@ class World:
         self.network.run_due()
         while self._actions and self._actions[0][0] <= now_ms:
             heapq.heappop(self._actions)[2]()
-        members = [each for each in self._members.values() if each.next_ms() <= now_ms]
+        members = self._wakes.due(now_ms)
         if len(members) > 1:
             self.rng.shuffle(members)
         for member in members:
@@ -273,7 +274,9 @@ class World:
             clock=self._clocks[name],
             deliver=self.network.to_store(process),
             rng=self._fork(),
+            woken=self._wakes.wake,
         )
+        self._wakes.add(self._members[name])
 
     def stop_member(self, member: Member) -> None:
         """Ask a node to stop gracefully."""
@@ -311,6 +314,7 @@ class World:
     def _remove(self, member: Member, why: str) -> None:
         name = member.name.partition(".")[0]
         del self._members[name]
+        self._wakes.forget(member)
         self.network.cut_off(member.name)
         member.end()
         self.recorder.forget(member)

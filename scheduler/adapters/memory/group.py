@@ -5,6 +5,7 @@ owner only after the one before let go of it or was expelled.  Cooperative membe
 just what moves to another; with an eager assignor all give up everything first.
 """
 
+import math
 from collections.abc import Collection, Sequence
 
 from actors.ports.clock import Clock
@@ -27,11 +28,11 @@ class Membership:
         self.reachable = True
         """Whether its heartbeats and commits reach the coordinator; a simulation cuts it off."""
 
-    def is_overdue(self, now_ms: float) -> bool:
-        """Whether the group gives up on it."""
-        return (
-            now_ms >= self.contact_ms + self.settings.session_timeout_ms
-            or now_ms >= self.polled_ms + self.settings.max_poll_interval_ms
+    def expiry_ms(self) -> float:
+        """Return when the group gives up on it, unless it is heard of before."""
+        return min(
+            self.contact_ms + self.settings.session_timeout_ms,
+            self.polled_ms + self.settings.max_poll_interval_ms,
         )
 
 
@@ -47,6 +48,11 @@ class Coordinator:
         self._joined = 0
         self._owners: dict[int, Membership] = {}
         self._target: dict[int, int] = {}
+        self._planned: dict[int, list[int]] = {}
+        """The same by member, so that a poll looks at no other member's partitions."""
+        self._eager = False
+        self._expiry_ms = math.inf
+        """No member is overdue before; a member's contact only makes that later."""
         self._releasing: set[int] = set()
         """Members that an eager rebalance waits for."""
         self._away = False
@@ -71,7 +77,8 @@ class Coordinator:
         if member.number not in self._members:
             return
         self._target[partition] = member.number
-        if self._is_eager():
+        self._note_planned()
+        if self._eager:
             self._releasing = {each.number for each in self._members.values() if each.assigned}
 
     def join(self, settings: GroupSettings) -> Membership:
@@ -79,16 +86,19 @@ class Coordinator:
         self._joined += 1
         member = Membership(self._joined, settings, self._clock.monotonic_ms())
         self._members[member.number] = member
+        self._expiry_ms = min(self._expiry_ms, member.expiry_ms())
         self._plan()
         return member
 
     def expel_overdue(self) -> None:
         """Give up on members that were silent too long."""
         now_ms = self._clock.monotonic_ms()
-        if self._away:
+        if self._away or now_ms < self._expiry_ms:
             return
-        for member in [each for each in self._members.values() if each.is_overdue(now_ms)]:
+        for member in [each for each in self._members.values() if each.expiry_ms() <= now_ms]:
             self.remove(member)
+        times = (each.expiry_ms() for each in self._members.values())
+        self._expiry_ms = min(times, default=math.inf)
 
     def remove(self, member: Membership) -> None:
         """Take a member out, with all it holds.
@@ -108,7 +118,7 @@ class Coordinator:
         """Return what a member must give up before others go on."""
         if member.number in self._releasing:
             return sorted(member.assigned)
-        if self._is_eager():
+        if self._eager:
             return ()
         return sorted(p for p in member.assigned if self._target[p] != member.number)
 
@@ -116,11 +126,8 @@ class Coordinator:
         """Return what a member gets now: planned for it, and let go of by everybody else."""
         if self._releasing:
             return ()
-        return [
-            partition
-            for partition, number in self._target.items()
-            if number == member.number and partition not in self._owners
-        ]
+        planned = self._planned.get(member.number, ())
+        return [partition for partition in planned if partition not in self._owners]
 
     def give(self, member: Membership, partitions: Collection[int]) -> None:
         """Make a member the owner."""
@@ -138,16 +145,20 @@ class Coordinator:
 
     def _plan(self) -> None:
         numbers = sorted(self._members)
+        self._eager = any(e.settings.assignor != COOPERATIVE for e in self._members.values())
         if not numbers:
             self._target = {}
-        elif self._is_eager():
+        elif self._eager:
             self._target = self._dealt(numbers)
             self._releasing = {each.number for each in self._members.values() if each.assigned}
         else:
             self._target = self._balanced(numbers)
+        self._note_planned()
 
-    def _is_eager(self) -> bool:
-        return any(each.settings.assignor != COOPERATIVE for each in self._members.values())
+    def _note_planned(self) -> None:
+        self._planned = {}
+        for partition, number in self._target.items():
+            self._planned.setdefault(number, []).append(partition)
 
     def _dealt(self, numbers: Sequence[int]) -> dict[int, int]:
         """Share out from nothing: in stretches (range) or one by one (roundrobin)."""
