@@ -15,6 +15,8 @@ NOTE = "n" * 100
 """Pads the data of a task, and of a rival's job."""
 ASYNC_KIND = "async"
 """The kind of those tasks of a mixed load whose executor is async."""
+LIMIT_PER_S, LIMIT_BURST = 200, 20
+"""What all nodes together may start of a limited load."""
 _MIXED = 10
 """Of as many tasks that follow one another one fails once, and one is of the async kind."""
 

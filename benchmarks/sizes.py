@@ -39,6 +39,10 @@ class Sizes:
     herd_tasks: int
     """Due at one moment."""
     failing_ids: int
+    limited_attempts: int
+    """Of which the cost of a limit is counted."""
+    limited_s: float
+    """How long nodes share a limit."""
     takeover_rate: float
     curve_embedded: tuple[int, ...]
     curve_cluster: tuple[int, ...]
@@ -93,6 +97,8 @@ QUICK = Sizes(
     shallow_tasks=10_000,
     herd_tasks=100_000,
     failing_ids=2_000,
+    limited_attempts=50_000,
+    limited_s=20.0,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000),
     curve_cluster=(),
@@ -136,6 +142,8 @@ FULL = Sizes(
     shallow_tasks=10_000,
     herd_tasks=5_000_000,
     failing_ids=2_000,
+    limited_attempts=100_000,
+    limited_s=60.0,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000, 1_000_000),
     curve_cluster=(10_000, 100_000, 1_000_000, 10_000_000),
@@ -175,6 +183,8 @@ SMOKE = Sizes(
     shallow_tasks=1_000,
     herd_tasks=2_000,
     failing_ids=50,
+    limited_attempts=5_000,
+    limited_s=8.0,
     takeover_rate=200.0,
     curve_embedded=(1_000, 5_000),
     curve_cluster=(1_000, 5_000),

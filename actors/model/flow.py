@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -324,15 +324,15 @@ def value_reader(key: str | None) -> Callable[[bytes], str] | None:
     if key is None:
         return None
     *outer, last = key.split(".")
-    openers = [_field_reader(name, msgspec.Raw, _MISSING) for name in outer]
-    read = _field_reader(last, str | int | float | bool | None, None)
+    openers = [_field_decoder(name, msgspec.Raw, _MISSING) for name in outer]
+    decode = _field_decoder(last, str | int | float | bool | None, None)
 
     def value_of(data: bytes) -> str:
         found: object = data
         try:
             for opened in openers:
-                found = opened(found)
-            value = read(found)
+                found = opened(found).value
+            value = decode(found).value
         except (msgspec.MsgspecError, UnicodeError):
             return NO_VALUE
         if type(value) is str and len(value) <= VALUE_CHARS_MAX:
@@ -342,18 +342,18 @@ def value_reader(key: str | None) -> Callable[[bytes], str] | None:
     return value_of
 
 
-def _field_reader(name: str, kind: object, default: object) -> Callable[[object], object]:
+class _KeyField(Protocol):
+    @property
+    def value(self) -> object:
+        """What stands in the one field that is decoded."""
+
+
+def _field_decoder(name: str, kind: object, default: object) -> Callable[[object], _KeyField]:
     """Return what decodes one field of a JSON object and nothing else."""
     struct = msgspec.defstruct(
         "KeyField", [("value", kind, default)], rename={"value": name}, gc=False
     )
-    decode = msgspec.json.Decoder(struct).decode
-
-    def read(data: object) -> object:
-        value: object = decode(data).value  # type: ignore[attr-defined, arg-type]
-        return value
-
-    return read
+    return msgspec.json.Decoder(struct).decode  # type: ignore[return-value]
 
 
 def _value_text(value: object) -> str:

@@ -3,7 +3,8 @@
 ``noop`` does nothing, ``wait`` blocks for five milliseconds, and with ``failing`` every task of an
 ordering id that begins so fails for ever.  With ``mixed`` a task fails once where its data says so,
 and those of the async kind have an executor of their own.  With ``insert`` each task inserts a row
-into a PostgreSQL, with ``insert_many`` a hundred do in one call.  It decides nothing about figures.
+into a PostgreSQL, with ``insert_many`` a hundred do in one call.  With ``limited`` the cluster has
+a limit.  It decides nothing about figures.
 """
 
 import importlib
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loads import ASYNC_KIND
+from benchmarks.loads import ASYNC_KIND, LIMIT_BURST, LIMIT_PER_S
 from benchmarks.program import tell, told, wait_for_command
 from benchmarks.records import Records, wall_s
 
@@ -50,11 +51,14 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
         return _mixed(note)
     if work.startswith("insert"):
         return _inserting(note, spec["database"], work)
-    from scheduler import Task, TaskExecutor
+    from scheduler import Limit, Task, TaskExecutor
 
     class NoOp(TaskExecutor):
         def execute(self, task: Task) -> None:
             note(int(task.uniqueness_key))
+
+    class Limited(NoOp):
+        limits = Limit(rate=LIMIT_PER_S, burst=LIMIT_BURST)
 
     class Waiting(TaskExecutor):
         def execute(self, task: Task) -> None:
@@ -67,7 +71,8 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
                 raise RuntimeError("this ordering id fails for ever")
             note(int(task.uniqueness_key))
 
-    return {"executor": {"noop": NoOp, "wait": Waiting, "failing": Failing}[work]}
+    works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
+    return {"executor": works[work]}
 
 
 def _mixed(note: Callable[[int], None]) -> dict[str, Any]:

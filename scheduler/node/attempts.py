@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from itertools import chain
+from typing import Any
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.backoff import RetryPolicy
@@ -40,6 +41,7 @@ class RunningAttempt:
 
     __slots__ = (
         "abandoned",
+        "allowances",
         "attempt",
         "cancel",
         "ended",
@@ -58,6 +60,8 @@ class RunningAttempt:
         self.listener = listener
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
+        self.allowances: Sequence[Any] = ()
+        """What it was let through by and has not given back: the limits' own."""
         self.limited_ms = 0
         """How long it waited because of a limit."""
         self.abandoned = False

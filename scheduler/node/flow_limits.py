@@ -121,8 +121,6 @@ class FlowLimits:
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
         """Of what waits here."""
-        self._through: dict[RunningAttempt, Sequence[Allowance]] = {}
-        """What has gone on and not ended, with the allowances that it holds."""
         self._set_portions(self._partitions if self._held is None else self._held.held)
         if self._limits and self._held is not None:
             self._held.watch(self.note_change)
@@ -150,7 +148,7 @@ class FlowLimits:
                 if not needed:
                     passed.append(running)
                 elif reserve_all(needed, now_ms):
-                    self._through[running] = needed
+                    running.allowances = needed
                     passed.append(running)
                 elif self._gate(running.attempt):
                     self._line_up(running, needed, now_ms)
@@ -164,8 +162,8 @@ class FlowLimits:
 
     def use(self, running: RunningAttempt, now_ms: float) -> None:
         """User code of an attempt begins now, by monotonic time."""
-        used = self._through.get(running)
-        if used is None:
+        used = running.allowances
+        if not used:
             return
         with self._lock:
             for allowance in used:
@@ -174,9 +172,10 @@ class FlowLimits:
 
     def end(self, running: RunningAttempt) -> None:
         """An attempt that was handed on has ended, or never begins."""
-        held = self._through.pop(running, None)
-        if held is None:
+        held = running.allowances
+        if not held:
             return
+        running.allowances = ()
         passed: list[RunningAttempt] = []
         began = running.started_monotonic_ms is not None
         with self._lock:
@@ -318,7 +317,7 @@ class FlowLimits:
                     each.reserve()
                 del self._tickets[ticket.running]
                 ticket.running.limited_ms = round(now_ms - ticket.since_ms)
-                self._through[ticket.running] = ticket.allowances
+                ticket.running.allowances = ticket.allowances
                 passed.append(ticket.running)
             else:
                 lacking.line_up(ticket)
