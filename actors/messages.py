@@ -184,6 +184,8 @@ class TasksLoaded(msgspec.Struct, frozen=True):
 
     reached_ms: int
     complete: bool
+    held_up: bool = False
+    """What comes next is of flows that have enough in memory: there is time until the next look."""
 
 
 class PunctualLoaded(msgspec.Struct, frozen=True):

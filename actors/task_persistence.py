@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
 from actors.kernel.futures import gather
-from actors.kernel.operations import Ask, Operation, Operations, Resolved
+from actors.kernel.operations import Ask, Operation, Operations, Resolved, Steps
 from actors.messages import (
     CompletionRecorded,
     DrainTasks,
@@ -54,7 +54,8 @@ from actors.model.backlog import (
     Backlog,
     backlog_behind,
 )
-from actors.model.checkpoint import SHORT_WINDOW_MS, Checkpoint
+from actors.model.backlog_search import SEARCH_PAGES, FlowRoom
+from actors.model.checkpoint import SHORT_WINDOW_MS
 from actors.model.codec import Command
 from actors.model.commands import (
     Decision,
@@ -75,15 +76,21 @@ from actors.model.events import (
     stored_event,
 )
 from actors.model.key import TaskKey, first_key_at
+from actors.model.memory_reach import MemoryReach
 from actors.model.ownership import Assignment, Watermark, first_advance_ms
 from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
+from actors.ports.store import TaskPage
+from actors.sweep import sweep_hours
 
 CLOCKS_APART_MS = 5_000
 """So far may the clock of an earlier owner have been ahead of this node's."""
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
+
+
+_Read = tuple[TaskPage, tuple[StoredTask, ...]]
 
 
 class _AdvanceDue(msgspec.Struct, frozen=True):
@@ -128,8 +135,8 @@ class TaskPersistence(Actor):
         self._catch_up_offset: int | None = assignment.catch_up_offset
         self._own_offset = assignment.catch_up_offset
         """No tree before this one was handed a record from here on."""
-        self._checkpoint = Checkpoint(first_key_at(assignment.watermark.watermark_ms))
-        self._backlog: Backlog | None = None
+        first = first_key_at(assignment.watermark.watermark_ms)
+        self._reach = MemoryReach(first, effects.flow_rules)
         self._search_after_ms = 0.0
         """Monotonic time before which no backlog is looked for."""
         self._gathering: list[PersistTasks] | None = None
@@ -150,8 +157,9 @@ class TaskPersistence(Actor):
                 self._asked_orderings.append(message)
                 if len(self._asked_orderings) == 1:
                     self._operations.begin(self._load_orderings())
-            case LowerCheckpoint():
-                self._lower_checkpoint(message)
+            case LowerCheckpoint(key=key, punctual=punctual):
+                if self._reach.lower(key, self._context.clock.now_ms(), punctual=punctual):
+                    self._end_backlog()
             case Resolved(value=value):
                 self._operations.resume(value)
             case (
@@ -241,8 +249,8 @@ class TaskPersistence(Actor):
 
         Such a key may be done, its row deleted, and is then looked for in memory only (P5).
         """
-        backlog = self._backlog
-        if backlog is not None and (keys := backlog.unread_keys(tasks, self._checkpoint.key)):
+        backlog, reached = self._reach.backlog, self._reach.checkpoint.key
+        if backlog is not None and (keys := backlog.unread_keys(tasks, reached)):
             yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
 
     def _write(self, tasks: Sequence[StoredTask]) -> Operation:
@@ -262,30 +270,25 @@ class TaskPersistence(Actor):
 
     def _pass_on(self, tasks: Sequence[StoredTask]) -> None:
         """Hand tasks to memory where it reaches; the others are loaded when it does."""
-        backlog = self._backlog
-        if backlog is not None and backlog.is_known:
-            punctual, tasks = backlog.split(tasks)
-            self._pass_on_up_to(backlog.checkpoint.key, punctual, punctual=True)
-        elif backlog is not None:
-            backlog.add_written(tasks)
-            self._count_backlog(backlog)
-        self._pass_on_up_to(self._checkpoint.key, tasks)
-
-    def _pass_on_up_to(
-        self, checkpoint: TaskKey, tasks: Sequence[StoredTask], *, punctual: bool = False
-    ) -> None:
         if not tasks:
             return
-        scheduler = self._siblings.partition_scheduler
-        if max([task.key.scheduled_ms for task in tasks]) < checkpoint.scheduled_ms:
+        scheduler, reach = self._siblings.partition_scheduler, self._reach
+        latest_ms = max([task.key.scheduled_ms for task in tasks])
+        if reach.backlog is None and latest_ms < reach.checkpoint.key.scheduled_ms:
             # Nearly always, and to compare each key would take as long as all else here.
-            scheduler.tell(ScheduleTasks(tuple(tasks), punctual))
+            scheduler.tell(ScheduleTasks(tuple(tasks)))
             return
-        if inside := tuple(task for task in tasks if task.key <= checkpoint):
-            scheduler.tell(ScheduleTasks(inside, punctual))
+        if reach.backlog is not None and not reach.backlog.is_known:
+            reach.backlog.add_written(tasks)
+            self._count_backlog(reach.backlog)
+        punctual, inside, outside = reach.split(tasks)
+        if punctual:
+            scheduler.tell(ScheduleTasks(tuple(punctual), punctual=True))
+        if inside:
+            scheduler.tell(ScheduleTasks(tuple(inside)))
         now_ms = self._context.clock.now_ms()
-        for task in tasks:
-            if task.key.scheduled_ms <= now_ms and task.key > checkpoint:
+        for task in outside:
+            if task.key.scheduled_ms <= now_ms:
                 # Handed on before memory was lowered, an older record may wait to run (P6).
                 scheduler.tell(UpdateTask(task))
 
@@ -362,8 +365,7 @@ class TaskPersistence(Actor):
     # The window is filled.
 
     def _load(self, message: LoadTasks) -> Operation:
-        started_ms = self._context.clock.monotonic_ms()
-        backlog, checkpoint = self._backlog, self._checkpoint
+        reach, backlog = self._reach, self._reach.backlog
         if backlog is not None and not backlog.is_known:
             # Behind the search for ids, which is all that the tasks of punctual ones wait for.
             self._operations.begin(self._load(message))
@@ -372,13 +374,29 @@ class TaskPersistence(Actor):
             if backlog is None:
                 self._answer_load(complete=False)
                 return
-            checkpoint = backlog.checkpoint
-        after, before_ms = checkpoint.begin_load(), message.before_ms
-        if before_ms <= after.scheduled_ms:
+            after = backlog.checkpoint.begin_load()
+        elif (room := self._flow_room()) is not None and reach.search.is_held_up(room):
+            yield from self._load_behind()
+            return
+        else:
+            after = reach.begin_load()
+        if message.before_ms <= after.scheduled_ms:
             self._answer_load(complete=not message.punctual)
             return
+        page, tasks = yield from self._read_page(after, message.before_ms, message.limit)
+        reached = page.reached(first_key_at(message.before_ms))
+        if message.punctual:
+            self._take_punctual(backlog, reached, tasks)
+        else:
+            self._take_page(reached, tasks, is_open=2 * len(tasks) >= len(page.tasks))
+        is_whole = page.complete and not message.punctual
+        self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
+
+    def _read_page(self, after: TaskKey, before_ms: int, limit: int) -> Steps[_Read]:
+        """Return a page of rows, and which of them are open."""
+        started_ms = self._context.clock.monotonic_ms()
         yield from self._raise_loaded_until(before_ms)
-        limits = message.limit, self._siblings.memory.page_bytes()
+        limits = limit, self._siblings.memory.page_bytes()
         reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, *limits)
         # The whole range, rows or none: a done key whose row was deleted may be scheduled
         # again, and is then looked for in memory only (P5).
@@ -391,16 +409,32 @@ class TaskPersistence(Actor):
         assert after <= reached <= end, "a page ends within what was asked for"
         assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
         tasks = self._open_tasks(rows, statuses.statuses)
-        if message.punctual:
-            self._take_punctual(backlog, reached, tasks)
-        else:
-            self._take_page(reached, tasks, is_open=2 * len(tasks) >= len(rows))
-        self._answer_load(
-            complete=page.complete and checkpoint.key == reached and not message.punctual
-        )
         took_ms = self._context.clock.monotonic_ms() - started_ms
-        reached_ms = checkpoint.key.scheduled_ms
-        self._emit(WindowLoaded(self._partition, len(tasks), reached_ms, took_ms))
+        self._emit(WindowLoaded(self._partition, len(tasks), reached.scheduled_ms, took_ms))
+        return page, tasks
+
+    def _load_behind(self) -> Operation:
+        """Load tasks of other flows behind the rows that some have left to the store."""
+        reach = self._reach
+        before_ms = reach.search_end_ms(self._context.clock.now_ms())
+        after = reach.search.checkpoint.begin_load()
+        if not reach.search.may_go_on(before_ms, self._siblings.memory.share_bytes):
+            self._answer_load(complete=False, held_up=True)
+            return
+        limit = SEARCH_PAGES * self._effects.settings.window.page_tasks
+        page, tasks = yield from self._read_page(after, before_ms, limit)
+        room = self._flow_room()
+        assert room is not None, "a kind has a rule"
+        taken = reach.take_behind(tasks, page.reached(first_key_at(before_ms)), room)
+        self._count_ids()
+        self._pass_on(taken)
+        # Where little is found the next look waits for a tick: it takes time from what runs.
+        self._answer_load(complete=False, held_up=2 * len(taken) < len(page.tasks))
+
+    def _flow_room(self) -> FlowRoom | None:
+        """Return what flows may have in memory; None where no kind has a rule."""
+        tasks_max = self._effects.settings.window.tasks_max
+        return self._reach.flow_room(self._siblings.memory, tasks_max)
 
     def _raise_loaded_until(self, before_ms: int) -> Operation:
         """Let outside writers know what to send through the log as well, before it is read."""
@@ -410,63 +444,51 @@ class TaskPersistence(Actor):
             yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
 
     def _take_page(self, reached: TaskKey, tasks: Sequence[StoredTask], *, is_open: bool) -> None:
-        """Pass a page on, but for what the window of punctual ids has brought; ``is_open`` where
-        most of its rows are to run.
+        """Pass a page on, but for what is in memory or what a flow leaves; ``is_open`` where most
+        of its rows are to run.
         """
-        if (backlog := self._backlog) is not None:
-            tasks = [task for task in tasks if not backlog.has_in_memory(task.key)]
-        self._checkpoint.end_load(reached)
-        if backlog is not None and self._checkpoint.key >= backlog.checkpoint.key:
-            # Memory reaches as far for all as it does for punctual ids.
+        tasks = self._reach.take_page(tasks, reached, self._flow_room())
+        if self._reach.is_backlog_over:
             self._end_backlog()
+        self._count_ids()
         # Beyond what left memory meanwhile nothing may be in it, or it would overtake (P4).
         self._pass_on(tasks)
-        if is_open and self._backlog is None:
+        if is_open and self._reach.backlog is None:
             self._look_for_backlog()
 
     def _take_punctual(
         self, backlog: Backlog | None, reached: TaskKey, tasks: Sequence[StoredTask]
     ) -> None:
-        if backlog is None or backlog is not self._backlog:
+        if backlog is None or backlog is not self._reach.backlog:
             # It was worked off meanwhile: the ordinary load brings these.
             return
         backlog.checkpoint.end_load(reached)
         self._pass_on([task for task in tasks if backlog.is_punctual(task.key.ordering_id)])
         self._tell_of_punctual(backlog)
 
-    def _lower_checkpoint(self, message: LowerCheckpoint) -> None:
-        backlog = self._backlog
-        if backlog is None or not backlog.is_known or not message.punctual:
-            self._checkpoint.lower(message.key)
-            return
-        backlog.checkpoint.lower(message.key)
-        if message.key <= self._checkpoint.key:
-            # None of the others waits in memory by now: they left it first.
-            self._checkpoint.lower(message.key)
-            self._end_backlog()
-
     # Ordering ids without a backlog need not wait for those that have one.
 
     def _look_for_backlog(self) -> None:
         """Look for the ids that have a backlog, where memory is far behind the clock."""
         clock = self._context.clock
-        assert self._backlog is None, "there is one backlog at a time"
+        assert self._reach.backlog is None, "there is one backlog at a time"
         if clock.monotonic_ms() < self._search_after_ms:
             return
-        backlog = backlog_behind(self._watermark, self._checkpoint.key, clock.now_ms())
+        reached, searched = self._reach.checkpoint.key, self._reach.search.checkpoint.key
+        backlog = backlog_behind(self._watermark, reached, clock.now_ms(), searched)
         if backlog is not None:
-            self._backlog = backlog
+            self._reach.backlog = backlog
             self._operations.begin(self._search(backlog))
 
     def _search(self, backlog: Backlog) -> Operation:
         """Read a page of ordering ids, and go on behind what was begun meanwhile."""
-        if backlog is not self._backlog:
+        if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
         page = yield self._stores.schedule.find_orderings(
             self._partition, backlog.searched, backlog.end_ms, BACKLOG_PAGE_ROWS
         )
-        if backlog is not self._backlog:
+        if backlog is not self._reach.backlog:
             return
         is_searched = backlog.add_found(page.ordering_ids, page.next_after)
         if not self._count_backlog(backlog):
@@ -482,18 +504,20 @@ class TaskPersistence(Actor):
 
     def _count_backlog(self, backlog: Backlog) -> bool:
         """Count what its ids hold; False where that is too much, and nobody is punctual."""
-        memory = self._siblings.memory
         assert not backlog.is_known, "the ids of a known backlog do not change"
-        if not backlog.fits(memory.share_bytes):
+        if not backlog.fits(self._siblings.memory.share_bytes):
             self._end_backlog()
             return False
-        memory.backlog_bytes = backlog.size_bytes
+        self._count_ids()
         return True
 
+    def _count_ids(self) -> None:
+        self._siblings.memory.backlog_bytes = self._reach.ids_bytes
+
     def _end_backlog(self) -> None:
-        backlog, self._backlog = self._backlog, None
+        backlog, self._reach.backlog = self._reach.backlog, None
         assert backlog is not None, "a backlog ends once"
-        self._siblings.memory.backlog_bytes = 0
+        self._count_ids()
         self._search_after_ms = self._context.clock.monotonic_ms() + BACKLOG_PAUSE_MS
         if backlog.is_known:
             self._siblings.partition_scheduler.tell(JoinQueues())
@@ -513,8 +537,8 @@ class TaskPersistence(Actor):
         overdue_until_ms = min(self._context.clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
         return open_tasks(rows, statuses, overdue_until_ms, self._own_offset)
 
-    def _answer_load(self, *, complete: bool) -> None:
-        answer = TasksLoaded(self._checkpoint.key.scheduled_ms, complete)
+    def _answer_load(self, *, complete: bool, held_up: bool = False) -> None:
+        answer = TasksLoaded(self._reach.checkpoint.key.scheduled_ms, complete, held_up)
         self._siblings.throughput_controller.tell(answer)
 
     def _load_orderings(self) -> Operation:
@@ -557,13 +581,15 @@ class TaskPersistence(Actor):
             passed = len(advanced.stragglers)
             self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))
         if not drained:
-            yield from self._sweep()
+            clock, kept_ms = self._context.clock, self._settings.completion_retention_ms
+            sweep = sweep_hours(self._watermark, self._stores, self._ownership, clock, kept_ms)
+            self._watermark = yield from sweep
             self._context.after(self._settings.interval_ms, _AdvanceDue())
 
     def _advanced(self, progress: ProgressMeasured, lag_ms: int) -> Watermark:
         """Return how far everything is closed, but for a bounded list of stragglers."""
         mark, now_ms = self._watermark, self._context.clock.now_ms()
-        loaded_ms, open_ms = self._checkpoint.key.scheduled_ms, progress.earliest_ms
+        loaded_ms, open_ms = self._reach.checkpoint.key.scheduled_ms, progress.earliest_ms
         floor_ms = mark.floor_ms(now_ms, lag_ms, loaded_ms, open_ms)
         advanced = mark.advanced_to(floor_ms, progress.held, self._settings.stragglers_max)
         assert advanced.watermark_ms <= floor_ms, "something behind it is open (P8)"
@@ -571,26 +597,3 @@ class TaskPersistence(Actor):
             self._emit(WatermarkHeld(self._partition, advanced.watermark_ms, len(progress.held)))
         assert self._durable_offset <= self._next_offset, "what was not read is not durable (P9)"
         return replace(advanced, next_offset=self._durable_offset)
-
-    def _sweep(self) -> Operation:
-        """Delete whole hours that are done; completions only when their retention is over,
-        and only after the schedule rows they guard are gone (P5).
-        """
-        mark = self._watermark
-        tasks_end_ms = mark.tasks_sweep_end_ms()
-        if tasks_end_ms > mark.tasks_swept_until_ms:
-            hours = (mark.tasks_swept_until_ms, tasks_end_ms)
-            write_time = self._ownership.next_write_time()
-            done_ms = yield self._stores.schedule.delete_tasks(self._partition, *hours, write_time)
-            assert hours[0] <= done_ms <= hours[1], "other hours were deleted"
-            mark = self._watermark = replace(mark, tasks_swept_until_ms=done_ms)
-        now_ms = self._context.clock.now_ms()
-        retention_ms = self._settings.completion_retention_ms
-        mark = self._watermark = mark.with_retention_begun(now_ms, retention_ms)
-        statuses_end_ms = mark.statuses_sweep_end_ms(now_ms)
-        if statuses_end_ms > mark.statuses_swept_until_ms:
-            hours = (mark.statuses_swept_until_ms, statuses_end_ms)
-            write_time = self._ownership.next_write_time()
-            done_ms = yield self._stores.status.delete_statuses(self._partition, *hours, write_time)
-            assert hours[0] <= done_ms <= hours[1], "other hours were deleted"
-            self._watermark = replace(mark, statuses_swept_until_ms=done_ms)

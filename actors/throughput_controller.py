@@ -61,6 +61,8 @@ class ThroughputController(Actor):
                 self._measure()
             case LoadMeasured():
                 self._decide(message)
+            case TasksLoaded(held_up=True):
+                self._wait(self._window.tick_ms)
             case TasksLoaded(reached_ms=reached_ms, complete=complete):
                 self._plan_next(reached_ms, complete=complete)
             case PunctualLoaded(reached_ms=reached_ms):

@@ -7,7 +7,7 @@ resumed with the answer, so it reads from top to bottom and no two of them overl
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,7 +28,10 @@ class Resolved(msgspec.Struct, frozen=True):
     value: Any
 
 
-Operation = Generator[Ask | Future[Any], Any, None]
+_Result = TypeVar("_Result")
+Steps = Generator[Ask | Future[Any], Any, _Result]
+"""A part of an operation that returns something."""
+Operation = Steps[None]
 
 
 class Operations:

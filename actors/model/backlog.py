@@ -30,14 +30,18 @@ ORDERING_ID_BYTES = 150
 """What an ordering id holds in memory, less its own bytes."""
 
 
-def backlog_behind(mark: Watermark, reached: TaskKey, now_ms: int) -> "Backlog | None":
+def backlog_behind(
+    mark: Watermark, reached: TaskKey, now_ms: int, searched: TaskKey
+) -> "Backlog | None":
     """Return a backlog whose ids are still to be found, where memory reaches far less than now.
 
-    Every open task is behind the watermark or a straggler's, in memory or in the store.
+    Every open task is behind the watermark or a straggler's, in memory or in the store.  Of some
+    ids memory reaches up to ``searched``: these have a backlog too.
     """
     end_ms = now_ms - BACKLOG_MIN_MS
     if reached.scheduled_ms >= end_ms:
         return None
+    end_ms = max(end_ms, searched.scheduled_ms + 1)
     stragglers = [each.ordering_id for each in mark.stragglers]
     return Backlog(first_key_at(mark.watermark_ms), first_key_at(end_ms), stragglers)
 

@@ -113,6 +113,7 @@ class FlowQueues:
         flow.queue.add(task)
         self._count += 1
         self.size_bytes += task.held_bytes
+        self._slots.add_waiting(flow.name, 1, task.held_bytes)
         if not flow.is_ready and flow.queue.first() == task.key:
             heapq.heappush(self._firsts, (task.key, flow.name))
 
@@ -125,7 +126,9 @@ class FlowQueues:
         queue = ordering.flow.queue
         before_bytes = queue.size_bytes
         is_here = queue.update(task)
-        self.size_bytes += queue.size_bytes - before_bytes
+        if grown_bytes := queue.size_bytes - before_bytes:
+            self.size_bytes += grown_bytes
+            self._slots.add_waiting(ordering.flow.name, 0, grown_bytes)
         return is_here
 
     def remove(self, key: TaskKey) -> StoredTask | None:
@@ -231,6 +234,7 @@ class FlowQueues:
         self._count -= 1
         self.size_bytes -= task.held_bytes
         assert self.size_bytes >= 0, "more is let go of than was taken"
+        self._slots.add_waiting(ordering.flow.name, -1, -task.held_bytes)
         ordering.tasks -= 1
         if not ordering.tasks:
             del self._orderings[task.key.ordering_id]

@@ -7,7 +7,7 @@ from actors.model.events import PartitionAssigned, TreeRebuilt
 from tests.simulation.history import HELD, Happened
 from tests.simulation.judged import Complaints, Run
 
-_HARMLESS = ("start", "stop", "stopped", "peace", HELD)
+HARMLESS = ("start", "stop", "stopped", "peace", HELD)
 
 
 def held_spans(run: Run, partition: int, recovery_ms: float) -> list[tuple[float, float]]:
@@ -38,7 +38,7 @@ def disturbed_spans(run: Run, recovery_ms: float) -> list[tuple[float, float]]:
 def holds_rebuild_nothing(run: Run) -> Complaints:
     """Where nothing else happens, no tree is thrown away for what holds a partition."""
     happened = list(run.history.of(Happened))
-    if all(each.what.startswith(_HARMLESS) for each in happened):
+    if all(each.what.startswith(HARMLESS) for each in happened):
         for noted in run.noted():
             if isinstance(noted.event, TreeRebuilt):
                 yield f"{noted.node} was rebuilt at {noted.at_ms:.0f}: {noted.event.cause}"

@@ -25,6 +25,7 @@ from tests.simulation.attempt_invariants import (
     p7_isolation,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
+from tests.simulation.flow_invariants import small_flows_do_not_wait_for_a_large_one
 from tests.simulation.history import (
     Asked,
     Committed,
@@ -286,6 +287,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p5_done_is_done,
     p6_the_last_record_wins,
     p7_isolation,
+    small_flows_do_not_wait_for_a_large_one,
     p8_no_orphan,
     p9_commit_after_durable,
     p10_poison_never_blocks,

@@ -364,6 +364,9 @@ def _check_flow_slots(scheduler: PartitionScheduler) -> None:
     if slots is not None:
         by_id = sum(held for _, held in slots._by_id.values())
         assert scheduler._executing == by_id == sum(slots._by_flow.values()), "slots went astray"
+        waiting = sum(tasks for tasks, _ in slots._waiting.values())
+        assert waiting == scheduler._waiting, "tasks of flows went astray"
+        assert slots.tasks == waiting + by_id, "tasks of flows went astray"
 
 
 def _data_bytes(queue: TaskQueue | FlowQueues) -> int:

@@ -16,7 +16,7 @@ from actors.ports.log import LogWriter
 from scheduler.adapters.memory.broker import MemoryPartition
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import any_headers, size_about, sized_command
-from tests.simulation.task_maker import TaskMaker
+from tests.simulation.task_maker import FIRST_TENANT, TaskMaker
 
 
 class SizeLimits(NamedTuple):
@@ -104,7 +104,17 @@ class Producers:
         """Append a task somewhere around now, as a producer does that nobody checks."""
         reach_ms = self._maker.paced(self._workload.backlog_ahead_ms)
         due_ms = self._maker.clock.now_ms() + self._rng.randrange(-reach_ms, reach_ms)
-        self._send_task(due_ms, self._maker.ordering_id())
+        share = self._workload.backlog_of_one
+        if share and self._rng.random() < share:
+            self._send_of_first_tenant(self._maker.clock.now_ms() - self._rng.randrange(reach_ms))
+        else:
+            self._send_task(due_ms, self._maker.ordering_id())
+
+    def _send_of_first_tenant(self, due_ms: int) -> None:
+        name = self._maker.next_name()
+        data = self._maker.plan(["ok:1000"], blocking=False) | {"tenant": FIRST_TENANT}
+        key = TaskKey(due_ms, f"b{name}", name)
+        self._append(key, encode_task(self._maker.task(key, data)))
 
     def _send_task(self, due_ms: int, ordering_id: str, *, misplaced: bool = False) -> TaskKey:
         key = TaskKey(due_ms, ordering_id, self._maker.next_name())

@@ -55,6 +55,8 @@ class Workload(_Part):
     """Tasks of foreign producers, overdue and far ahead, all sent in the first seconds."""
     backlog_ahead_ms: int = 40_000
     """How far ahead of now, and behind it, the backlog reaches."""
+    backlog_of_one: float = 0.0
+    """Share of it that is of the first tenant, with an ordering id and a long attempt for each."""
     outside_per_s: float = 0.0
     """Batches of rows written beside the log, then told through it where they must be."""
     outside_pause_ms: int = 20_000

@@ -27,6 +27,8 @@ FLOW_RULES = FlowRules(
     }
 )
 """Where tasks have tenants."""
+FIRST_TENANT = "t0"
+"""It has the most tasks."""
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -139,6 +141,8 @@ class TaskMaker:
         load = self._workload
         if load.tenants:
             lot = int(self._rng.expovariate(0.9))
+            # A backlog of the first tenant has ids of its own.
+            lot += bool(load.backlog_of_one)
             data["tenant"] = f"t{min(lot, load.tenants - 1)}"
         if load.heavy and self._rng.random() < load.heavy:
             data["text"] = "x" * self._rng.randrange(load.heavy_bytes)

@@ -21,6 +21,7 @@ from actors.messages import (
 from actors.model.attempts import NO_STATUS, KeyStatus
 from actors.model.codec import Command, CommandKind
 from actors.model.commands import WithdrawalResult
+from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
 from actors.model.ownership import Assignment, Straggler, Watermark
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
@@ -57,9 +58,11 @@ class Bench:
         catch_up_offset: int = 0,
         next_offset: int = 0,
         held: tuple[str, ...] = (),
+        settings: TreeSettings = SETTINGS,
+        flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
         """``held`` are the kinds of requests that are held from the beginning."""
-        self.harness = Harness(SETTINGS)
+        self.harness = Harness(settings, flow_rules=flow_rules)
         self.requests = self.harness.requests
         self.scheduler = self.harness.scheduler
         self.tracker = self.harness.tracker

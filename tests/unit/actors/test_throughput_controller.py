@@ -187,6 +187,19 @@ def test_after_a_shrink_it_looks_again_soon() -> None:
     assert bench.pending == (1, 0, 0)
 
 
+def test_where_all_flows_have_enough_it_looks_again_after_a_tick() -> None:
+    """The store is not asked again and again for what has to wait."""
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.persistence.take(LoadTasks)
+
+    bench.tell(TasksLoaded(NOW_MS - 9_000, complete=False, held_up=True))
+    early = bench.pending
+    bench.harness.advance(200)
+
+    assert (early, bench.pending) == ((0, 0, 1), (1, 0, 0))
+
+
 def test_more_executing_than_allowed_keeps_nothing_waiting() -> None:
     """A number below zero means nothing to anybody."""
     bench = Bench()

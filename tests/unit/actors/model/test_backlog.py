@@ -35,7 +35,9 @@ def test_a_backlog_begins_where_memory_is_far_behind_the_clock(
     less_ms: int, *, is_behind: bool
 ) -> None:
     """What is less late is on time."""
-    backlog = backlog_behind(Watermark(5, 0), first_key_at(END_MS - less_ms), NOW_MS)
+    reached = first_key_at(END_MS - less_ms)
+
+    backlog = backlog_behind(Watermark(5, 0), reached, NOW_MS, reached)
 
     assert (backlog is not None) is is_behind
     if backlog is not None:
@@ -47,12 +49,22 @@ def test_what_the_watermark_has_passed_is_part_of_it() -> None:
     """Open tasks of stragglers are before the watermark, where no ids are looked for."""
     mark = Watermark(5, 0, 0, (Straggler("held", 1),))
 
-    backlog = backlog_behind(mark, first_key_at(5), NOW_MS)
+    backlog = backlog_behind(mark, first_key_at(5), NOW_MS, first_key_at(5))
 
     assert backlog is not None and len(backlog) == 1
     assert backlog.add_found([], None)
     backlog.is_known = True
     assert not backlog.is_punctual("held") and backlog.is_punctual("other")
+
+
+def test_what_was_found_behind_left_rows_is_part_of_it() -> None:
+    """Memory reaches so far for its ids; a punctual one has a queue of its own."""
+    searched = TaskKey(NOW_MS + 1_000, "found", "1")
+
+    backlog = backlog_behind(Watermark(5, 0), first_key_at(5), NOW_MS, searched)
+
+    assert backlog is not None and backlog.checkpoint.key > searched
+    assert backlog.end_ms == NOW_MS + 1_001
 
 
 def test_an_id_is_not_punctual_before_all_are_known() -> None:

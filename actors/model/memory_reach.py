@@ -1,0 +1,138 @@
+"""Up to which key the open tasks of each ordering id are in memory.
+
+For most ids that is the checkpoint; further for punctual ids while others have a backlog, and for
+ids that have no row which a flow left to the store.  Decides which tasks of a page or of a write
+belong in memory.  Loads nothing, and passes nothing on.
+"""
+
+from collections.abc import Sequence
+
+from actors.model.backlog import BACKLOG_MIN_MS, PUNCTUAL_SHARE, Backlog
+from actors.model.backlog_search import SEARCH_AHEAD_MS, BacklogSearch, FlowRoom
+from actors.model.checkpoint import Checkpoint
+from actors.model.flow import FlowRules
+from actors.model.key import TaskKey
+from actors.model.memory import WindowMemory
+from actors.model.task import StoredTask
+
+
+class MemoryReach:
+    """The checkpoint of a partition, and what reaches further; no I/O, no locks."""
+
+    __slots__ = ("_rules", "backlog", "checkpoint", "search")
+
+    def __init__(self, key: TaskKey, rules: FlowRules) -> None:
+        """Memory reaches up to a key; tasks have flows where kinds have rules."""
+        self._rules = rules
+        self.checkpoint = Checkpoint(key)
+        self.backlog: Backlog | None = None
+        """Which ids are punctual, while others have a backlog."""
+        self.search = BacklogSearch(key)
+        """It reaches as far as the checkpoint where no flow has left anything."""
+
+    @property
+    def ids_bytes(self) -> int:
+        """What the ordering ids hold that it has to know."""
+        return self.search.size_bytes + (0 if self.backlog is None else self.backlog.size_bytes)
+
+    @property
+    def is_backlog_over(self) -> bool:
+        """Whether memory reaches as far for all as it does for punctual ids."""
+        return self.backlog is not None and self.checkpoint.key >= self.backlog.checkpoint.key
+
+    def split(
+        self, tasks: Sequence[StoredTask]
+    ) -> tuple[list[StoredTask], list[StoredTask], list[StoredTask]]:
+        """Return tasks of punctual ids that belong in memory, others that do, and the rest."""
+        backlog, checkpoint, search = self.backlog, self.checkpoint.key, self.search
+        punctual: list[StoredTask] = []
+        inside: list[StoredTask] = []
+        outside: list[StoredTask] = []
+        for task in tasks:
+            key = task.key
+            if backlog is not None and backlog.is_punctual(key.ordering_id):
+                (punctual if key <= backlog.checkpoint.key else outside).append(task)
+            elif key <= checkpoint or search.has_in_memory(key):
+                inside.append(task)
+            else:
+                outside.append(task)
+        return punctual, inside, outside
+
+    def lower(self, key: TaskKey, now_ms: int, *, punctual: bool) -> bool:
+        """Tasks after ``key`` left memory, of punctual ids only or of the others; return whether
+        that ends the backlog.
+
+        Where flows take turns, it does if what left was due before: these ids are late themselves.
+        """
+        self.search.lower(key)
+        backlog = self.backlog
+        if backlog is None or not backlog.is_known or not punctual:
+            self.checkpoint.lower(key)
+            return False
+        backlog.checkpoint.lower(key)
+        if key <= self.checkpoint.key:
+            # None of the others waits in memory by now: they left it first.
+            self.checkpoint.lower(key)
+        is_late = bool(self._rules) and key.scheduled_ms < now_ms - BACKLOG_MIN_MS
+        return self.is_backlog_over or is_late
+
+    def flow_room(self, memory: WindowMemory, tasks_max: int) -> FlowRoom | None:
+        """Return what flows may have of so many tasks in memory; None where no kind has a rule."""
+        slots = memory.flow_slots
+        if slots is None:
+            return None
+        assert self._rules, "flows are counted where kinds have rules"
+        if self.backlog is not None:
+            tasks_max -= tasks_max // PUNCTUAL_SHARE
+        return FlowRoom(self._rules, slots, tasks_max - slots.tasks, memory.room_bytes)
+
+    def search_end_ms(self, now_ms: int) -> int:
+        """Return up to when other flows' tasks are looked for behind what is left."""
+        if self.backlog is not None:
+            return min(now_ms + SEARCH_AHEAD_MS, self.backlog.checkpoint.key.scheduled_ms)
+        # An id of which a row is left does not become punctual: leave none that is on time.
+        is_late = self.checkpoint.key.scheduled_ms < now_ms - BACKLOG_MIN_MS
+        return now_ms - BACKLOG_MIN_MS if is_late else now_ms + SEARCH_AHEAD_MS
+
+    def begin_load(self) -> TaskKey:
+        """Return after which key the ordinary load begins."""
+        self.search.checkpoint.begin_load()
+        return self.checkpoint.begin_load()
+
+    def take_page(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom | None
+    ) -> Sequence[StoredTask]:
+        """Return what of the open tasks after the checkpoint is to be passed on; with ``room``, of
+        some flows not more than they may have.
+        """
+        tasks, reached = self._unless_punctual(tasks, reached, is_cut=room is not None)
+        if room is None:
+            self.search.checkpoint.end_load(reached)
+        else:
+            after = self.checkpoint.key
+            picked = self.search.take_first(after, tasks, reached, room)
+            tasks, reached = picked.tasks, picked.gap
+        self.checkpoint.end_load(reached)
+        return tasks
+
+    def take_behind(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom
+    ) -> Sequence[StoredTask]:
+        """Return what of the open tasks behind the search is to be passed on."""
+        tasks, reached = self._unless_punctual(tasks, reached, is_cut=True)
+        after = self.search.checkpoint.key
+        return self.search.take_behind(after, tasks, reached, room).tasks
+
+    def _unless_punctual(
+        self, tasks: Sequence[StoredTask], reached: TaskKey, *, is_cut: bool
+    ) -> tuple[Sequence[StoredTask], TaskKey]:
+        """Leave out what the window of punctual ids has brought; where a page ``is_cut``, all that
+        lies beyond it too.
+        """
+        if (backlog := self.backlog) is None:
+            return tasks, reached
+        if is_cut:
+            reached = min(reached, backlog.checkpoint.key)
+        return [
+            task for task in tasks if task.key <= reached and not backlog.has_in_memory(task.key)
+        ], reached

@@ -1,0 +1,91 @@
+"""The search behind rows that flows left: how much it may take, and how far it goes."""
+
+from actors.model.backlog import ORDERING_ID_BYTES
+from actors.model.backlog_search import SEARCH_AHEAD_MS, SEARCH_SHARE, BacklogSearch, FlowRoom
+from actors.model.flow_slots import FlowSlots
+from actors.model.key import first_key_at
+from actors.model.task import StoredTask
+from tests.builders import NOW_MS
+from tests.unit.actors.model.test_flow_queues import RULES, task
+
+AFTER = first_key_at(NOW_MS - 1_000)
+BIG = [task(number - 900, tenant="big") for number in range(10)]
+ROOMY = 1_000_000
+
+
+def room(tasks: int, size_bytes: int = ROOMY, **held: int) -> FlowRoom:
+    """Return room for tasks beside those that tenants hold."""
+    slots = FlowSlots()
+    for tenant, number in held.items():
+        slots.add_waiting(f"mail {tenant}", number, 100 * number)
+    return FlowRoom(RULES, slots, tasks, size_bytes)
+
+
+def taken(room: FlowRoom, *tasks: StoredTask) -> int:
+    """Return how many of these get room."""
+    return sum(1 for each in tasks if not room.is_full and room.take(each))
+
+
+def test_a_flow_takes_rows_while_it_holds_less_than_is_free() -> None:
+    """So that one alone leaves half, and two a third."""
+    assert taken(room(8), *BIG) == 4
+    assert taken(room(8, big=2), *BIG) == 3
+    assert taken(room(4, big=4), *BIG) == 0
+    assert taken(room(4, big=4), task(-1)) == 1
+
+
+def test_a_flow_takes_no_more_bytes_than_are_free() -> None:
+    """However few tasks hold them."""
+    assert taken(room(8, 100, big=1), *BIG) == 0
+
+
+def test_nobody_takes_anything_where_nothing_is_free() -> None:
+    """The page ends there."""
+    assert room(0).is_full and room(5, 0).is_full and not room(1, 1).is_full
+
+
+def test_a_flow_goes_on_when_it_holds_half_of_what_is_free() -> None:
+    """A row for each place that gets free would cost a page each."""
+    search = BacklogSearch(AFTER)
+    search.checkpoint.begin_load()
+    search.take_first(AFTER, BIG, BIG[-1].key, room(8))
+
+    assert search.is_held_up(room(5, big=3)) and not search.is_held_up(room(6, big=3))
+
+
+def test_a_page_ends_where_there_is_no_room_for_anybody() -> None:
+    """What lies behind is read later, and not left by its flow."""
+    rows = [task(number - 900, tenant=f"of-{number}") for number in range(4)]
+    search = BacklogSearch(AFTER)
+    search.checkpoint.begin_load()
+
+    picked = search.take_first(AFTER, rows, rows[-1].key, room(2))
+
+    assert picked.tasks == rows[:2] and picked.reached == picked.gap == rows[1].key
+    assert len(search) == 0
+
+
+def test_what_is_left_is_counted_until_all_before_is_read() -> None:
+    """Each ordering id once."""
+    search = BacklogSearch(AFTER)
+    search.checkpoint.begin_load()
+    search.take_first(AFTER, BIG, BIG[-1].key, room(4))
+    left_bytes = search.size_bytes
+
+    search.checkpoint.begin_load()
+    search.take_first(BIG[1].key, BIG[2:], BIG[-1].key, room(100))
+
+    assert left_bytes == sum(ORDERING_ID_BYTES + len(row.key.ordering_id) for row in BIG[2:])
+    assert (len(search), search.size_bytes) == (0, 0)
+
+
+def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
+    """Nor where only a little has fallen due since."""
+    search = BacklogSearch(AFTER)
+    search.checkpoint.begin_load()
+    search.take_first(AFTER, BIG, BIG[-1].key, room(4))
+    enough, before_ms = SEARCH_SHARE * (search.size_bytes + 1), NOW_MS + SEARCH_AHEAD_MS
+
+    assert search.may_go_on(before_ms, enough)
+    assert not search.may_go_on(before_ms, SEARCH_SHARE * search.size_bytes)
+    assert not search.may_go_on(BIG[-1].key.scheduled_ms + SEARCH_AHEAD_MS // 2, enough)

@@ -1,0 +1,215 @@
+"""TaskPersistence where kinds have rules: what one flow leaves keeps no other waiting."""
+
+from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
+from actors.model.backlog_search import SEARCH_AHEAD_MS, SEARCH_PAGES
+from actors.model.flow_slots import FlowSlots
+from actors.model.key import TaskKey
+from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
+from actors.model.task import StoredTask
+from tests.builders import NOW_MS
+from tests.unit.actors.model.test_flow_queues import RULES, task
+from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
+
+TASKS_MAX = 10
+PAGE = 3
+LATE_MS = -4_000
+"""Behind the clock by less than what counts as a backlog of ordering ids."""
+SETTINGS = TreeSettings(
+    window=WindowSettings(tasks_max=TASKS_MAX, page_tasks=PAGE),
+    watermark=WatermarkSettings(interval_ms=INTERVAL_MS, lag_ms=LAG_MS),
+)
+BIG = tuple(task(LATE_MS + number, tenant="big") for number in range(40))
+SMALL = tuple(task(LATE_MS + 100 + number, tenant="small") for number in range(3))
+
+
+class FlowBench(Bench):
+    """A bench whose memory counts what was passed on, as the scheduler's queues do."""
+
+    def __init__(self, *rows: StoredTask) -> None:
+        super().__init__(settings=SETTINGS, flow_rules=RULES)
+        self.rows = {row.key: row for row in rows}
+        self.store(*rows)
+
+    @property
+    def slots(self) -> FlowSlots:
+        """Return what counts the tasks of flows."""
+        slots = self.harness.siblings.memory.flow_slots
+        assert slots is not None, "kinds have rules"
+        return slots
+
+    def passed_on(self) -> list[TaskKey]:
+        """Take what was passed on, and count it as waiting."""
+        found = self.scheduled()
+        for key in found:
+            self.slots.add_waiting(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
+        return found
+
+    def end(self, *rows: StoredTask) -> None:
+        """Let tasks leave memory."""
+        for row in rows:
+            self.slots.add_waiting(RULES.flow_of(row), -1, -row.held_bytes)
+
+    def load_page(self, ahead_ms: int = 2_000, limit: int = PAGE) -> TasksLoaded:
+        """Load once, as much as there is room for."""
+        room = TASKS_MAX - self.slots.tasks
+        self.load(ahead_ms, limit=max(1, min(limit, room)))
+        return self.loaded()
+
+
+def full_of_big(*rows: StoredTask) -> tuple[FlowBench, list[TaskKey]]:
+    """Return a bench whose first flow has enough, and what was passed on."""
+    bench = FlowBench(*BIG, *rows)
+    found: list[TaskKey] = []
+    while len(found) < TASKS_MAX // 2:
+        assert not bench.load_page().held_up
+        found += bench.passed_on()
+    return bench, found
+
+
+def keys(*rows: StoredTask) -> list[TaskKey]:
+    """Return their keys."""
+    return [row.key for row in rows]
+
+
+def test_p13_one_flow_alone_fills_half_of_the_window() -> None:
+    """The first rows of it; nothing more of it is loaded while it has these."""
+    bench, found = full_of_big()
+
+    assert bench.load_page().held_up and bench.passed_on() == []
+    assert found == keys(*BIG[:5])
+
+
+def test_rows_behind_those_of_a_flow_that_has_enough_are_loaded() -> None:
+    """Within so many pages as lie before them."""
+    bench, _ = full_of_big(*SMALL)
+
+    loads = 0
+    found: list[TaskKey] = []
+    while not found:
+        loads += 1
+        bench.load_page()
+        found = bench.passed_on()
+
+    assert found[0] == SMALL[0].key and loads <= 1 + len(BIG) // (SEARCH_PAGES * PAGE)
+
+
+def test_the_look_behind_ends_a_little_ahead_of_the_clock() -> None:
+    """Later rows are not missed yet, and nothing is read again and again."""
+    later = task(SEARCH_AHEAD_MS + 500)
+    bench, _ = full_of_big(later)
+    for _ in range(10):
+        bench.load_page()
+    bench.requests.made.clear()
+
+    assert bench.load_page().held_up and bench.passed_on() == []
+    assert "load_tasks" not in bench.requests.made
+
+
+def test_rows_that_were_left_are_loaded_in_order_when_their_flow_has_room() -> None:
+    """And what was found behind them is not loaded again."""
+    bench, found = full_of_big(*SMALL)
+    for _ in range(10):
+        bench.load_page()
+        bench.passed_on()
+
+    bench.end(*BIG[:5], *SMALL)
+    again: list[TaskKey] = []
+    while len(again) < 5:
+        assert not bench.load_page().held_up
+        again += bench.passed_on()
+
+    assert found + again == keys(*BIG[:10])
+
+
+def test_p4_a_later_task_of_an_id_waits_behind_one_that_was_left() -> None:
+    """Whatever its flow is: an id runs its tasks in order."""
+    row = BIG[-1]
+    other = task(LATE_MS + 200, tenant="small", ordering_id=row.key.ordering_id)
+    bench, _ = full_of_big(*SMALL, other)
+    for _ in range(10):
+        bench.load_page()
+    found = bench.passed_on()
+    written = task(LATE_MS + 300, tenant="other", ordering_id=row.key.ordering_id)
+    free = task(LATE_MS + 301, tenant="other")
+
+    bench.persist(written, free)
+
+    assert found == keys(*SMALL) and bench.scheduled() == keys(free)
+
+
+def test_p8_the_watermark_stays_behind_what_was_left() -> None:
+    """A restart loads it, though what lies behind it ran."""
+    bench, _ = full_of_big(*SMALL)
+    for _ in range(10):
+        bench.load_page()
+    bench.harness.advance(10 * LAG_MS)
+    bench.harness.advance(INTERVAL_MS)
+
+    bench.advance_watermark()
+
+    assert bench.saved().watermark_ms <= BIG[5].key.scheduled_ms
+
+
+def test_p8_what_leaves_memory_is_found_again() -> None:
+    """Also where it was found behind what was left."""
+    bench, _ = full_of_big(*SMALL)
+    for _ in range(10):
+        bench.load_page()
+        bench.passed_on()
+
+    bench.tell(LowerCheckpoint(SMALL[0].key))
+    bench.end(*SMALL[1:])
+    found: list[TaskKey] = []
+    for _ in range(10):
+        bench.load_page()
+        found += bench.passed_on()
+
+    assert found == keys(*SMALL[1:])
+
+
+def test_p8_what_leaves_memory_while_a_page_is_read_is_found_again() -> None:
+    """The page ends there; what it brings beyond is loaded once more."""
+    bench, _ = full_of_big(*SMALL)
+    while bench.requests.made.count("load_tasks") < 4:
+        bench.load_page()
+    bench.requests.hold("load_tasks")
+
+    bench.tell(LoadTasks(NOW_MS + 2_000, PAGE))
+    bench.tell(LowerCheckpoint(SMALL[0].key))
+    while bench.requests.count("load_tasks"):
+        bench.serve("load_tasks")
+        bench.answer_statuses()
+    bench.requests.hold_nothing()
+    found = bench.passed_on()
+    for _ in range(10):
+        bench.load_page()
+        found += bench.passed_on()
+
+    assert found == keys(*SMALL)
+
+
+def test_ids_of_left_rows_are_counted_and_bounded() -> None:
+    """They are part of what the partition holds (P13)."""
+    bench, _ = full_of_big(*SMALL)
+    for _ in range(10):
+        bench.load_page()
+
+    memory = bench.harness.siblings.memory
+    assert memory.backlog_bytes >= 30 * 150
+    assert memory.held_bytes >= memory.backlog_bytes
+
+
+def test_ids_that_are_on_time_are_found_beside_it() -> None:
+    """The search for ids that have a backlog goes on as without flows."""
+    late = tuple(task(number - 20_000, tenant="big") for number in range(40))
+    bench = FlowBench(*late)
+    for _ in range(10):
+        bench.load_page()
+    bench.tell(LoadTasks(NOW_MS + 5_000, PAGE, punctual=True))
+    bench.answer_statuses()
+    bench.passed_on()
+    punctual, behind = task(1_000), task(1_000, ordering_id=late[-1].key.ordering_id)
+    bench.persist(punctual, behind)
+
+    assert bench.scheduler.has(SeparateQueues)
+    assert bench.scheduled() == keys(punctual)
