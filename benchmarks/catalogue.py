@@ -15,6 +15,7 @@ from benchmarks.families import (
     limited,
     memory,
     metrics_cost,
+    outbox,
     pipeline,
     processes,
     relay,
@@ -42,6 +43,7 @@ ENGINE: tuple[ModuleType, ...] = (
 FAMILIES: tuple[ModuleType, ...] = (
     *ENGINE,
     processes,
+    outbox,
     idle,
     batches,
     herd,
@@ -59,7 +61,15 @@ WITHOUT_CLUSTER = frozenset(
 )
 """Measures that need neither Kafka nor Cassandra, or have their own."""
 WITH_RIVALS = frozenset(
-    {"drain_cluster", "embedded", "batch", *enqueueing.MEASURES, "lateness_1k", "lateness_3k"}
+    {
+        "drain_cluster",
+        "embedded",
+        "batch",
+        "outbox",
+        *enqueueing.MEASURES,
+        "lateness_1k",
+        "lateness_3k",
+    }
 )
 
 

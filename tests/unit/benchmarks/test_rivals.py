@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.loads import Load
 from benchmarks.program import ROOT
-from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate
+from benchmarks.rivals import awa, graphile_worker, pgqueuer, procrastinate, river
 from benchmarks.rivals.rival import Rival
 from benchmarks.servers import missing_rivals
 
@@ -52,8 +52,30 @@ def test_the_page_states_the_versions_that_are_compared() -> None:
         for name in (awa.NAME, pgqueuer.NAME)
     }
     versions[graphile_worker.NAME] = [graphile_worker.VERSION]
+    versions[river.NAME] = [river.VERSION]
 
     assert {name: re.findall(rf"{name} (\d[\d.]*\d)", page) for name in versions} == versions
+
+
+def test_river_is_built_in_the_version_that_is_told() -> None:
+    """Go reads it from the file beside the program."""
+    pinned = Path(river.__file__).with_name("go.mod").read_text(encoding="utf-8")
+
+    assert f"github.com/riverqueue/river v{river.VERSION}\n" in pinned
+
+
+def test_what_go_cannot_build_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The measure is then taken without it."""
+    program = tmp_path / "go"
+    program.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(river, "BUILT", tmp_path / "build" / "river")
+
+    with pytest.raises(river.RiverMissing, match="no network"):
+        river.build()
 
 
 def test_without_node_graphile_worker_is_left_out_loudly(
