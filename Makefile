@@ -44,7 +44,7 @@ $(STAMP): pyproject.toml setup.cfg constraints.txt
 
 $(PIPELINE_STAMP): $(STAMP)
 	@echo "Installing Spark into $(VENV) …"
-	@$(PIP) install --constraint constraints.txt --editable '.[spark]'
+	@$(PIP) install --constraint constraints.txt --editable '.[delta,spark]'
 	@touch $@
 
 .PHONY: venv-pipeline
@@ -219,7 +219,7 @@ render: venv ## Render the Helm chart into deploy/helm/rendered; needs helm
 
 .PHONY: lock
 lock: venv ## Choose the newest versions within the bounds of pyproject.toml anew, for .venv
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra spark --group bench --group browser --group mutation --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra delta --extra dev --extra spark --group bench --group browser --group mutation --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
 	@# The image's own, with hashes and without the tools; at the same versions.
 	@for name in build-requirements requirements; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint constraints.txt \

@@ -47,6 +47,14 @@ class JobOptionsGiven(ResultOptions):
     ] = None
 
 
+TableFormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="FORMAT", help="parquet, or delta: the same files as Delta tables."
+    ),
+]
+
+
 @contextmanager
 def opened_job(common: JobOptionsGiven, *, dry_run: bool = False) -> Iterator[Any]:
     """Hand a job its options, and end the program as its errors demand."""
@@ -184,6 +192,7 @@ def report(
     *,
     start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339, -24h.")] = "-24h",
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339, now.")] = "now",
+    table_format: TableFormatOption = "parquet",
     common: JobOptionsGiven,
 ) -> None:
     """Report on a period and on the load ahead.
@@ -199,7 +208,7 @@ def report(
 
         now_ms = wiring.open_clock().now_ms()
         first_ms, end_ms = (task_input.parse_moment_ms(each, now_ms) for each in (start, end))
-        summary = run_report(job, ReportPlan(first_ms, end_ms, folder))
+        summary = run_report(job, ReportPlan(first_ms, end_ms, folder, table_format))
     show_summary(summary, common.output)
 
 
@@ -365,6 +374,7 @@ def repartition(
 def export_state(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the export goes.")],
     *,
+    table_format: TableFormatOption = "parquet",
     dry_run: DryRunOption = False,
     common: JobOptionsGiven,
 ) -> None:
@@ -377,11 +387,12 @@ def export_state(
     \b
     Examples:
       hourhand pipeline export /backup/hourhand-2026-11-21
+      hourhand pipeline export /lake/hourhand --format delta
     """
     with opened_job(common, dry_run=dry_run) as job:
         from scheduler.pipeline.export import ExportPlan, run_export
 
-        summary = run_export(job, ExportPlan(folder))
+        summary = run_export(job, ExportPlan(folder, format=table_format))
     show_summary(summary, common.output)
 
 

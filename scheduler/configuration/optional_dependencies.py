@@ -18,6 +18,7 @@ EXTRA_OF = {
     "cassandra": "cassandra",
     "confluent_kafka": "kafka",
     "cryptography": "crypto",
+    "deltalake": "delta",
     "duckdb": "sql",
     "fastapi": "http",
     "httptools": "http",

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from actors.model.errors import InvalidInput, StoreUnavailable
 from actors.model.instant import format_instant
 from scheduler import wiring
+from scheduler.pipeline.delta import PARQUET, check_format, finish_table, times_of
 from scheduler.pipeline.job import JobOptions, Summary, spark_job
 from scheduler.pipeline.options import Options
 from scheduler.pipeline.quiescence import SETTLE_S, Quiescence, at_rest, log_name, store_name
@@ -157,10 +158,12 @@ class ExportPlan:
 
     folder: str
     settle_s: float = SETTLE_S
+    format: str = PARQUET
 
 
 def run_export(job: JobOptions, plan: ExportPlan) -> Summary:
     """Export everything; raises InstallationBusy, FolderLocked, InvalidInput."""
+    check_format(plan.format)
     folder = plan.folder.rstrip("/")
     with at_rest(job.source, plan.settle_s) as quiescence, spark_job("export", job) as spark:
         state = quiescence.state
@@ -175,7 +178,10 @@ def run_export(job: JobOptions, plan: ExportPlan) -> Summary:
         if job.dry_run:
             return {**summary, "tables": {name: _rows(each) for name, each in frames.items()}}
         begin_export(spark, folder)
-        tables = {name: _write(spark, folder, name, each) for name, each in frames.items()}
+        with times_of(plan.format, spark):
+            tables = {name: _write(spark, folder, name, each) for name, each in frames.items()}
+        for name, counts in tables.items():
+            finish_table(plan.format, f"{folder}/{name}", counts["rows"])
         quiescence.require()
         manifest = _manifest(source, quiescence, tables)
         end_export(spark, folder, manifest)

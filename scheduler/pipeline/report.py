@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from actors.model.errors import InvalidInput
 from actors.model.instant import from_millis
 from scheduler import wiring
+from scheduler.pipeline.delta import PARQUET, check_format, finish_table, times_of
 from scheduler.pipeline.job import JobOptions, Summary, read_table, spark_job
 from scheduler.pipeline.report_page import render
 from scheduler.pipeline.states import OPEN_STATES
@@ -135,6 +136,7 @@ class ReportPlan:
     from_ms: int
     to_ms: int
     folder: Path
+    format: str = PARQUET
 
 
 def run_report(job: JobOptions, plan: ReportPlan) -> Summary:
@@ -144,13 +146,16 @@ def run_report(job: JobOptions, plan: ReportPlan) -> Summary:
     """
     if not 0 < plan.to_ms - plan.from_ms <= PERIOD_HOURS_MAX * 3_600_000:
         raise InvalidInput("the period of a report begins before it ends, a year before at most")
+    check_format(plan.format)
     now_ms = wiring.open_clock().now_ms()
-    with spark_job("report", job) as spark:
+    with spark_job("report", job) as spark, times_of(plan.format, spark):
         views = _views(spark, job, plan, now_ms)
         total = views.pop("total").first()
         assert total is not None, "an aggregate without groups has one row"
         tables = {name: _kept(view, plan.folder / name) for name, view in views.items()}
         spark.catalog.clearCache()
+        for name, rows in tables.items():
+            finish_table(plan.format, str(plan.folder / name), len(rows))
     page = plan.folder / "report.html"
     period = (from_millis(plan.from_ms), from_millis(plan.to_ms))
     page.write_text(render(total.asDict(), tables, period), encoding="utf-8")

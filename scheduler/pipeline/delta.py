@@ -1,0 +1,67 @@
+"""Tables of a job as Delta tables: a Delta log beside the Parquet files that Spark wrote.
+
+Decides how a folder of Parquet becomes a table of Delta Lake.  No file is written anew, so what
+reads Parquet reads it as before.  deltalake writes the log, without jars and for any version of
+Spark; it is loaded where Delta is asked for and not before.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from actors.model.display import shown
+from actors.model.errors import InvalidInput, StoreUnavailable
+from scheduler.configuration.optional_dependencies import required_by
+
+PARQUET, DELTA = "parquet", "delta"
+_FORMATS = (PARQUET, DELTA)
+_TIMES = "spark.sql.parquet.outputTimestampType"
+
+
+def check_format(name: str) -> None:
+    """Raise InvalidInput where it is not a format, SettingsInvalid where its package is missing."""
+    if name not in _FORMATS:
+        raise InvalidInput(f"--format {shown(name)} is neither of {', '.join(_FORMATS)}")
+    if name == DELTA:
+        with required_by("--format delta"):
+            import deltalake  # noqa: F401 - asked for before anything is written
+
+
+@contextmanager
+def times_of(name: str, spark: SparkSession) -> Iterator[None]:
+    """Write times as the format has them: Delta's are instants, which Spark's own are not."""
+    before = spark.conf.get(_TIMES)
+    if name == DELTA:
+        spark.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if before is not None:
+            spark.conf.set(_TIMES, before)
+
+
+def finish_table(name: str, folder: str, rows: int) -> None:
+    """Make a folder of Parquet files with so many rows what the format asks for.
+
+    Raises StoreUnavailable where the log cannot be written, or tells of other rows.
+    """
+    if name != DELTA:
+        return
+    from deltalake import DeltaTable, convert_to_deltalake
+    from deltalake.exceptions import DeltaError
+
+    try:
+        convert_to_deltalake(folder)
+        found = DeltaTable(folder).count()
+    except (DeltaError, OSError) as error:
+        raise StoreUnavailable(
+            f"{folder} holds Parquet, but its Delta log could not be written:"
+            f" {shown(' '.join(str(error).split()))}; name a folder that deltalake can reach, or"
+            " leave out --format"
+        ) from error
+    if found != rows:
+        raise StoreUnavailable(
+            f"{folder} holds {found} rows by its Delta log, but {rows} were written: look at the"
+            " disk, then run it again"
+        )
