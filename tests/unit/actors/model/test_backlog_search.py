@@ -79,6 +79,22 @@ def test_what_is_left_is_counted_until_all_before_is_read() -> None:
     assert (len(search), search.size_bytes) == (0, 0)
 
 
+def test_p8_what_left_memory_of_an_id_with_left_rows_does_not_count_as_found() -> None:
+    """However far the search goes on behind it."""
+    ours = task(-950, ordering_id="both")
+    left = task(-850, tenant="big", ordering_id="both")
+    search = BacklogSearch(AFTER)
+    search.checkpoint.begin_load()
+    search.take_first(AFTER, [ours, *BIG, left], left.key, room(8))
+    before = search.has_in_memory(ours.key), search.has_in_memory(left.key)
+
+    search.lower(first_key_at(ours.key.scheduled_ms))
+    after = search.checkpoint.begin_load()
+    search.take_behind(after, [], left.key, room(8))
+
+    assert before == (True, False) and not search.has_in_memory(ours.key)
+
+
 def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
     """Nor where only a little has fallen due since."""
     search = BacklogSearch(AFTER)
