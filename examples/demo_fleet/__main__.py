@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from rich.console import Console
 from examples.demo_cluster.installation import open_installation
 from examples.demo_cluster.play import terminate_as_interrupt
 from examples.demo_cluster.show import Check, show_checks
+from examples.demo_fleet.executor import KEYS_VARIABLE, make_keys
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Play
 from examples.demo_fleet.shop import Shop
@@ -76,6 +78,7 @@ def _run(console: Console, folder: Path, orders: int) -> list[Check]:
         _postgres(folder / "postgres") as server,
         open_installation(folder / "servers", "cooperative-sticky", say) as settings,
     ):
+        os.environ[KEYS_VARIABLE] = make_keys()
         shop = Shop(server.create("shop"))
         return judge(Play(settings, shop, folder / "run", say).run(orders))
 

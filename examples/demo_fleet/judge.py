@@ -8,8 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from actors.model.sealed import MEMBER
 from examples.demo_cluster.executor import micros
 from examples.demo_cluster.show import Check
+from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.play import KILLS, PROCESSES, Evidence
 from examples.demo_fleet.shop import Entry, Order
 from scheduler.demo.audit import Planned, audit
@@ -19,7 +21,13 @@ _DETAILS_MAX = 5
 
 def judge(evidence: Evidence) -> list[Check]:
     """Return every check with its verdict."""
-    return [*_transactions(evidence), *_log(evidence), *_runs(evidence), *_processes(evidence)]
+    return [
+        *_transactions(evidence),
+        *_log(evidence),
+        *_seals(evidence),
+        *_runs(evidence),
+        *_processes(evidence),
+    ]
 
 
 def _transactions(evidence: Evidence) -> list[Check]:
@@ -67,6 +75,24 @@ def _disorder(evidence: Evidence, places: dict[Entry, int]) -> list[str]:
         if entry in places and entries[entry.task_id] == 1:
             by_customer[customers[entry.task_id]].append(places[entry])
     return [each for each, found in by_customer.items() if found != sorted(found)]
+
+
+def _seals(evidence: Evidence) -> list[Check]:
+    readable = [record.key for record in evidence.records if SECRET in record.value]
+    values = [json.loads(record.value) for record in evidence.records]
+    tasks = [value for value in values if "command" not in value]
+    sealed = sum(MEMBER in value["taskData"] for value in tasks)
+    return [
+        _none("secret data in waiting rows of the outbox", range(evidence.readable_rows)),
+        _none("secret data in the log", readable),
+        _none("secret data in the store", range(evidence.readable_store)),
+        Check(
+            "tasks in the log: their data is sealed",
+            f"{len(tasks):,}",
+            f"{sealed:,}",
+            bool(tasks) and sealed == len(tasks),
+        ),
+    ]
 
 
 def _runs(evidence: Evidence) -> list[Check]:

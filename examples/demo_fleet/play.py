@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from examples.demo_cluster.executor import ClusterExecutor, now_us
-from examples.demo_cluster.installation import node_variables
+from examples.demo_cluster.executor import now_us
+from examples.demo_cluster.installation import node_variables, open_cassandra
 from examples.demo_cluster.topic import Found, read_all
+from examples.demo_fleet.executor import KEYS_VARIABLE, SECRET
 from examples.demo_fleet.shop import WRITERS, Entry, Order, Shop, make_orders
 from scheduler import Settings
 from scheduler.demo.audit import Run
@@ -63,6 +64,10 @@ class Evidence:
     restarted: bool
     """Whether the supervisor has said that the killed process is started again."""
     stop_codes: Mapping[str, int]
+    readable_rows: int
+    """Rows of the outbox that showed secret data while they waited."""
+    readable_store: int
+    """Values in Cassandra that show it."""
 
 
 @dataclass(slots=True)
@@ -85,7 +90,7 @@ class Play:
         try:
             self._start_nodes(records)
             orders = self._plan(count, self._start_first_mover())
-            waiting = self._write(orders)
+            waiting, readable = self._write(orders)
             self._await_moved(orders[0].due)
             killed = self._kill_a_process(reader, orders)
             self._await_all(reader, orders)
@@ -105,12 +110,18 @@ class Play:
             dead_letters=read_all(self.settings, topic.dead_letter),
             restarted=_RESTARTS in self._output("fleet"),
             stop_codes=stop_codes,
+            readable_rows=readable,
+            readable_store=_readable_values(self.settings),
         )
 
     def _start_nodes(self, records: Path) -> None:
-        variables = {**node_variables(self.settings), FOLDER_VARIABLE: str(records)}
+        variables = {
+            **node_variables(self.settings),
+            FOLDER_VARIABLE: str(records),
+            KEYS_VARIABLE: os.environ[KEYS_VARIABLE],
+        }
         self._processes["fleet"] = NodeProcess(
-            f"{ClusterExecutor.__module__}:{ClusterExecutor.__name__}",
+            "examples.demo_fleet.nodes:APP",
             node_environment(variables),
             self.folder / "fleet.log",
             command=("run", "--processes", str(PROCESSES)),
@@ -140,10 +151,12 @@ class Play:
         first_due = datetime.now(UTC) + timedelta(seconds=count / _ORDERS_PER_S + lead_s)
         return make_orders(count, first_due, _SPREAD_S)
 
-    def _write(self, orders: Sequence[Order]) -> list[int]:
-        """Place all orders, and kill the mover meanwhile; return what waited at each restart."""
+    def _write(self, orders: Sequence[Order]) -> tuple[list[int], int]:
+        """Place all orders, and kill the mover meanwhile; return what waited at each restart, and
+        how many of these rows anybody can read.
+        """
         wait = self.shop.write(orders, WRITERS / _ORDERS_PER_S)
-        waiting = []
+        waiting, readable = [], 0
         for kill in range(1, KILLS + 1):
             placed = len(orders) * kill // (KILLS + 2)
             self._await_placed(placed)
@@ -151,11 +164,12 @@ class Play:
             mover.kill()
             self._await(lambda: self.shop.waiting() >= _ROWS_AT_RESTART, "place more orders")
             waiting.append(self.shop.waiting())
+            readable += self.shop.readable()
             self._start_mover()
             self.say(f"mover {mover.pid} killed; another started when {waiting[-1]} rows waited")
         wait()
         self.say(f"the application placed {len(orders):,} orders in transactions of its own")
-        return waiting
+        return waiting, readable
 
     def _await_placed(self, count: int) -> None:
         self._await(lambda: self.shop.placed >= count, "place orders")
@@ -226,6 +240,22 @@ class Play:
                 if not process.is_running:
                     raise NodeFailed(f"the {name} ended by itself:\n{process.tail()}")
         return False
+
+
+def _readable_values(settings: Settings) -> int:
+    """Return how many values of all tables show secret data."""
+    keyspace = settings.cassandra.keyspace
+    with open_cassandra(settings) as cluster:
+        session = cluster.connect(keyspace)
+        tables = session.execute(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", (keyspace,)
+        )
+        return sum(
+            SECRET in (value.decode(errors="replace") if isinstance(value, bytes) else str(value))
+            for (table,) in tables
+            for row in session.execute(f"SELECT * FROM {table}")  # noqa: S608 - a table's name
+            for value in row
+        )
 
 
 def _is_gone(pid: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import psycopg
 
+from examples.demo_fleet.executor import KIND, SECRET, payloads, secret_of
 from hourhand import Task, TaskKey, outbox
 
 Fate = Literal["kept", "rolled back", "cancelled", "cancellation rolled back"]
@@ -55,7 +56,8 @@ class Order:
             ordering_id=self.customer,
             scheduled_time=self.due,
             uniqueness_key=self.task_id,
-            data={"work_ms": WORK_MS},
+            data={"work_ms": WORK_MS, "card": secret_of(self.task_id)},
+            kind=KIND,
         )
 
 
@@ -90,6 +92,7 @@ class Shop:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._payloads = payloads()
         self.placed = 0
         """Transactions that have ended, about."""
         with closing(self._connect()) as connection, connection:
@@ -128,6 +131,11 @@ class Shop:
         """Return how many rows of the outbox wait for the mover."""
         return int(self._ask("SELECT count(*) FROM hourhand_outbox")[0][0])
 
+    def readable(self) -> int:
+        """Return how many rows of the outbox show what is secret."""
+        query = "SELECT count(*) FROM hourhand_outbox WHERE position('{}'::bytea IN record) > 0"
+        return int(self._ask(query.format(SECRET))[0][0])
+
     def journal(self) -> list[Entry]:
         """Return what was committed, for each customer in the order of the commits."""
         found = self._ask("SELECT task_id, entry FROM journal ORDER BY place")
@@ -155,7 +163,7 @@ class Shop:
                 connection.execute(
                     "INSERT INTO orders VALUES (%s, %s)", (order.number, order.customer)
                 )
-                outbox.schedule(connection, order.task())
+                outbox.schedule(connection, self._payloads.sealed(order.task()))
                 self._note(connection, "placed", order)
                 if order.fate == "rolled back":
                     raise CardRefused

@@ -42,4 +42,4 @@ def test_the_fleet_demo_holds(
     (line,) = done.stdout.splitlines()
     told = json.loads(line)
     assert told["holds"]
-    assert len(told["checks"]) >= 20
+    assert len(told["checks"]) >= 24

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from actors.model.sealed import MEMBER
 from examples.demo_cluster.executor import micros
 from examples.demo_cluster.topic import Found
+from examples.demo_fleet.executor import SECRET
 from examples.demo_fleet.judge import judge
 from examples.demo_fleet.play import Evidence
 from examples.demo_fleet.shop import Entry, Fate, Order, make_orders
@@ -35,7 +37,8 @@ def _run(order: Order) -> Run:
 
 
 def _found(order: Order, entry: Entry, offset: int) -> Found:
-    value = {"uniquenessKey": entry.task_id}
+    sealed: dict[str, object] = {} if entry.is_cancellation else {MEMBER: {}}
+    value: dict[str, object] = {"uniquenessKey": entry.task_id, "taskData": sealed}
     if entry.is_cancellation:
         value["command"] = "cancel"
     return Found(0, offset, order.customer, json.dumps(value), {})
@@ -64,6 +67,8 @@ def good() -> Evidence:
         dead_letters=[],
         restarted=True,
         stop_codes={"fleet": 0, "mover": 0},
+        readable_rows=0,
+        readable_store=0,
     )
 
 
@@ -102,6 +107,19 @@ def _swapped(evidence: Evidence) -> Evidence:
     return replace(evidence, records=[*others, first])
 
 
+def _unsealed(evidence: Evidence) -> Evidence:
+    record = replace(
+        evidence.records[0],
+        value=json.dumps(
+            {
+                "uniquenessKey": json.loads(evidence.records[0].value)["uniquenessKey"],
+                "taskData": {"card": SECRET},
+            }
+        ),
+    )
+    return replace(evidence, records=[record, *evidence.records[1:]])
+
+
 DAMAGES: dict[str, tuple[Callable[[Evidence], Evidence], str]] = {
     "lost": (lambda e: _without(e, "kept"), "committed: the task ran"),
     "rolled back and run": (lambda e: _ran(e, "rolled back"), "rolled back: the task ran"),
@@ -120,6 +138,10 @@ DAMAGES: dict[str, tuple[Callable[[Evidence], Evidence], str]] = {
     "opened again": (lambda e: _moved(e, "cancelled"), "its last record is in the log"),
     "rolled back and moved": (lambda e: _moved(e, "rolled back"), "in the log, and not committed"),
     "other order": (_swapped, "not in the order of commits"),
+    "readable in the log": (_unsealed, "secret data in the log"),
+    "not sealed": (_unsealed, "their data is sealed"),
+    "readable rows": (lambda e: replace(e, readable_rows=1), "waiting rows of the outbox"),
+    "readable store": (lambda e: replace(e, readable_store=1), "secret data in the store"),
     "rows left": (lambda e: replace(e, rows_left=1), "rows left"),
     "letter": (lambda e: replace(e, dead_letters=[e.records[0]]), "dead letters"),
     "twice": (lambda e: replace(e, runs=[*e.runs, e.runs[-1]]), "for no such reason"),
