@@ -18,9 +18,9 @@ from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import WindowMemory
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Assignment, Straggler
-from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, CompletionResult
 from actors.model.task import StoredTask
 
@@ -449,7 +449,7 @@ class ProgressMeasured(msgspec.Struct, frozen=True):
 class PauseTasks(msgspec.Struct, frozen=True):
     """Node down to PartitionExecutor: this is all that operators have paused."""
 
-    sheet: PauseSheet
+    sheet: OperatorSheet
 
 
 class PauseOrdering(msgspec.Struct, frozen=True):

@@ -26,8 +26,8 @@ from actors.messages import (
     TasksPersisted,
 )
 from actors.model.codec import LogRecord
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Assignment
-from actors.model.pauses import PauseSheet
 from actors.partition_supervisor import PartitionSupervisor
 from actors.ports.effects import Effects
 
@@ -81,7 +81,7 @@ class TopicSupervisor(Actor):
         self._batches: dict[int, _AwaitedBatch] = {}
         self._held: frozenset[int] = frozenset()
         self._revocations: list[_AwaitedRevocation] = []
-        self._sheet = PauseSheet()
+        self._sheet = OperatorSheet()
 
     def on_receive(self, message: Message) -> None:
         match message:

@@ -125,6 +125,7 @@ def build_node(
                 executors.flow_rules, executors.limits, opened.partition_count, lease
             ),
         )
+        lease.also_tell(runner.heed)
         closing.callback(runner.close)
         closing.callback(observation.close)
         effects = _effects(settings, opened, runner, system_tasks, executors)
@@ -234,15 +235,11 @@ def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: Exi
         counting.also_tell(news)
 
 
-def _reporter(
-    settings: Settings,
-    opened: _Connections,
-    node: Node,
-    runner: NodeRunner,
-) -> Reporter:
-    lease_ends_ms, version = opened.log.lease_ends_ms, hourhand_version()
+def _reporter(settings: Settings, opened: _Connections, node: Node, runner: NodeRunner) -> Reporter:
+    ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
+    limits = runner.limited, runner.declared_limits
     return Reporter(
-        Reported(node.describe, lease_ends_ms, lambda: node.pauses.sheet, version, runner.limited),
+        Reported(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
         stores=opened.stores,
         runner=runner,
         telemetry=opened.observation.telemetry,

@@ -112,7 +112,7 @@ class RetryPolicy:
     def verdict_on(self, error: BaseException) -> Verdict:
         """Return what follows from an attempt's error; as ``except`` it runs no user code."""
         mro = _mro_of(type(error))
-        if PayloadDamaged in mro:
+        if _has_any(mro, (PayloadDamaged,)):
             # No other attempt would find other data.
             return "give_up"
         if _has_any(mro, self.drop_on):

@@ -125,7 +125,7 @@ class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     delay_ms: int
     limited_ms: int = 0
-    """So much of the delay was asked for by a limit."""
+    """For so long its limit had too little: of its delay, this much is not lateness."""
     is_unordered: bool = False
     """Others of its ordering id may run beside it."""
 
@@ -404,6 +404,15 @@ class BucketSplit(msgspec.Struct, frozen=True, gc=False):
     """Of the layout that says so."""
 
 
+class LimitChanged(msgspec.Struct, frozen=True, gc=False):
+    """An operator changed a limit, or reset it, and this node limits by that from now on."""
+
+    limit: str
+    """The limit's name."""
+    before: str
+    after: str
+
+
 class PartitionHeld(msgspec.Struct, frozen=True, gc=False):
     """Something of this partition fails and is tried again: nothing more of it is read until then.
 
@@ -467,6 +476,7 @@ Event = (
     | OwnerBegan
     | TransactionCommitted
     | BucketSplit
+    | LimitChanged
 )
 
 

@@ -6,8 +6,12 @@ The names of a report's fields in JSON are fixed: nodes of two versions stand si
 
 import logging
 from collections.abc import Iterable
+from datetime import timedelta
+from typing import Self
 
 import msgspec
+
+from actors.model.flow import Limit
 
 LATENESS_MS = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
@@ -58,6 +62,35 @@ class RunningTask(msgspec.Struct, frozen=True):
     key: str
     partition: int
     attempt: int
+
+
+class DeclaredLimit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A limit as the code of a node has it, whatever operators changed."""
+
+    limit: str
+    """The limit's name: the kind, ``#`` and its place, or the kind and ``@node``."""
+    rate: float | None = None
+    per_ms: int = 1_000
+    burst: int | None = None
+    concurrency: int | None = None
+    key: str | None = None
+
+    @classmethod
+    def named(cls, name: str, limit: Limit) -> Self:
+        """Return a limit under its name."""
+        assert name, "every limit has a name"
+        per_ms = max(1, round(1000 * limit.per.total_seconds()))
+        return cls(name, limit.rate, per_ms, limit.burst, limit.concurrency, limit.key)
+
+    def as_limit(self) -> Limit:
+        """Return the limit, without its name."""
+        return Limit(
+            rate=self.rate,
+            per=timedelta(milliseconds=self.per_ms),
+            burst=self.burst,
+            concurrency=self.concurrency,
+            key=self.key,
+        )
 
 
 class LimitedTask(msgspec.Struct, frozen=True, rename="camel"):
@@ -133,6 +166,8 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     limited: tuple[LimitedTask, ...] = ()
     limited_flows: tuple[LimitedFlow, ...] = ()
     """Those with the most tasks."""
+    limits: tuple[DeclaredLimit, ...] = ()
+    """The first of those that its code declares."""
 
 
 _report_decoder = msgspec.json.Decoder(NodeReport)

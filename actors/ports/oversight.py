@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
-from actors.model.pauses import PauseSheet
 from actors.model.tally import HourTally
 
 REPORT_KEPT_MS = 600_000
@@ -31,10 +31,10 @@ class OversightStore(Protocol):
         others.
         """
 
-    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
         """Read the sheet; ``known`` itself where it is still the one."""
 
-    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
         """Replace the sheet where the stored version is one less; return whether it was.
 
         Compare-and-set: of two that know the same sheet one wins.

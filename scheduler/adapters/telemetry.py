@@ -28,6 +28,7 @@ from actors.model.events import (
     CatchUpEnded,
     CommandDecided,
     Event,
+    LimitChanged,
     LogCalled,
     MessageRelayed,
     OrderingsMeasured,
@@ -113,6 +114,7 @@ _DESTINATIONS: dict[type, tuple[str, int]] = {
     OwnerBegan: ("buckets", DEBUG),
     TransactionCommitted: ("buckets", DEBUG),
     BucketSplit: ("buckets", INFO),
+    LimitChanged: ("runner", INFO),
 }
 """Class of an event to the role whose logger tells it, and its usual level."""
 

@@ -1,4 +1,4 @@
-"""Paths that act: commands, pauses, replays, and those that make a task or a schedule.
+"""Paths that act: commands, pauses, limits, replays, and those that make a task or a schedule.
 
 Every one is audited before it begins; those that make something can be previewed.
 """
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from actors.model.errors import LogUnavailable
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
+from actors.model.limit_change import LimitChange
 from actors.model.task import Task
 from scheduler.admin.acting import (
     ACKNOWLEDGED_S,
@@ -27,8 +28,10 @@ from scheduler.admin.asking import (
     ACT_REFUSALS,
     ActionBody,
     FilterBody,
+    LimitBody,
     PauseBody,
     ReplayBody,
+    ResetBody,
     RuleBody,
     TaskBody,
     UnblockBody,
@@ -42,6 +45,7 @@ from scheduler.admin.asking import (
 )
 from scheduler.admin.blocking import blocked_by, blocking_task
 from scheduler.admin.dead_letters import Replayed, parse_places
+from scheduler.admin.limit_settings import ChangedLimits, LimitSettings, limit_words
 from scheduler.admin.pausing import CHANGED_WORDS, ShownPauses, target_words
 from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import NextTime, SchedulesChanged
@@ -86,6 +90,7 @@ def acting_routes(service: AdminService) -> TypedRouter:
     _add_unblock(router, service)
     _add_actions(router, service)
     _add_pauses(router, service)
+    _add_limits(router, service)
     _add_replay(router, service)
     _add_task(router, service)
     _add_recurring(router, service)
@@ -175,6 +180,34 @@ def _add_pauses(router: TypedRouter, service: AdminService) -> None:
     @router.post("/pauses/resume", tags=["pauses"], summary="Lift pauses")
     def resume(body: PauseBody, request: Request) -> ShownPauses:
         return change(body, request, "resume")
+
+
+def _add_limits(router: TypedRouter, service: AdminService) -> None:
+    limits = service.limits
+
+    @router.post("/limits", tags=["limits"], summary="Change a limit while nodes run")
+    def change(body: LimitBody, request: Request) -> LimitSettings:
+        wanted = LimitChange(body.limit, body.rate, body.per_ms, body.burst, body.concurrency)
+        who = who_asks(request)
+
+        def act() -> tuple[LimitSettings, str]:
+            return settled(limits.change(wanted, who, body.reason))
+
+        detail = {**limits.planned(wanted), "reason": body.reason}
+        return service.audit.audited(who, "limit", body.limit, detail, act)
+
+    @router.post("/limits/reset", tags=["limits"], summary="Have limits as declared again")
+    def reset(body: ResetBody, request: Request) -> LimitSettings:
+        def act() -> tuple[LimitSettings, str]:
+            return settled(limits.reset(body.limits))
+
+        detail = {"limits": body.limits[:_SHOWN_MAX], "reason": body.reason}
+        target = limit_words(body.limits)
+        return service.audit.audited(who_asks(request), "reset limit", target, detail, act)
+
+    def settled(changed: ChangedLimits) -> tuple[LimitSettings, str]:
+        service.cluster.learn(changed.sheet)
+        return limits.settings(changed.sheet), changed.words
 
 
 def _add_replay(router: TypedRouter, service: AdminService) -> None:

@@ -15,6 +15,7 @@ from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis, parse_instant
 from actors.model.key import TaskKey
 from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
+from actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
 from actors.model.pauses import PauseScope
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
@@ -47,6 +48,7 @@ ACT_REFUSALS = NOT_FOUND | described(
 KEY_CHARS_MAX = 60_000
 _MS_MAX = 86_400_000 * 366 * 1_000
 """A thousand years."""
+_NUMBERS = ("rate", "perMs", "burst", "concurrency")
 _TASK_KEY = {"format": "task-key"}
 _TIME = {"format": "date-time"}
 _KIND: dict[str, JsonValue] = {"pattern": f"^{KIND_PATTERN}$", "maxLength": KIND_CHARS_MAX}
@@ -65,6 +67,7 @@ Name = Annotated[
     str,
     Field(max_length=KEY_CHARS_MAX, json_schema_extra={"minLength": 1, "maxLength": 1_000}),
 ]
+LimitName = Annotated[str, Field(min_length=1, max_length=KIND_CHARS_MAX + 20)]
 Key = Annotated[
     str,
     Query(
@@ -189,6 +192,27 @@ class PauseBody(_Body):
     """Several targets at once, all or none of them."""
 
     targets: list[PauseTarget] = Field(min_length=1, max_length=1_000)
+    reason: Annotated[str, Field(max_length=300)] = ""
+
+
+class LimitBody(_Body):
+    """What is changed of a limit; what is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_only([each], []) for each in _NUMBERS]})
+
+    limit: LimitName
+    rate: float | None = Field(None, ge=0, le=RATE_MAX, allow_inf_nan=False)
+    """Starts in each ``perMs``."""
+    per_ms: int | None = Field(None, alias="perMs", ge=1, le=PER_MS_MAX)
+    burst: int | None = Field(None, ge=1, le=COUNT_MAX)
+    concurrency: int | None = Field(None, ge=0, le=COUNT_MAX)
+    reason: Annotated[str, Field(max_length=300)] = ""
+
+
+class ResetBody(_Body):
+    """Limits that are to be as declared again, all or none of them."""
+
+    limits: list[LimitName] = Field(min_length=1, max_length=1_000)
     reason: Annotated[str, Field(max_length=300)] = ""
 
 

@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from actors.model.errors import HourhandError
+from actors.model.flow import Limit
 from actors.model.instant import format_instant
 from actors.model.key import TaskKey
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import NodeReport, PartitionReport, TroubledTask
-from actors.model.pauses import PauseScope, PauseSheet
+from actors.model.pauses import PauseScope
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
 from scheduler.admin.answers import ShownExecution, ShownLimit, instant_text
@@ -70,7 +72,7 @@ class Cluster:
         self._ends_due_ms = 0.0
         self._error: str | None = None
         self._last_hour = LastHour()
-        self.sheet = PauseSheet()
+        self.sheet = OperatorSheet()
         self.beat = 0
         """Grows with each reading."""
         self.changed = threading.Condition()
@@ -100,7 +102,7 @@ class Cluster:
         try:
             oversight = self._stores.oversight
             reports = answered(oversight.read_reports(), LOOK_S)
-            sheet = answered(oversight.read_pauses(self.sheet), LOOK_S)
+            sheet = answered(oversight.read_sheet(self.sheet), LOOK_S)
         except (HourhandError, TimeoutError) as error:
             self._error = str(error) or "the store did not answer"
         else:
@@ -119,7 +121,7 @@ class Cluster:
             self.beat += 1
             self.changed.notify_all()
 
-    def learn(self, sheet: PauseSheet) -> None:
+    def learn(self, sheet: OperatorSheet) -> None:
         """Take a sheet for the one in force, unless a later one is known."""
         with self._lock:
             if sheet.version > self.sheet.version:
@@ -224,6 +226,13 @@ class Cluster:
                 for node in self._alive()
                 for each in node.report.limited
             }
+
+    def declared_limits(self) -> dict[str, Limit]:
+        """Return the limits that nodes declare, by name; of two, that of the later process."""
+        with self._lock:
+            reports = [each.report for each in self._alive()]
+        reports.sort(key=lambda each: each.started_ms or 0)
+        return {limit.limit: limit.as_limit() for each in reports for limit in each.limits}
 
     def limited(self) -> LimitedFlows:
         """Return what waits because of limits, by limit and value of its key, most first."""

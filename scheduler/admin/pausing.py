@@ -1,18 +1,17 @@
-"""Pausing and resuming: the sheet is read, changed, and replaced where nobody else came first."""
+"""Pausing and resuming: who may say what is paused, and how that is shown."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from actors.model.display import storable_text
-from actors.model.errors import InvalidTask, StoreUnavailable
+from actors.model.errors import InvalidTask
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from actors.ports.clock import Clock
-from actors.ports.oversight import OversightStore
 from scheduler.admin.answers import Answer, Instant, instant_text
-from scheduler.futures.answers import answered
+from scheduler.admin.sheet_changes import SheetChanges
 
-_TRIES_MAX = 20
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 3
 
@@ -52,7 +51,7 @@ class ShownPauses(Answer, frozen=True):
     pauses: list[ShownPause]
 
     @classmethod
-    def of(cls, sheet: PauseSheet) -> Self:
+    def of(cls, sheet: OperatorSheet) -> Self:
         """Show a sheet."""
         return cls(version=sheet.version, pauses=[ShownPause.of(each) for each in sheet.pauses])
 
@@ -60,14 +59,14 @@ class ShownPauses(Answer, frozen=True):
 class Pauses:
     """Changes the sheet of an installation."""
 
-    def __init__(self, store: OversightStore, clock: Clock, partition_count: int) -> None:
-        self._store = store
+    def __init__(self, sheets: SheetChanges, clock: Clock, partition_count: int) -> None:
+        self._sheets = sheets
         self._clock = clock
         self._partition_count = partition_count
 
-    def sheet(self) -> PauseSheet:
+    def sheet(self) -> OperatorSheet:
         """Return what is paused."""
-        return answered(self._store.read_pauses(PauseSheet()))
+        return self._sheets.sheet()
 
     def target(self, scope: PauseScope, partition: int | None, ordering_id: str | None) -> Target:
         """Return what a pause of these words holds up; InvalidTask where they say nothing."""
@@ -90,27 +89,17 @@ class Pauses:
                     " of scope ordering an orderingId"
                 )
 
-    def pause(self, targets: Iterable[Target], who: str, reason: str) -> PauseSheet:
+    def pause(self, targets: Iterable[Target], who: str, reason: str) -> OperatorSheet:
         """Pause; what is paused already keeps the name of who paused it."""
         now_ms = self._clock.now_ms()
         words = storable_text(who)[:100], storable_text(reason)[:_REASON_CHARS_MAX]
         added = [Pause(*target, now_ms, *words) for target in targets]
-        return self._change(lambda sheet: sheet.with_pauses(added))
+        return self._sheets.change(lambda sheet: sheet.with_pauses(added))
 
-    def resume(self, targets: Iterable[Target]) -> PauseSheet:
+    def resume(self, targets: Iterable[Target]) -> OperatorSheet:
         """Lift pauses; one that is not there is none to lift."""
         lifted = list(targets)
-        return self._change(lambda sheet: sheet.without(lifted))
-
-    def _change(self, changed: Callable[[PauseSheet], PauseSheet]) -> PauseSheet:
-        for _ in range(_TRIES_MAX):
-            known = self.sheet()
-            sheet = changed(known)
-            if sheet.pauses == known.pauses:
-                return known
-            if answered(self._store.replace_pauses(sheet)):
-                return sheet
-        raise StoreUnavailable("others change what is paused all the time; try again")
+        return self._sheets.change(lambda sheet: sheet.without(lifted))
 
 
 def target_words(targets: Sequence[Target]) -> str:

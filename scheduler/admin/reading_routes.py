@@ -27,6 +27,7 @@ from scheduler.admin.auditing import AuditEntries, parse_place
 from scheduler.admin.blocking import WaitingBehind, waiting_behind
 from scheduler.admin.counts import BARS_MAX, BUCKET_HOURS_MAX, Ahead, Hours, Unit
 from scheduler.admin.dead_letters import LetterListing
+from scheduler.admin.limit_settings import LimitSettings
 from scheduler.admin.listing_routes import check_partition, with_execution
 from scheduler.admin.masking import masked
 from scheduler.admin.pausing import ShownPauses
@@ -178,6 +179,10 @@ def _add_settled(router: TypedRouter, service: AdminService) -> None:
     @router.get("/pauses", tags=["pauses"], summary="What is paused")
     def pauses() -> ShownPauses:
         return ShownPauses.of(service.pauses.sheet())
+
+    @router.get("/limits", tags=["limits"], summary="Every limit, and what operators changed")
+    def limits() -> LimitSettings:
+        return service.limits.settings()
 
     @router.get("/whoami", tags=["cluster"], summary="Whom the token names, and what it may do")
     def whoami(request: Request) -> Whoami:

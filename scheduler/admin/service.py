@@ -15,9 +15,11 @@ from scheduler.admin.auditing import AuditLog
 from scheduler.admin.cluster import Cluster
 from scheduler.admin.counts import KeptCounts
 from scheduler.admin.dead_letters import DeadLetters
+from scheduler.admin.limit_settings import Limits
 from scheduler.admin.pausing import Pauses
 from scheduler.admin.recurring import RecurringSchedules
 from scheduler.admin.relayed import RelayMessages
+from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.admin.timers import Timers
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
@@ -80,7 +82,8 @@ class AdminService:
         self.partition_count = ports.writer.partition_count()
         self.inspector = Inspector(ports.stores, self.partition_count)
         self.actions = Actions(self.client, self.inspector, ports.stores, ports.clock)
-        self.pauses = Pauses(ports.stores.oversight, ports.clock, self.partition_count)
+        sheets = SheetChanges(ports.stores.oversight)
+        self.pauses = Pauses(sheets, ports.clock, self.partition_count)
         self.audit = AuditLog(ports.stores.oversight, ports.clock, settings.admin.audit_kept_days)
         self.counts = KeptCounts(ports.stores, self.partition_count)
         self.letters = DeadLetters(ports.log_view, ports.writer, self.partition_count)
@@ -92,6 +95,7 @@ class AdminService:
         self.timers = Timers(appender, definitions, self.inspector, ports.clock)
         self.relayed = RelayMessages(definitions, self.inspector)
         self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
+        self.limits = Limits(sheets, self.cluster.declared_limits, ports.clock)
 
     @property
     def installation(self) -> ShownInstallation:

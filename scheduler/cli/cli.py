@@ -9,6 +9,7 @@ import typer
 
 from scheduler.cli import (
     cluster_commands,
+    limits_commands,
     listing_commands,
     node_commands,
     operator_commands,
@@ -108,6 +109,7 @@ for panel, name, function in (
 app.command("tasks", hidden=True)(listing_commands.tasks)
 
 for name, commands in (
+    ("limits", limits_commands.app),
     ("recurring", recurring_commands.app),
     ("outbox", outbox_commands.app),
     ("relay", relay_commands.app),

@@ -14,7 +14,8 @@ from msgspec import UNSET
 
 from actors.model.errors import InvalidInput, InvalidTask
 from actors.model.key import TaskKey
-from actors.model.pauses import PauseScope, PauseSheet
+from actors.model.operator_sheet import OperatorSheet
+from actors.model.pauses import PauseScope
 from actors.ports.log import GroupOffsets
 from scheduler import wiring
 from scheduler.admin import rewinding
@@ -176,7 +177,7 @@ def _change_pauses(
         agreed(partitions, f"{action} {', '.join(t[0] for t in targets[:5])}", yes=yes)
     who = whoever_runs_this()
 
-    def act() -> tuple[PauseSheet, str]:
+    def act() -> tuple[OperatorSheet, str]:
         change = service.pauses
         sheet = change.pause(targets, who, reason) if action == "pause" else change.resume(targets)
         return sheet, CHANGED_WORDS[action]

@@ -39,7 +39,16 @@ class Portion(NamedTuple):
 class Ticket:
     """One attempt at the limits of its task."""
 
-    __slots__ = ("allowances", "flow", "number", "running", "since_ms", "waits_for", "weight")
+    __slots__ = (
+        "allowances",
+        "flow",
+        "number",
+        "running",
+        "short_since_ms",
+        "since_ms",
+        "waits_for",
+        "weight",
+    )
 
     def __init__(
         self, running: RunningAttempt, allowances: "Sequence[Allowance]", number: int, now_ms: float
@@ -53,6 +62,8 @@ class Ticket:
         self.weight = 1.0
         self.since_ms = now_ms
         """Monotonic time of its arrival."""
+        self.short_since_ms = now_ms
+        """Since when what it waits for is short; what came late because of that is not late."""
         self.waits_for: Allowance | None = None
 
 
@@ -69,6 +80,7 @@ class Allowance:
         "_turn",
         "_waiting",
         "key",
+        "short_since_ms",
         "wake_ms",
         "wanted",
     )
@@ -91,6 +103,8 @@ class Allowance:
         """So many of those went away, and are still in the list."""
         self.wanted = 0
         """How many wait for this one or another, and need this one too."""
+        self.short_since_ms: float | None = None
+        """Since when each one that came had to wait; None where the last one did not."""
         self.wake_ms = NEVER_MS
         """When somebody will look whether the next one may be let through."""
 
@@ -112,6 +126,7 @@ class Allowance:
             return False
         self._reserved = reserved
         self._held += 1
+        self.short_since_ms = None
         return True
 
     def reserve(self) -> None:
@@ -157,9 +172,12 @@ class Allowance:
         """How many wait for this one first."""
         return len(self._waiting) - self._left
 
-    def line_up(self, ticket: Ticket) -> None:
+    def line_up(self, ticket: Ticket, now_ms: float) -> None:
         """Let one wait, in the place that its flow's turn and its number give it."""
         ticket.waits_for = self
+        if self.short_since_ms is None:
+            self.short_since_ms = now_ms
+        ticket.short_since_ms = min(ticket.short_since_ms, self.short_since_ms)
         turn = 0.0
         if ticket.flow is not None:
             turn = max(self._turn, self._next_turns.get(ticket.flow, 0.0))
@@ -200,6 +218,7 @@ def reserve_all(needed: Sequence[Allowance], now_ms: float) -> bool:
             return False
     for each in needed:
         each.reserve()
+        each.short_since_ms = None
     return True
 
 

@@ -7,6 +7,7 @@ nobody is asked.  Decides nothing of what has no limit.  Used from any thread.
 """
 
 import heapq
+import logging
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,7 +16,9 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from actors.model.attempts import Attempt
+from actors.model.errors import InvalidTask
 from actors.model.flow import FlowRules, Limit, LimitKey
+from actors.model.limit_change import LimitChange
 from actors.model.task import StoredTask
 from scheduler.node.allowance import (
     NEVER_MS,
@@ -26,6 +29,8 @@ from scheduler.node.allowance import (
     reserve_all,
 )
 from scheduler.node.attempts import RunningAttempt
+
+logger = logging.getLogger("hourhand.runner")
 
 VALUES_MAX = 100_000
 """Values of keys that a node keeps an allowance for; those beyond share some, which limits them
@@ -69,6 +74,14 @@ class NodeLimits:
 NO_LIMITS = NodeLimits()
 
 
+class ChangedLimit(NamedTuple):
+    """A limit that allows another number of tasks from now on."""
+
+    name: str
+    before: Limit
+    after: Limit
+
+
 class Limited(NamedTuple):
     """An attempt that waits for an allowance."""
 
@@ -96,17 +109,16 @@ class FlowLimits:
 
         ``wake_later`` has ``look`` called after so many milliseconds.
         """
-        self._rules, on_node = limits.rules, limits.on_node
-        self._on_node = {kind: f"{kind or ''}@node" for kind in on_node}
-        self._limits: dict[str, Limit] = dict(self._rules.limits)
-        self._limits |= {self._on_node[k]: Limit(concurrency=n) for k, n in on_node.items()}
+        self._rules = limits.rules
+        self._on_node = {kind: f"{kind or ''}@node" for kind in limits.on_node}
+        self.declared = _declared(limits, self._on_node)
+        """All limits by name, as the code has them."""
+        self._limits: Mapping[str, Limit] = self.declared
         self._whole = frozenset(self._on_node.values())
         self._gate = gate
         self._held, self._partitions = limits.held, limits.partitions
         self._monotonic_ms = monotonic_ms
-        self._submit = submit
-        self._refuse = refuse
-        self._wake_later = wake_later
+        self._submit, self._refuse, self._wake_later = submit, refuse, wake_later
         self._numbers = count()
         self._lock = threading.Lock()
         self._changed_ms: float | None = None
@@ -228,6 +240,35 @@ class FlowLimits:
                 self._step_out(ticket)
         return [ticket.running for ticket in leaving]
 
+    def change(self, changes: Sequence[LimitChange]) -> Sequence[ChangedLimit]:
+        """Have limits allow what operators say, and the others what is declared, from now on.
+
+        Tokens beyond a lower burst are gone, what runs goes on, and what a higher limit lets
+        through goes on at once.  Returns what is not as before.  A change that does not fit what
+        this node declares, as another version of the code may, changes nothing here.
+        """
+        limits = _changed(self.declared, changes)
+        passed: list[RunningAttempt] = []
+        with self._lock:
+            before = self._limits
+            changed = [
+                ChangedLimit(name, before[name], limit)
+                for name, limit in limits.items()
+                if before[name] != limit
+            ]
+            if changed:
+                now_ms = self._monotonic_ms()
+                self._take_share(now_ms, passed)
+                self._limits = limits
+                self._set_portions(self._shared_held)
+                for (name, _), allowance in self._allowances.items():
+                    portion = self._portions[name]
+                    allowance.change(portion, portion.burst, now_ms, now_ms)
+                self._admit_waiting(now_ms, passed)
+        if passed:
+            self._submit(passed)
+        return changed
+
     def next_ms(self) -> float | None:
         """Return the monotonic time at which ``look`` has something to do; None for never."""
         return None if self._timer_ms == NEVER_MS else self._timer_ms
@@ -294,7 +335,7 @@ class FlowLimits:
         for each in needed:
             each.wanted += 1
         lacking = first_lacking(needed, now_ms) or needed[0]
-        lacking.line_up(ticket)
+        lacking.line_up(ticket, now_ms)
         self._plan(lacking, now_ms)
 
     def _step_out(self, ticket: Ticket) -> None:
@@ -316,11 +357,11 @@ class FlowLimits:
                     each.wanted -= 1
                     each.reserve()
                 del self._tickets[ticket.running]
-                ticket.running.limited_ms = round(now_ms - ticket.since_ms)
+                ticket.running.limited_ms = round(now_ms - ticket.short_since_ms)
                 ticket.running.allowances = ticket.allowances
                 passed.append(ticket.running)
             else:
-                lacking.line_up(ticket)
+                lacking.line_up(ticket, now_ms)
                 self._plan(lacking, now_ms)
         if allowance.waiting:
             self._plan(allowance, now_ms)
@@ -373,12 +414,34 @@ class FlowLimits:
             portion = self._portions[name]
             tokens_max = float(portion.interval_ms > FIRST_MS) if begins_anew else portion.burst
             allowance.change(portion, tokens_max, changed_ms, now_ms)
+        self._admit_waiting(now_ms, passed)
+
+    def _admit_waiting(self, now_ms: float, passed: list[RunningAttempt]) -> None:
+        """Let through what may go on by new portions, after all have them: it may need several."""
+        for allowance in tuple(self._allowances.values()):
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
     def _set_portions(self, held: int) -> None:
+        self._shared_held = held
         part = max(1, held) / self._partitions
         self._portions = {
             name: Portion.of(limit, 1.0 if name in self._whole else part)
             for name, limit in self._limits.items()
         }
+
+
+def _declared(limits: NodeLimits, on_node: Mapping[str | None, str]) -> Mapping[str, Limit]:
+    there = {name: Limit(concurrency=limits.on_node[kind]) for kind, name in on_node.items()}
+    return {**limits.rules.limits, **there}
+
+
+def _changed(declared: Mapping[str, Limit], changes: Sequence[LimitChange]) -> Mapping[str, Limit]:
+    limits = dict(declared)
+    for change in changes:
+        if change.limit in declared:
+            try:
+                limits[change.limit] = change.of(declared[change.limit])
+            except InvalidTask as error:
+                logger.warning("a changed limit stays as it is declared here: %s", error)
+    return limits

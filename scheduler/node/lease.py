@@ -1,8 +1,8 @@
 """The right to start an attempt: who this node may run tasks for, right now.
 
 Decides nothing about when the log's membership ends; it only puts together what the log
-says with what the node holds.  Asked by worker threads as the last thing before user code.  What is
-paused is looked up now and then, and stays known while the store is silent.
+says with what the node holds.  Asked by worker threads as the last thing before user code.  What
+operators decided is looked up now and then, and stays known while the store is silent.
 """
 
 import logging
@@ -11,14 +11,15 @@ from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
 from actors.model.errors import HourhandError
-from actors.model.pauses import PartitionPause, PauseSheet
+from actors.model.operator_sheet import OperatorSheet
+from actors.model.pauses import PartitionPause
 from actors.ports.clock import Clock
 from actors.ports.oversight import OversightStore
 
 logger = logging.getLogger("hourhand.node")
 
 LOOK_MS = 400.0
-"""So often that, with the answer's way, a pause is known everywhere within a second."""
+"""So often that, with the answer's way, an operator's act is known everywhere within a second."""
 
 
 class Lease:
@@ -34,9 +35,10 @@ class Lease:
         self.gained_ms = clock.monotonic_ms()
         """Monotonic time at which a partition was granted last that was not held before."""
         self._changed: Callable[[], object] = lambda: None
-        self._sheet = PauseSheet()
+        self._sheet = OperatorSheet()
         self._pauses: dict[int, PartitionPause] = {}
         """Of partitions that were asked about since the sheet changed."""
+        self._told: tuple[Callable[[OperatorSheet], None], ...] = ()
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call this whenever another number of partitions is held, in the thread that knows."""
@@ -64,9 +66,15 @@ class Lease:
         """How many partitions attempts are allowed of."""
         return len(self._epochs)
 
-    def pause(self, sheet: PauseSheet) -> None:
-        """Allow no attempt of what is paused from now on."""
+    def also_tell(self, heed: Callable[[OperatorSheet], None]) -> None:
+        """Tell one more of each sheet, before the first of them."""
+        self._told = (*self._told, heed)
+
+    def heed(self, sheet: OperatorSheet) -> None:
+        """Allow no attempt of what is paused from now on, and tell others of the sheet."""
         self._sheet, self._pauses = sheet, {}
+        for heed in self._told:
+            heed(sheet)
 
     def _is_paused(self, attempt: Attempt) -> bool:
         sheet = self._sheet
@@ -88,15 +96,15 @@ class Lease:
         )
 
 
-class PauseWatch:
-    """Asks the store what is paused, one question at a time; used by the polling thread."""
+class SheetWatch:
+    """Asks the store for the operators' sheet, one question at a time, on the polling thread."""
 
     def __init__(self, store: OversightStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._asked: Future[PauseSheet] | None = None
+        self._asked: Future[OperatorSheet] | None = None
         self._due_ms = -1e18
-        self.sheet = PauseSheet()
+        self.sheet = OperatorSheet()
         self.is_known = False
         """Whether the store has answered once: until then anything may be paused."""
 
@@ -109,10 +117,10 @@ class PauseWatch:
         now_ms = self._clock.monotonic_ms()
         if self._asked is None and now_ms >= self._due_ms:
             self._due_ms = now_ms + LOOK_MS
-            self._asked = self._store.read_pauses(self.sheet)
+            self._asked = self._store.read_sheet(self.sheet)
             changed = self._take() or changed
         if changed:
-            lease.pause(self.sheet)
+            lease.heed(self.sheet)
         return changed
 
     def _take(self) -> bool:
@@ -122,8 +130,8 @@ class PauseWatch:
         try:
             sheet = asked.result()
         except HourhandError as error:
-            # What was paused stays so, and nothing else is.
-            logger.debug("pauses could not be read: %s", error)
+            # What was paused or changed stays so, and nothing else is.
+            logger.debug("the operators' sheet could not be read: %s", error)
             return False
         self.is_known = True
         known, self.sheet = self.sheet, sheet

@@ -4,9 +4,12 @@ Decides who is told that an attempt waits no longer.  Never decides how long it 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.events import LimitChanged
+from actors.model.flow import Limit
+from actors.model.operator_sheet import OperatorSheet
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
@@ -48,6 +51,16 @@ class LimitedAttempts(RegisteredAttempts):
     def limited(self) -> Sequence[Limited]:
         """Return what waits for an allowance, for those who look."""
         return self._limits.limited()
+
+    @property
+    def declared_limits(self) -> Mapping[str, Limit]:
+        """All limits by name, as the code has them."""
+        return self._limits.declared
+
+    def heed(self, sheet: OperatorSheet) -> None:
+        """Limit as operators say from now on."""
+        for name, before, after in self._limits.change(sheet.limits):
+            self._telemetry.emit(LimitChanged(name, str(before), str(after)))
 
     def withdraw(self, attempt: Attempt, *, limited: bool = False) -> bool:
         """Keep user code from being called; False where it was called already."""

@@ -174,6 +174,7 @@ _ATTEMPTS = (
         peers="Temporal `task_latency_queue` with rate limits",
     ),
     _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
+    _counter("limit_changes", "Times that an operator changed a limit of this node", "limit"),
     _histogram(
         "attempt_seconds",
         "Duration of user code",

@@ -161,6 +161,7 @@ class NodeTelemetry:
             events.WorkersFreed: self._on_workers_freed,
             events.StoreCalled: self._on_store,
             events.LogCalled: self._on_log,
+            events.LimitChanged: lambda e: _add(self.meters["limit_changes_total"][e.limit]),
         }
 
     def _plain_counters(self) -> dict[type, Callable[[Any], None]]:
@@ -189,8 +190,9 @@ class NodeTelemetry:
     def _on_started(self, event: events.AttemptStarted) -> None:
         cell, delay_ms = self._delays[event.partition], event.delay_ms
         if event.limited_ms:
-            self._limited.observe(event.limited_ms)
-            delay_ms = max(0, delay_ms - event.limited_ms)
+            limited_ms = max(0, min(event.limited_ms, delay_ms))
+            self._limited.observe(limited_ms)
+            delay_ms -= limited_ms
         cell.counts[bisect_left(cell.bounds, delay_ms)] += 1
         cell.total += delay_ms
         if event.attempt > 1:

@@ -12,18 +12,21 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
+from itertools import islice
 
+from actors.model.flow import Limit
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import (
+    DeclaredLimit,
     LimitedFlow,
     LimitedTask,
     NodeReport,
     PartitionReport,
     RunningTask,
 )
-from actors.model.pauses import PauseSheet
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
@@ -38,6 +41,8 @@ logger = logging.getLogger("hourhand.report")
 
 LISTED_MAX = 200
 """Failing, blocked and running tasks that a report names; the rest it counts."""
+LIMITS_MAX = 1_000
+"""Declared limits that a report has."""
 TALLIES_MS = 5_000.0
 
 
@@ -47,9 +52,10 @@ class Reported:
 
     describe: Callable[[], list[Held]]
     lease_ends_ms: Callable[[], float]
-    pauses: Callable[[], PauseSheet]
+    sheet: Callable[[], OperatorSheet]
     version: str
     limited: Callable[[], Sequence[Limited]] = tuple
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
 
 class Reporter:
@@ -75,6 +81,9 @@ class Reporter:
         self._clock = clock
         self._interval_ms = interval_ms
         self._started_ms = clock.now_ms()
+        self._limits = tuple(
+            DeclaredLimit.named(*each) for each in islice(reported.limits.items(), LIMITS_MAX)
+        )
         self._beat = 0
         self._saving: Future[None] | None = None
         self._epochs: dict[int, int] = {}
@@ -131,11 +140,7 @@ class Reporter:
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
         states = self._reported.describe()
-        running = [
-            RunningTask(str(attempt.task.key), attempt.partition, attempt.number)
-            for state in states
-            for attempt in self._runner.long_running(state.partition, 0)
-        ]
+        running = self._running(states)
         attempting = Counter(each.partition for each in running)
         counts = troubles.counted()
         limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
@@ -149,7 +154,7 @@ class Reporter:
             address=self.address,
             lease_left_ms=round(lease_ms) if abs(lease_ms) < 1e12 else None,
             lease_by_lock=lease_ms > 1e12,
-            pauses_version=self._reported.pauses().version,
+            pauses_version=self._reported.sheet().version,
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
             partitions=tuple(
                 self._partition(state, attempting[state.partition], counts) for state in states
@@ -164,14 +169,22 @@ class Reporter:
             limited_count=len(limited),
             limited=tuple(limited[:LISTED_MAX]),
             limited_flows=_limited_flows(limited),
+            limits=self._limits,
         )
+
+    def _running(self, states: Sequence[Held]) -> list[RunningTask]:
+        return [
+            RunningTask(str(attempt.task.key), attempt.partition, attempt.number)
+            for state in states
+            for attempt in self._runner.long_running(state.partition, 0)
+        ]
 
     def _partition(
         self, state: Held, running: int, counts: Mapping[int, TroubleCounts]
     ) -> PartitionReport:
         number = state.partition
         counted = counts.get(number) or TroubleCounts()
-        pause = self._reported.pauses().of_partition(number)
+        pause = self._reported.sheet().of_partition(number)
         gauges, noted = self._telemetry.gauges_of(number), self._telemetry.troubles.noted(number)
         lateness = self._telemetry.lateness_of(number)
         passed, held_for = gauges.get("straggler_ids", 0), gauges.get("watermark_held_ids", 0)

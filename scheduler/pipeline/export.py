@@ -56,13 +56,23 @@ class Manifest:
     tables: dict[str, dict[str, Any]]
     """Rows and checksum of each table."""
     pauses: list[dict[str, Any]] = field(default_factory=list)
+    limits: list[dict[str, Any]] = field(default_factory=list)
+    """What operators changed of limits."""
     format: str = FORMAT_NAME
     version: int = FORMAT_VERSION
 
     @property
     def digest(self) -> str:
         """Return what tells this export from any other."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:32]
+        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+
+    @property
+    def text(self) -> str:
+        """Return it as it is written; without limits as versions write it that know none."""
+        fields = asdict(self)
+        if not self.limits:
+            del fields["limits"]
+        return json.dumps(fields)
 
 
 def begin_export(spark: SparkSession, folder: str) -> None:
@@ -80,7 +90,7 @@ def begin_export(spark: SparkSession, folder: str) -> None:
 
 def end_export(spark: SparkSession, folder: str, manifest: Manifest) -> None:
     """Write the manifest: from now on the export is complete."""
-    _write_text(spark, f"{folder}/{_MANIFEST}", json.dumps(asdict(manifest)))
+    _write_text(spark, f"{folder}/{_MANIFEST}", manifest.text)
 
 
 def read_manifest(spark: SparkSession, folder: str) -> Manifest:
@@ -236,4 +246,5 @@ def _manifest(
         ends={str(each): span.end for each, span in sorted(state.spans.items())},
         tables=tables,
         pauses=msgspec.to_builtins(state.pauses),
+        limits=msgspec.to_builtins(state.limits),
     )

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from actors.model.errors import InstallationBusy, InvalidInput
+from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Claim
-from actors.model.pauses import Pause, PauseSheet
+from actors.model.pauses import Pause
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import JOB_S, answered
@@ -32,6 +34,7 @@ class QuiescentState:
     claims: Mapping[int, Claim | None]
     spans: Mapping[int, Span]
     pauses: tuple[Pause, ...] = ()
+    limits: tuple[LimitChange, ...] = ()
 
     @property
     def partition_count(self) -> int:
@@ -89,14 +92,14 @@ class Quiescence:
             partitions = sorted(self._tail.spans({}))
             asked = {each: stores.ownership.read_watermark(each) for each in partitions}
             claims = {each: answered(reading, JOB_S) for each, reading in asked.items()}
-            sheet = answered(stores.oversight.read_pauses(PauseSheet()), JOB_S)
+            sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
         finally:
             stores.close()
         known = {
             each: None if claim is None else claim.watermark.next_offset
             for each, claim in claims.items()
         }
-        return QuiescentState(claims, self._tail.spans(known), sheet.pauses)
+        return QuiescentState(claims, self._tail.spans(known), sheet.pauses, sheet.limits)
 
 
 @contextmanager

@@ -116,6 +116,7 @@ def contents_of(spark: SparkSession, source: Options, quiescence: Quiescence) ->
         claims=state.claims,
         ends={each: span.end for each, span in state.spans.items()},
         pauses=state.pauses,
+        limits=state.limits,
         confirm=quiescence.require,
     )
 

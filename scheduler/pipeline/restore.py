@@ -21,9 +21,11 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from actors.model.errors import InstallationBusy, InvalidInput, SettingsInvalid, StoreUnavailable
+from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import EPOCH_SHIFT, Claim, Straggler, Watermark, initial_watermark
 from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import JOB_S, answered
@@ -141,6 +143,8 @@ class Contents:
     """Where the source's log ends."""
     pauses: Sequence[Pause]
     """What operators have paused."""
+    limits: Sequence[LimitChange]
+    """What operators changed of limits."""
     confirm: Callable[[], None]
     """Raises where the source has changed since."""
 
@@ -310,7 +314,7 @@ class Restore:
     def _begin_partitions(
         self, contents: Contents, destination: Destination, progress: _RestoreProgress
     ) -> None:
-        """Store where each partition begins, and what is paused."""
+        """Store where each partition begins, what is paused, and changed limits."""
         now_ms = wiring.open_clock().now_ms()
         stores = wiring.open_stores(self._settings)
         try:
@@ -323,9 +327,10 @@ class Restore:
             for each in saves:
                 answered(each, JOB_S)
             pauses = moved_pauses(contents.pauses, len(contents.claims), self._partitions)
-            sheet = answered(stores.oversight.read_pauses(PauseSheet()), JOB_S)
-            if pauses and not sheet.pauses:
-                answered(stores.oversight.replace_pauses(sheet.with_pauses(pauses)), JOB_S)
+            sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
+            if (pauses or contents.limits) and not (sheet.pauses or sheet.limits):
+                filled = replace(sheet.with_pauses(pauses), limits=tuple(contents.limits))
+                answered(stores.oversight.replace_sheet(filled), JOB_S)
         finally:
             stores.close()
 
@@ -373,6 +378,7 @@ def _fill(
         claims=claims_of(tables[OWNERS], count),
         ends={int(each): end for each, end in manifest.ends.items()},
         pauses=tuple(msgspec.convert(manifest.pauses, list[Pause])),
+        limits=tuple(msgspec.convert(manifest.limits, list[LimitChange])),
         confirm=_nothing_changes,
     )
     with opened_target(target, count) as store:

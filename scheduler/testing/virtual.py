@@ -330,6 +330,7 @@ class VirtualNode:
             telemetry=telemetry,
             limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
         )
+        self.lease.also_tell(self.runner.heed)
         self.system: SimulatedSystem
 
         def make_system(on_failure: FailureListener) -> SimulatedSystem:

@@ -5,12 +5,16 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
+import msgspec
+
 from actors.model.backoff import RetryPolicy
 from actors.model.codec import encode_data, encode_task
 from actors.model.key import TaskKey
+from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from actors.model.status import AttemptRecord, AttemptResult
 from actors.model.task import StoredTask
 from actors.model.task_executor import TaskExecutor
@@ -23,6 +27,7 @@ SETTLE_S = 0.05
 IDS = [f"customer-{number}" for number in range(12)]
 CANCELLED, WITHDRAWN, SUSPECT, BLOCKED = IDS[0], IDS[3], IDS[4], IDS[5]
 PAUSED = "nobody-1"
+CHANGED = LimitChange("mail#1", 20, 60_000, 7, 3, 5, "ann", "why")
 """Has no task."""
 NIGHTLY = "nightly"
 
@@ -110,8 +115,8 @@ def _leave_suspect(settings: Settings) -> None:
         stores.schedule.insert_tasks(owner, [row], at).result(WAIT_S)
         stores.status.insert_attempts(owner, [began], at).result(WAIT_S)
         pause = Pause(PauseScope.ORDERING, partition_of(PAUSED, count), PAUSED)
-        sheet = PauseSheet().with_pauses([pause])
-        assert stores.oversight.replace_pauses(sheet).result(WAIT_S)
+        sheet = msgspec.structs.replace(OperatorSheet().with_pauses([pause]), limits=(CHANGED,))
+        assert stores.oversight.replace_sheet(sheet).result(WAIT_S)
     finally:
         stores.close()
 
@@ -159,13 +164,19 @@ def check_by_running(settings: Settings, left: Mapping[str, TaskKey]) -> None:
     assert [each.partition for each in pauses_of(settings)] == [
         partition_of(PAUSED, settings.topic.partitions)
     ]
+    assert sheet_of(settings).limits == (CHANGED,)
 
 
 def pauses_of(settings: Settings) -> tuple[Pause, ...]:
     """Return what is paused."""
+    return sheet_of(settings).pauses
+
+
+def sheet_of(settings: Settings) -> OperatorSheet:
+    """Return what operators decided."""
     stores = wiring.open_stores(settings)
     try:
-        return stores.oversight.read_pauses(PauseSheet()).result(WAIT_S).pauses
+        return stores.oversight.read_sheet(OperatorSheet()).result(WAIT_S)
     finally:
         stores.close()
 

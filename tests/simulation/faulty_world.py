@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.model.pauses import PauseSheet
+from actors.model.operator_sheet import OperatorSheet
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
@@ -26,7 +26,7 @@ class FaultyWorld(Protocol):
     broker: MemoryBroker
     data: MemoryStores
     outbox: WorldOutbox | None
-    sheets: list[tuple[float, PauseSheet]]
+    sheets: list[tuple[float, OperatorSheet]]
     """Since when each sheet of pauses was in force."""
     pace: float
     """How many times longer everything lasts than what is said here."""

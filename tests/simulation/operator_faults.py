@@ -5,8 +5,9 @@ Decides what is paused and for how long; what that must mean is for the invarian
 
 import random
 
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.partition import partition_of
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from tests.simulation.faulty_world import FaultyWorld
 from tests.simulation.history import Happened
 from tests.simulation.task_maker import SICK
@@ -23,8 +24,8 @@ def operator(world: FaultyWorld, rng: random.Random) -> None:
         # An id that is paused may delay no other (P7); a partition delays all of its own.
         until_ms = world.now_ms() + held_ms
         world.note(Happened(world.now_ms(), "operator", "", until_ms))
-    _replace(world, world.data.pauses.with_pauses([pause]))
-    world.after(held_ms, lambda: _replace(world, world.data.pauses.without([pause.target])))
+    _replace(world, world.data.sheet.with_pauses([pause]))
+    world.after(held_ms, lambda: _replace(world, world.data.sheet.without([pause.target])))
 
 
 def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
@@ -39,7 +40,7 @@ def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
     return Pause(scope, partition_of(ordering_id, count), ordering_id)
 
 
-def _replace(world: FaultyWorld, sheet: PauseSheet) -> None:
-    if sheet.pauses != world.data.pauses.pauses:
-        world.data.pauses = sheet
+def _replace(world: FaultyWorld, sheet: OperatorSheet) -> None:
+    if sheet.pauses != world.data.sheet.pauses:
+        world.data.sheet = sheet
         world.sheets.append((world.now_ms(), sheet))

@@ -20,7 +20,7 @@ from actors.model.events import (
     RetriesExhausted,
 )
 from actors.model.key import TaskKey
-from actors.model.pauses import PauseSheet
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.task import StoredTask
 from scheduler.node.attempts import RunningAttempt
 from tests.simulation.history import (
@@ -105,7 +105,7 @@ class Recorder(StoreRecorder):
                 is_owner=owners.get(attempt.partition) is member.log._member,
                 done_before=self._done_before(running),
                 beside=beside,
-                known_paused=_is_paused(member.node.pauses.sheet, attempt.partition, key),
+                known_paused=_is_paused(member.node.sheet_watch.sheet, attempt.partition, key),
                 paused_ms=self._paused_ms(attempt.partition, key),
                 kind=attempt.task.kind,
                 alike=alike,
@@ -286,6 +286,6 @@ def _tenant_of(task: StoredTask) -> str:
     return found
 
 
-def _is_paused(sheet: PauseSheet, partition: int, key: TaskKey) -> bool:
+def _is_paused(sheet: OperatorSheet, partition: int, key: TaskKey) -> bool:
     pause = sheet.of_partition(partition)
     return pause.whole or key.ordering_id in pause.ordering_ids

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.key import TaskKey
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Claim
-from actors.model.pauses import PauseSheet
 from actors.model.status import CommandOutcome, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.broker import MemoryBroker
@@ -39,7 +39,7 @@ class RecordedWorld(Protocol):
     network: Network
     broker: MemoryBroker
     data: MemoryStores
-    sheets: list[tuple[float, PauseSheet]]
+    sheets: list[tuple[float, OperatorSheet]]
     truth: Truth
     settings: Settings
 

@@ -15,7 +15,7 @@ from actors.kernel.simulated import VirtualClock
 from actors.model.backoff import RetryPolicy
 from actors.model.bucket import HOUR_MS
 from actors.model.key import TaskKey
-from actors.model.pauses import PauseSheet
+from actors.model.operator_sheet import OperatorSheet
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
@@ -65,7 +65,7 @@ class World:
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker = MemoryBroker(*made_of)
         self.data, self._wakes = MemoryStores(), Wakes[Member]()
-        self.sheets: list[tuple[float, PauseSheet]] = []
+        self.sheets: list[tuple[float, OperatorSheet]] = []
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
@@ -136,8 +136,8 @@ class World:
         self.network.clear()
         if self.outbox is not None:
             self.outbox.make_peace()
-        self.data.pauses = PauseSheet(self.data.pauses.version + 1)
-        self.sheets.append((self.now_ms(), self.data.pauses))
+        self.data.sheet = OperatorSheet(self.data.sheet.version + 1)
+        self.sheets.append((self.now_ms(), self.data.sheet))
         self.coordinator.come_back(sessions_renewed=True)
         self.broker.refused.clear()
         self.data.page_limit = lambda asked: asked

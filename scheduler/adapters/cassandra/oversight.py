@@ -10,6 +10,7 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
+from actors.model.operator_sheet import OperatorSheet, decode_sheet, encode_sheet
 from actors.model.oversight import (
     AuditEntry,
     AuditPage,
@@ -18,7 +19,6 @@ from actors.model.oversight import (
     decode_reports,
     encode_report,
 )
-from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
 from actors.model.tally import HourTally, decode_tally, encode_tally
 from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from scheduler.adapters.cassandra.session import CassandraSession
@@ -83,10 +83,10 @@ class CassandraOversightStore:
 
         return self._session.submit(work)
 
-    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
         """Read the version, and the sheet where it is another."""
 
-        def work() -> PauseSheet:
+        def work() -> OperatorSheet:
             rows = self._session.execute(self._version.bind((_NAME,)))
             if (rows[0][0] if rows else 0) == known.version:
                 return known
@@ -94,7 +94,7 @@ class CassandraOversightStore:
 
         return self._session.submit(work)
 
-    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
         """Replace the sheet by its successor.
 
         The answer may be lost and the statement repeated: then the sheet that stands tells.
@@ -144,9 +144,9 @@ class CassandraOversightStore:
         newest = max((row[0] for row in rows), default=0)
         return AuditPlace((newest + 1) * _PERIOD_MS - 1, "\U0010ffff")
 
-    def _stored(self) -> PauseSheet:
+    def _stored(self) -> OperatorSheet:
         rows = self._session.execute(self._sheet.bind((_NAME,)))
-        return decode_sheet(rows[0][0]) if rows else PauseSheet()
+        return decode_sheet(rows[0][0]) if rows else OperatorSheet()
 
 
 class CassandraTallyStore:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+from actors.model.operator_sheet import OperatorSheet, decode_sheet, encode_sheet
 from actors.model.oversight import (
     AuditEntry,
     AuditPage,
@@ -12,7 +13,6 @@ from actors.model.oversight import (
     decode_reports,
     encode_report,
 )
-from actors.model.pauses import PauseSheet, decode_sheet, encode_sheet
 from actors.model.tally import HourTally, decode_tally, encode_tally
 from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from scheduler.adapters.embedded.database import Database
@@ -64,16 +64,16 @@ class EmbeddedOversight:
 
         return self._database.read(work)
 
-    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
         """Read the sheet."""
         return self._database.read(lambda connection: _sheet(connection, known))
 
-    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
         """Replace the sheet by its successor; a transaction is all that it takes here."""
         row = sealed((_NAME, encode_sheet(sheet), sheet.version))
 
         def work(connection: sqlite3.Connection) -> bool:
-            if _sheet(connection, PauseSheet()).version != sheet.version - 1:
+            if _sheet(connection, OperatorSheet()).version != sheet.version - 1:
                 return False
             connection.execute(_SHEET.upsert, row)
             return True
@@ -121,7 +121,7 @@ class EmbeddedOversight:
         return self._database.read(work)
 
 
-def _sheet(connection: sqlite3.Connection, known: PauseSheet) -> PauseSheet:
+def _sheet(connection: sqlite3.Connection, known: OperatorSheet) -> OperatorSheet:
     query = f"SELECT {_SHEET.selected} FROM pause_sheet WHERE name = ? AND write_time != ?"
     row = connection.execute(query, (_NAME, known.version)).fetchone()
     return known if row is None else decode_sheet(opened(row)[1])

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import AuditEntry, AuditPage, AuditPlace, NodeReport
-from actors.model.pauses import PauseSheet
 from actors.model.tally import HourTally, decode_tally, encode_tally
 from actors.ports.oversight import REPORT_KEPT_MS, PartitionTally
 from scheduler.adapters.memory.tables import MemoryStores, View
@@ -35,25 +35,25 @@ class MemoryOversight:
         """Read all reports."""
         return self._ask("read_reports", -1, lambda: tuple(self._data.reports.values()))
 
-    def read_pauses(self, known: PauseSheet) -> "Future[PauseSheet]":
+    def read_sheet(self, known: OperatorSheet) -> "Future[OperatorSheet]":
         """Read the sheet."""
 
-        def effect() -> PauseSheet:
-            stored = self._data.pauses
+        def effect() -> OperatorSheet:
+            stored = self._data.sheet
             return known if stored.version == known.version else stored
 
-        return self._ask("read_pauses", -1, effect)
+        return self._ask("read_sheet", -1, effect)
 
-    def replace_pauses(self, sheet: PauseSheet) -> "Future[bool]":
+    def replace_sheet(self, sheet: OperatorSheet) -> "Future[bool]":
         """Replace the sheet by its successor."""
 
         def effect() -> bool:
-            if self._data.pauses.version != sheet.version - 1:
+            if self._data.sheet.version != sheet.version - 1:
                 return False
-            self._data.pauses = sheet
+            self._data.sheet = sheet
             return True
 
-        return self._ask("replace_pauses", -1, effect)
+        return self._ask("replace_sheet", -1, effect)
 
     def append_audit(self, entry: AuditEntry, kept_ms: int) -> "Future[None]":
         """Write an entry; memory is never long enough to forget one."""

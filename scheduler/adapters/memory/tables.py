@@ -11,9 +11,9 @@ from actors.model.bucket import HOUR_MS, SURELY_DELETED_HOURS, hour_of, hours_be
 from actors.model.definition import Definition, DefinitionName
 from actors.model.errors import StoreUnavailable
 from actors.model.key import TaskKey, first_key_at
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from actors.model.ownership import Claim
-from actors.model.pauses import PauseSheet
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.delivery import Deliver, Request
@@ -109,7 +109,7 @@ class MemoryStores:
         self.partition_count: int | None = None
         self.reports: dict[str, NodeReport] = {}
         """By node."""
-        self.pauses = PauseSheet()
+        self.sheet = OperatorSheet()
         self.audit: dict[AuditPlace, AuditEntry] = {}
         self.tallies: dict[int, dict[int, tuple[int, bytes]]] = {}
         """By partition and hour: write time and encoded counts."""

@@ -30,9 +30,10 @@ from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.commands import Withdrawal
 from actors.model.events import AttemptFinished, TaskClosed
 from actors.model.key import first_key_at
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.ownership import Straggler
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from actors.model.settings import TreeSettings, WindowSettings
 from actors.model.status import CompletionResult
 from actors.model.task import AttemptState, StoredTask
@@ -106,7 +107,7 @@ def _update(bench: LaneBench, task: StoredTask) -> object:
 
 def _pause(bench: LaneBench, task: StoredTask) -> object:
     place = bench.harness.ownership.partition
-    return PauseTasks(PauseSheet(1, (Pause(PauseScope.ORDERING, place, task.key.ordering_id),)))
+    return PauseTasks(OperatorSheet(1, (Pause(PauseScope.ORDERING, place, task.key.ordering_id),)))
 
 
 def _execute_more(bench: LaneBench, task: StoredTask) -> object:

@@ -15,8 +15,9 @@ from actors.messages import (
     SlotsReleased,
 )
 from actors.model.key import first_key_at
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.ownership import Straggler
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task, an_attempt
 from tests.unit.actors.partition_executor_bench import Bench
@@ -42,7 +43,7 @@ def test_p13_what_is_paused_leaves_to_the_store_what_it_holds(
     bench.execute(a_stored_task(ordering_id="x"), a_stored_task(ordering_id="y"))
     pause = pauses(bench.harness.ownership.partition)
 
-    bench.tell(PauseTasks(PauseSheet(1, (pause,))))
+    bench.tell(PauseTasks(OperatorSheet(1, (pause,))))
 
     assert [PauseOrdering() in child.messages for child in bench.children] == told
 
@@ -55,7 +56,7 @@ def _pause(bench: Bench, *ordering_ids: str) -> None:
     """Have these ordering ids paused, and no others."""
     place = bench.harness.ownership.partition
     pauses = tuple(Pause(PauseScope.ORDERING, place, each) for each in ordering_ids)
-    bench.tell(PauseTasks(PauseSheet(1, pauses)))
+    bench.tell(PauseTasks(OperatorSheet(1, pauses)))
 
 
 def _held(bench: Bench) -> tuple[Straggler, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.model.instant import format_instant
-from actors.model.pauses import PauseSheet
+from actors.model.operator_sheet import OperatorSheet
 from tests.builders import NOW_MS
 from tests.promises.group import QUICK
 from tests.unit.scheduler.admin.world import WINDOW, World, due
@@ -213,7 +213,7 @@ def test_a_pause_of_nothing_is_refused(target: dict[str, object]) -> None:
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == 400
-    assert world.group.data.pauses == PauseSheet()
+    assert world.group.data.sheet == OperatorSheet()
 
 
 def test_a_dead_letter_is_replayed_where_it_can_be_read() -> None:

@@ -46,18 +46,18 @@ NAMES = (
     *("key", "from", "to", "limit", "after", "before", "state", "orderingId", "order", "unit"),
     *("bars", "partition", "targets", "scope", "keys", "filter", "states", "expected", "dryRun"),
     *("waitS", "places", "orderingIds", "how", "reason", "name", "names", "id", "ids", "tag"),
-    "next",
+    *("next", "limit", "limits", "rate", "perMs", "burst", "concurrency"),
 )
 PATHS = (
     *("task", "tasks", "attempts", "waiting", "status", "blocked", "failing", "nodes", "settings"),
     *("partitions", "running", "history", "pauses", "ahead", "buckets", "dead-letters", "audit"),
     *("openapi.json", "nothing", "task/../status", "%00", "actions/drop", "doors", "recurring"),
-    *("recurring/schedule", "timers", "timers/timer", "relay/pending", "relay/message"),
+    *("limits", "recurring/schedule", "timers", "timers/timer", "relay/pending", "relay/message"),
 )
 POSTS = (
     *("actions/drop", "actions/reschedule", "actions/unblock", "actions/explode", "pauses"),
     *("pauses/resume", "dead-letters/replay", "task", "recurring/pause", "recurring/set"),
-    *("timers/delete", "relay/cancel", "relay/reschedule", "relay/drop"),
+    *("limits", "limits/reset", "timers/delete", "relay/cancel", "relay/reschedule", "relay/drop"),
 )
 
 
@@ -86,6 +86,9 @@ def likely(rng: random.Random) -> Any:
         "orderingIds": [rng.choice(TEXTS)],
         "names": [rng.choice(TEXTS)],
         "ids": [rng.choice(TEXTS)],
+        "limits": [rng.choice((*TEXTS, "mail#1"))],
+        "limit": "mail#1",
+        "rate": rng.choice((0, -1, 5, 1e308, "7", True, None)),
         "how": "drop",
         "waitS": 0,
     }
@@ -102,6 +105,8 @@ def body(rng: random.Random, path: str) -> bytes:
             "pauses/resume": ("targets",),
             "dead-letters/replay": ("places",),
             "actions/unblock": ("orderingIds", "how", "waitS"),
+            "limits": ("limit", "rate"),
+            "limits/reset": ("limits",),
             "recurring/pause": ("names", "waitS"),
             "timers/delete": ("ids",),
             "relay/cancel": (rng.choice(("ids", "keys")), "waitS"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.outcome import Outcome
 from actors.model.oversight import (
     LATENESS_MS,
@@ -13,7 +14,7 @@ from actors.model.oversight import (
     NodeReport,
     PartitionReport,
 )
-from actors.model.pauses import Pause, PauseScope, PauseSheet
+from actors.model.pauses import Pause, PauseScope
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
@@ -46,7 +47,7 @@ def report_of(
     limited: Sequence[Limited] = (),
 ) -> NodeReport:
     """Return what a node that holds one partition reports."""
-    sheet = PauseSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
+    sheet = OperatorSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
     reporter = Reporter(
         Reported(
             lambda: [Held(PARTITION, "running", 2, 40)],

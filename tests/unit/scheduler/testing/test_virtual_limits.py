@@ -1,13 +1,18 @@
 """Limits under the virtual clock: hours of a rate are a test of milliseconds."""
 
+from bisect import bisect_left
 from collections import Counter
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from actors.kernel.simulated import VirtualClock
+from actors.model.events import AttemptStarted
+from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
 from scheduler import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
+from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.testing import VirtualScheduler
 
 TIMEOUT_S = 5
@@ -144,3 +149,52 @@ def test_what_waits_can_be_cancelled_and_what_is_left_survives_a_restart() -> No
 
         done = {each.key for each in scheduler.executions}
         assert done == {*keys} - {left[0]}
+
+
+@pytest.mark.parametrize(("tasks", "ids"), [(500, 500), (500, 20), (300, 1), (6_000, 6_000)])
+def test_a_backlog_that_a_limit_makes_is_not_late(tasks: int, ids: int) -> None:
+    """Behind its own ordering id, or in the store as memory is full: no alert of lateness."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=50))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        due = scheduler.now + timedelta(minutes=1)
+        for number in range(tasks):
+            task = Task(
+                ordering_id=f"id-{number % ids}",
+                scheduled_time=due,
+                uniqueness_key=str(number),
+                data={},
+                kind="mail",
+            )
+            scheduler.schedule_task(task).result(TIMEOUT_S)
+        scheduler.advance(minutes=5)
+        started = [each for each in scheduler.telemetry.events if isinstance(each, AttemptStarted)]
+        counted = NodeTelemetry(VirtualClock(0))
+        for each in started:
+            counted.emit(each)
+
+    late = [counted.lateness_of(each) for each in {each.partition for each in started}]
+    assert sum(map(sum, late)) == len(started) == tasks
+    assert sum(sum(each[bisect_left(LATENESS_MS, 1_000) :]) for each in late) == 0
+    assert max(each.delay_ms for each in started) > 5_000
+
+
+def test_what_is_late_for_another_reason_is_late_beside_a_limit() -> None:
+    """A node that was away for an hour is late, whatever a limit adds."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=50))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 100)
+        scheduler.crash()
+        scheduler.clock.advance(3_600_000)
+        scheduler.advance(minutes=1)
+        started = [each for each in scheduler.telemetry.events if isinstance(each, AttemptStarted)]
+
+    late_ms = [each.delay_ms - each.limited_ms for each in started]
+    assert len(started) == 100 and min(late_ms) >= 3_500_000

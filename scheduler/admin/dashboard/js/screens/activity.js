@@ -1,10 +1,11 @@
-/** Activity: what is paused, since when and by whom; and who did what, newest first. */
+/** Activity: what is paused, which limits hold, since when and by whom; and who did what. */
 
 import { pauseOrResume, targetWords, whyNot } from "../acts.js";
 import { ask } from "../api.js";
 import { shown } from "../dialog.js";
 import { fill, h } from "../dom.js";
 import { when, zoneName } from "../format.js";
+import { limitsTable } from "../limits.js";
 import { on } from "../live.js";
 import { button, card, json, pill, refusal } from "../parts.js";
 import { makeTable } from "../table.js";
@@ -13,7 +14,7 @@ const PAGE = 100;
 
 export const screen = {
   path: "activity",
-  title: "Pauses and audit",
+  title: "Pauses, limits and audit",
   short: "Activity",
   mark: "journal",
   key: "p",
@@ -62,6 +63,7 @@ function open() {
       },
     ],
   });
+  const limits = limitsTable(done);
   const audit = makeTable({
     label: "Audit log",
     keyOf: (row) => row.id,
@@ -106,6 +108,7 @@ function open() {
     { class: "screen" },
     problem,
     card("Paused", { inside: false, aside: [id, pauseId, everything] }, pauses.element),
+    card("Limits", { inside: false }, limits.element),
     card(
       "Audit log",
       { inside: false, aside: "newest first" },
@@ -117,6 +120,14 @@ function open() {
   async function lookPauses() {
     try {
       pauses.update((await ask("pauses")).pauses);
+    } catch (error) {
+      fill(problem, refusal(error)).hidden = false;
+    }
+  }
+
+  async function lookLimits() {
+    try {
+      limits.update((await ask("limits")).limits);
     } catch (error) {
       fill(problem, refusal(error)).hidden = false;
     }
@@ -137,6 +148,7 @@ function open() {
   function look() {
     problem.hidden = true;
     lookPauses();
+    lookLimits();
     lookAudit(null);
   }
 

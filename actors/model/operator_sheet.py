@@ -1,0 +1,107 @@
+"""What operators have decided for all nodes: what is paused, and which limits are changed.
+
+The sheet is one value with a version, replaced as a whole, so two operators never undo each
+other's changes unseen.  It decides what is paused and how much a limit allows, never what
+becomes of tasks meanwhile.
+"""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.model.errors import InvalidTask
+from actors.model.limit_change import LimitChange
+from actors.model.pauses import NOT_PAUSED, PartitionPause, Pause, PauseScope
+
+PAUSES_MAX = 1_000
+"""Pauses of a sheet: every node holds it in memory (P13)."""
+LIMIT_CHANGES_MAX = 1_000
+SHEET_BYTES_MAX = 400_000
+"""Encoded; a sheet is one cell of the store."""
+
+
+class OperatorSheet(msgspec.Struct, frozen=True):
+    """All pauses and all changed limits of an installation."""
+
+    version: int = 0
+    """Grows with every change."""
+    pauses: tuple[Pause, ...] = ()
+    limits: tuple[LimitChange, ...] = ()
+    """In the order of their limits' names, one for each."""
+
+    def of_partition(self, partition: int) -> PartitionPause:
+        """Return what of this sheet is paused of one partition."""
+        whole = any(
+            each.scope is PauseScope.ALL
+            or (each.scope is PauseScope.PARTITION and each.partition == partition)
+            for each in self.pauses
+        )
+        ids = frozenset(
+            each.ordering_id
+            for each in self.pauses
+            if each.scope is PauseScope.ORDERING and each.partition == partition
+        )
+        return PartitionPause(whole, ids) if whole or ids else NOT_PAUSED
+
+    def with_pauses(self, added: Iterable[Pause]) -> "OperatorSheet":
+        """Return the next sheet; a target that is paused already keeps its first pause.
+
+        Raises InvalidTask where the sheet would be larger than every node can hold.
+        """
+        merged = {each.target: each for each in self.pauses}
+        for each in added:
+            merged.setdefault(each.target, each)
+        sheet = replace(self, version=self.version + 1, pauses=tuple(merged.values()))
+        size_bytes = len(encode_sheet(sheet))
+        if len(merged) > PAUSES_MAX or size_bytes > SHEET_BYTES_MAX:
+            raise InvalidTask(
+                f"{len(merged)} pauses of {size_bytes} bytes: {PAUSES_MAX} pauses and"
+                f" {SHEET_BYTES_MAX} bytes are allowed; pause the partition instead"
+            )
+        return sheet
+
+    def without(self, targets: Iterable[tuple[PauseScope, int, str]]) -> "OperatorSheet":
+        """Return the next sheet, without the pauses of these targets."""
+        lifted = set(targets)
+        left = tuple(each for each in self.pauses if each.target not in lifted)
+        return replace(self, version=self.version + 1, pauses=left)
+
+    def with_limit(self, change: LimitChange) -> "OperatorSheet":
+        """Return the next sheet, with this change in place of an earlier one of the same limit.
+
+        Raises InvalidTask where the sheet would be larger than every node can hold.
+        """
+        assert change.limit, "every limit has a name"
+        merged = {each.limit: each for each in self.limits} | {change.limit: change}
+        limits = tuple(merged[name] for name in sorted(merged))
+        sheet = replace(self, version=self.version + 1, limits=limits)
+        if len(limits) > LIMIT_CHANGES_MAX or len(encode_sheet(sheet)) > SHEET_BYTES_MAX:
+            raise InvalidTask(
+                f"{len(limits)} limits are changed: {LIMIT_CHANGES_MAX} limits and"
+                f" {SHEET_BYTES_MAX} bytes are allowed; reset some, or change the code"
+            )
+        return sheet
+
+    def without_limits(self, names: Collection[str]) -> "OperatorSheet":
+        """Return the next sheet, in which these limits are as declared."""
+        left = tuple(each for each in self.limits if each.limit not in names)
+        assert self.version >= 0, "versions grow from 0"
+        return replace(self, version=self.version + 1, limits=left)
+
+    def change_of(self, limit: str) -> LimitChange | None:
+        """Return what an operator changed of a limit; None where it is as declared."""
+        return next((each for each in self.limits if each.limit == limit), None)
+
+
+_decoder = msgspec.json.Decoder(OperatorSheet)
+
+
+def encode_sheet(sheet: OperatorSheet) -> bytes:
+    """Return a sheet as the store keeps it."""
+    return msgspec.json.encode(sheet)
+
+
+def decode_sheet(body: bytes) -> OperatorSheet:
+    """Return what ``encode_sheet`` wrote; raises msgspec.DecodeError for anything else."""
+    return _decoder.decode(body)

@@ -1,0 +1,240 @@
+"""Limits at run time: what the code of the nodes declares, what operators changed, what holds.
+
+Decides which changes are taken.  Which limits there are is known from what nodes report.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, NamedTuple, Self
+
+from msgspec.structs import replace
+
+from actors.model.display import shown, storable_text
+from actors.model.errors import InvalidTask
+from actors.model.flow import Limit
+from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
+from actors.ports.clock import Clock
+from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.admin.sheet_changes import SheetChanges
+
+_REASON_CHARS_MAX = 300
+_NAMED_MAX = 20
+
+
+class LimitNumbers(Answer, frozen=True):
+    """How much a limit allows; null is not limited in that way."""
+
+    rate: float | None
+    """Starts in each ``perMs``."""
+    per_ms: int | None
+    burst: int | None
+    concurrency: int | None
+
+    @classmethod
+    def of(cls, limit: Limit) -> Self:
+        """Show a limit."""
+        limits_starts = limit.rate is not None
+        return cls(
+            rate=limit.rate,
+            per_ms=round(1000 * limit.per.total_seconds()) if limits_starts else None,
+            burst=limit.burst_tasks if limits_starts else None,
+            concurrency=limit.concurrency,
+        )
+
+
+class ShownLimitChange(Answer, frozen=True):
+    """What an operator changed; null is as declared."""
+
+    rate: float | None
+    per_ms: int | None
+    burst: int | None
+    concurrency: int | None
+    since: Instant | None
+    who: str
+    reason: str
+
+    @classmethod
+    def of(cls, change: LimitChange) -> Self:
+        """Show a change."""
+        return cls(
+            rate=change.rate,
+            per_ms=change.per_ms,
+            burst=change.burst,
+            concurrency=change.concurrency,
+            since=instant_text(change.changed_ms),
+            who=change.who,
+            reason=change.reason,
+        )
+
+
+class LimitSetting(Answer, frozen=True):
+    """One limit."""
+
+    limit: str
+    """Its name: the kind, ``#`` and its place in the declaration; or the kind and ``@node``."""
+    state: Literal["declared", "changed", "unused"]
+    """``unused``: changed, and no node that reports declares it, or it does not fit."""
+    key: str | None
+    """The path into the data whose values have an allowance each."""
+    declared: LimitNumbers | None
+    effective: LimitNumbers | None
+    changed: ShownLimitChange | None
+
+
+class LimitSettings(Answer, frozen=True):
+    """All limits that nodes declare, and all that operators changed."""
+
+    version: int
+    """Of the sheet of pauses and limits that is in force."""
+    limits: list[LimitSetting]
+
+    @classmethod
+    def of(cls, sheet: OperatorSheet, declared: Mapping[str, Limit]) -> Self:
+        """Show the limits that hold."""
+        names = sorted({*declared, *(each.limit for each in sheet.limits)})
+        return cls(
+            version=sheet.version,
+            limits=[_setting(name, declared.get(name), sheet.change_of(name)) for name in names],
+        )
+
+
+class ChangedLimits(NamedTuple):
+    """What an act came to."""
+
+    sheet: OperatorSheet
+    words: str
+    """What held before and what holds now."""
+
+
+class Limits:
+    """Changes the limits of an installation."""
+
+    def __init__(
+        self,
+        sheets: SheetChanges,
+        declared: Callable[[], Mapping[str, Limit]],
+        clock: Clock,
+    ) -> None:
+        """``declared`` returns the limits that nodes declare, by name."""
+        self._sheets = sheets
+        self._declared = declared
+        self._clock = clock
+
+    def settings(self, sheet: OperatorSheet | None = None) -> LimitSettings:
+        """Return every limit, of a sheet that is known or of the one in force."""
+        return LimitSettings.of(self._sheets.sheet() if sheet is None else sheet, self._declared())
+
+    def planned(self, change: LimitChange) -> dict[str, LimitNumbers]:
+        """Return what holds before and after; InvalidTask where it cannot be done."""
+        if change.numbers == (None, None, None, None):
+            raise InvalidTask("say what to change: rate, per, burst or concurrency")
+        declared = self._declared_limit(change.limit)
+        earlier = self._sheets.sheet().change_of(change.limit)
+        return {
+            "before": LimitNumbers.of(_holding(declared, earlier)),
+            "after": LimitNumbers.of(_merged(earlier, change).of(declared)),
+        }
+
+    def change(self, change: LimitChange, who: str, reason: str) -> ChangedLimits:
+        """Change the numbers given, and leave the others of this limit as they are."""
+        declared = self._declared_limit(change.limit)
+        signed = replace(
+            change,
+            changed_ms=self._clock.now_ms(),
+            who=storable_text(who)[:100],
+            reason=storable_text(reason)[:_REASON_CHARS_MAX],
+        )
+        words = ""
+
+        def changed(sheet: OperatorSheet) -> OperatorSheet:
+            nonlocal words
+            earlier = sheet.change_of(change.limit)
+            merged = _merged(earlier, signed)
+            words = f"{_holding(declared, earlier)} -> {merged.of(declared)}"
+            if earlier is not None and earlier.numbers == merged.numbers:
+                return sheet
+            return sheet.with_limit(merged)
+
+        return ChangedLimits(self._sheets.change(changed), words)
+
+    def reset(self, names: Collection[str]) -> ChangedLimits:
+        """Have these be as declared again; InvalidTask for a name that is unknown."""
+        known = {each.limit for each in self._sheets.sheet().limits}
+        for name in names:
+            if name not in known:
+                self._declared_limit(name)
+        declared = self._declared()
+        words = ""
+
+        def changed(sheet: OperatorSheet) -> OperatorSheet:
+            nonlocal words
+            lifted = [each for each in sheet.limits if each.limit in names]
+            words = "; ".join(_reset_words(each, declared.get(each.limit)) for each in lifted)
+            return sheet.without_limits(names)
+
+        sheet = self._sheets.change(changed)
+        return ChangedLimits(sheet, words or "nothing was changed")
+
+    def _declared_limit(self, name: str) -> Limit:
+        declared = self._declared()
+        if name not in declared:
+            listed = ", ".join(sorted(declared)[:_NAMED_MAX]) or "none"
+            raise InvalidTask(
+                f"no node that runs declares a limit {shown(name)}; declared are: {listed}"
+            )
+        return declared[name]
+
+
+def _merged(earlier: LimitChange | None, change: LimitChange) -> LimitChange:
+    """Return a change with the numbers of the one before where it names none."""
+    if earlier is None:
+        return change
+    rate, per_ms, burst, concurrency = (
+        old if new is None else new
+        for old, new in zip(earlier.numbers, change.numbers, strict=True)
+    )
+    return replace(change, rate=rate, per_ms=per_ms, burst=burst, concurrency=concurrency)
+
+
+def _holding(declared: Limit, change: LimitChange | None) -> Limit:
+    """Return what holds on nodes that declare this; they ignore a change that does not fit."""
+    try:
+        return declared if change is None else change.of(declared)
+    except InvalidTask:
+        return declared
+
+
+def _setting(name: str, declared: Limit | None, change: LimitChange | None) -> LimitSetting:
+    effective = None if declared is None else _holding(declared, change)
+    is_used = effective is not None and (change is None or _fits(declared, change))
+    state: Literal["declared", "changed", "unused"]
+    state = "unused" if not is_used else "declared" if change is None else "changed"
+    return LimitSetting(
+        limit=name,
+        state=state,
+        key=None if declared is None else declared.key,
+        declared=None if declared is None else LimitNumbers.of(declared),
+        effective=None if effective is None else LimitNumbers.of(effective),
+        changed=None if change is None else ShownLimitChange.of(change),
+    )
+
+
+def _fits(declared: Limit | None, change: LimitChange) -> bool:
+    if declared is None:
+        return False
+    try:
+        change.of(declared)
+    except InvalidTask:
+        return False
+    return True
+
+
+def _reset_words(change: LimitChange, declared: Limit | None) -> str:
+    if declared is None:
+        return f"{change.limit}: no longer changed"
+    return f"{change.limit}: {_holding(declared, change)} -> {declared}"
+
+
+def limit_words(names: Sequence[str]) -> str:
+    """Return what these are, in words: one by name, several by number."""
+    return names[0] if len(names) == 1 else f"{len(names)} limits"

@@ -1,0 +1,168 @@
+"""``hourhand limits``: list, change and reset limits while nodes run.
+
+Each change is written to the audit log; nodes read it from the store.
+"""
+
+# ruff: noqa: D301 - a backspace in a help text is click's mark for lines to keep
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from actors.model.limit_change import LimitChange
+from scheduler.admin.limit_settings import (
+    ChangedLimits,
+    LimitNumbers,
+    LimitSettings,
+    limit_words,
+)
+from scheduler.cli import task_input
+from scheduler.cli.failing import say
+from scheduler.cli.operating import (
+    ActOptions,
+    ReasonOption,
+    agreed,
+    operator_session,
+    whoever_runs_this,
+)
+from scheduler.cli.rendering import as_json
+from scheduler.cli.session import Commands, ResultOptions
+from scheduler.cli.text_output import print_rows
+
+app = Commands(
+    no_args_is_help=True,
+    help="Change how many tasks of a kind may start, while nodes run.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberOptions(ResultOptions):
+    """How much a limit is to allow."""
+
+    rate: Annotated[
+        float | None, typer.Option(min=0, metavar="N", help="So many starts in each --per.")
+    ] = None
+    per: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="The time of the rate: 1s, 1h.")
+    ] = None
+    burst: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="So many start at once after a pause.")
+    ] = None
+    concurrency: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="So many run at the same time.")
+    ] = None
+    reason: ReasonOption = ""
+
+
+@app.command("list")
+def list_limits(
+    *,
+    common: ResultOptions,
+) -> None:
+    """List limits: what the code declares, and what holds.
+
+    As nodes that run declare them.  An unused one was changed, and no node declares it.
+
+    \b
+    Example:
+      hourhand limits list
+    """
+    with operator_session(common) as service:
+        service.cluster.read()
+        _print(service.limits.settings(), common)
+
+
+@app.command("set")
+def set_limit(
+    name: Annotated[str, typer.Argument(metavar="LIMIT", help="The limit's name: mail#1.")],
+    *,
+    numbers: NumberOptions,
+) -> None:
+    """Change a limit until it is reset.
+
+    What is not named stays as it is.  Every node knows within a second.  The change outlives
+    restarts.  Attempts that run may end.
+
+    \b
+    Examples:
+      hourhand limits set mail#1 --rate 20 --reason "the provider is slow"
+      hourhand limits set report#2 --concurrency 8
+    """
+    with operator_session(numbers) as service:
+        per_ms = None if numbers.per is None else task_input.parse_duration_ms(numbers.per)
+        change = LimitChange(name, numbers.rate, per_ms, numbers.burst, numbers.concurrency)
+        service.cluster.read()
+        who = whoever_runs_this()
+
+        def act() -> tuple[ChangedLimits, str]:
+            changed = service.limits.change(change, who, numbers.reason)
+            return changed, changed.words
+
+        detail = {**service.limits.planned(change), "reason": numbers.reason}
+        changed = service.audit.audited(who, "limit", name, detail, act)
+        say(f"{name}: {changed.words}")
+        _print(service.limits.settings(changed.sheet), numbers)
+
+
+@app.command()
+def reset(
+    names: Annotated[list[str], typer.Argument(metavar="LIMIT", help="Names of limits.")],
+    *,
+    common: ActOptions,
+) -> None:
+    """Have limits as the code declares them again.
+
+    \b
+    Example:
+      hourhand limits reset mail#1
+    """
+    with operator_session(common) as service:
+        service.cluster.read()
+        if len(names) > 1:
+            agreed(len(names), "reset these limits", yes=common.yes)
+
+        def act() -> tuple[ChangedLimits, str]:
+            changed = service.limits.reset(names)
+            return changed, changed.words
+
+        detail = {"limits": names, "reason": common.reason}
+        changed = service.audit.audited(
+            whoever_runs_this(), "reset limit", limit_words(names), detail, act
+        )
+        say(changed.words)
+        _print(service.limits.settings(changed.sheet), common)
+
+
+def _print(found: LimitSettings, common: ResultOptions) -> None:
+    if common.wants_json:
+        typer.echo(as_json(found))
+    elif found.limits:
+        rows = [
+            {
+                "limit": each.limit,
+                "state": each.state,
+                "declared": _words(each.declared),
+                "effective": _words(each.effective),
+                "key": each.key,
+                "since": None if each.changed is None else each.changed.since,
+                "who": None if each.changed is None else each.changed.who,
+                "reason": None if each.changed is None else each.changed.reason,
+            }
+            for each in found.limits
+        ]
+        print_rows(
+            rows, ("limit", "state", "declared", "effective", "key", "since", "who", "reason")
+        )
+    else:
+        say("no node that runs declares a limit")
+
+
+def _words(numbers: LimitNumbers | None) -> str | None:
+    if numbers is None:
+        return None
+    said = []
+    if numbers.rate is not None and numbers.per_ms is not None:
+        said.append(f"{numbers.rate:g} per {numbers.per_ms / 1000:g} s, burst {numbers.burst}")
+    if numbers.concurrency is not None:
+        said.append(f"{numbers.concurrency} at once")
+    return ", ".join(said)

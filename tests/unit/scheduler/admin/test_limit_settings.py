@@ -1,0 +1,158 @@
+"""Limits at run time over HTTP: what is declared, what is changed, and what is written down."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.model.flow import Limit
+from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
+from actors.model.oversight import DeclaredLimit
+from scheduler.admin.sheet_changes import SheetChanges
+from tests.unit.scheduler.admin.world import READ, WRITE, World
+
+MAIL = Limit(rate=50, burst=5, key="tenant")
+REPORT = Limit(concurrency=4)
+
+
+def declaring(**limits: Limit) -> World:
+    """Return an installation whose node declares a limit for each of these kinds."""
+    world = World()
+    report(world, limits)
+    return world
+
+
+def report(
+    world: World, limits: Mapping[str, Limit], node: str = "node-1", started_ms: int = 0
+) -> None:
+    """Report what a node declares."""
+    world.clock.advance(1)
+    declared = [DeclaredLimit.named(f"{kind}#1", each) for kind, each in limits.items()]
+    world.report(node, limits=msgspec.to_builtins(declared), startedMs=started_ms)
+
+
+def by_name(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return limits by name."""
+    return {each["limit"]: each for each in settings["limits"]}
+
+
+def test_limits_are_listed_as_declared_changed_and_reset() -> None:
+    """What is not named stays; each act is written down with what held before and after."""
+    world = declaring(mail=MAIL, report=REPORT)
+    first = by_name(world.get("/limits")[1])
+    assert {name: each["state"] for name, each in first.items()} == {
+        "mail#1": "declared",
+        "report#1": "declared",
+    }
+
+    status, told = world.post("/limits", {"limit": "mail#1", "rate": 20, "reason": "slow"})
+    world.post("/limits", {"limit": "mail#1", "burst": 9})
+    changed = by_name(world.get("/limits")[1])["mail#1"]
+    assert (status, told["version"], changed["state"], changed["key"]) == (
+        *(200, 1, "changed", "tenant"),
+    )
+    numbers = {"rate": 50, "perMs": 1_000, "burst": 5, "concurrency": None}
+    assert changed["declared"] == numbers
+    assert changed["effective"] == {**numbers, "rate": 20, "burst": 9}
+    assert changed["changed"]["perMs"] is None and changed["changed"]["since"]
+
+    world.post("/limits/reset", {"limits": ["mail#1"]})
+    assert by_name(world.get("/limits")[1]) == first
+    entries = world.get("/audit")[1]["entries"]
+    assert [(each["action"], each["target"]) for each in entries] == [
+        ("reset limit", "mail#1"),
+        ("limit", "mail#1"),
+        ("limit", "mail#1"),
+    ]
+    assert entries[2]["detail"]["before"] == numbers
+    assert entries[2]["detail"]["after"] == {**numbers, "rate": 20}
+    assert entries[2]["result"] == (
+        "50 per 1 s, burst 5, for each tenant -> 20 per 1 s, burst 5, for each tenant"
+    )
+    assert entries[0]["result"].startswith("mail#1: 20 per 1 s, burst 9")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"limit": "mial#1", "rate": 5}, "declared are: mail#1, report#1"),
+        ({"limit": "mail#1", "rate": 0}, "pause"),
+        ({"limit": "report#1", "concurrency": 0}, "pause"),
+        ({"limit": "report#1", "rate": 5}, "declares no rate"),
+        ({"limit": "mail#1", "concurrency": 5}, "declares no concurrency"),
+        ({"limit": "mail#1"}, "say what to change"),
+        ({"limit": "mail#1", "rate": -1}, "rate"),
+        ({"limit": "mail#1", "rate": 1e300}, "rate"),
+        ({"limit": "mail#1", "burst": 0}, "burst"),
+        ({"limit": "mail#1", "rate": 5, "key": "x"}, "key"),
+    ],
+)
+def test_what_is_unknown_or_means_nothing_is_refused(body: dict[str, object], says: str) -> None:
+    """And changes nothing."""
+    world = declaring(mail=MAIL, report=REPORT)
+
+    status, problem = world.post("/limits", body)
+
+    assert (status, says in str(problem)) == (400, True)
+    assert world.group.data.sheet == OperatorSheet()
+    assert world.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 400
+
+
+def test_a_change_that_no_node_declares_is_unused_and_can_be_reset() -> None:
+    """As after a kind went away, or declares another form of limit."""
+    world = declaring(mail=MAIL, report=REPORT)
+    world.post("/limits", {"limit": "mail#1", "rate": 20})
+    world.post("/limits", {"limit": "report#1", "concurrency": 9})
+    report(world, {"report": Limit(rate=1)})
+
+    settings = by_name(world.get("/limits")[1])
+    assert (settings["mail#1"]["state"], settings["mail#1"]["effective"]) == ("unused", None)
+    assert settings["report#1"]["state"] == "unused"
+    assert settings["report#1"]["effective"]["rate"] == 1
+
+    status, left = world.post("/limits/reset", {"limits": ["mail#1", "report#1"]})
+    assert (status, list(by_name(left))) == (200, ["report#1"])
+    assert world.post("/limits/reset", {"limits": ["report#1"]})[0] == 200
+
+
+def test_of_two_nodes_the_one_that_started_last_declares() -> None:
+    """It has the newer code."""
+    world = declaring(mail=MAIL)
+    report(world, {"mail": Limit(rate=7)}, "node-2", 5)
+
+    assert by_name(world.get("/limits")[1])["mail#1"]["declared"]["rate"] == 7
+
+
+def test_who_may_only_look_changes_no_limit() -> None:
+    """As with pauses."""
+    world = World(read_tokens={"eve": READ}, write_tokens={"ann": WRITE})
+    report(world, {"mail": MAIL})
+    asked = {"limit": "mail#1", "rate": 5}
+    assert world.http.post("/limits", json=asked).status_code == 401
+
+    world.tokens = {"Authorization": f"Bearer {READ}"}
+    assert world.get("/limits")[0] == 200
+    assert world.post("/limits", asked)[0] == 403
+    assert world.post("/limits/reset", {"limits": ["mail#1"]})[0] == 403
+    world.tokens = {"Authorization": f"Bearer {WRITE}"}
+    assert world.post("/limits", asked)[1]["limits"][0]["changed"]["who"] == "ann"
+
+
+def test_of_two_operators_neither_undoes_the_other() -> None:
+    """Who came second looks again."""
+    world = declaring(mail=MAIL, report=REPORT)
+    store = world.service.stores.oversight
+    raced = False
+
+    def changed(sheet: OperatorSheet) -> OperatorSheet:
+        nonlocal raced
+        if not raced:
+            raced = True
+            store.replace_sheet(sheet.with_limit(LimitChange("report#1", concurrency=9)))
+        return sheet.with_limit(LimitChange("mail#1", rate=5))
+
+    SheetChanges(store).change(changed)
+
+    assert [each.limit for each in world.group.data.sheet.limits] == ["mail#1", "report#1"]

@@ -1,0 +1,77 @@
+"""``hourhand limits`` over an embedded folder whose node runs: what it prints and does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler import Hourhand, Limit, Scheduler
+from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
+
+app = Hourhand()
+
+
+@app.task("mail", limits=Limit(rate=50, burst=5, key="tenant"))
+def mail(payload: dict[str, Any]) -> None:
+    """Do nothing."""
+
+
+@app.task("report", limits=Limit(concurrency=4))
+def report(payload: dict[str, Any]) -> None:
+    """Do nothing."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An installation whose node has told what it declares."""
+    folder = tmp_path_factory.mktemp("limited")
+    with Scheduler(settings_of(folder), executors=app):
+        while not answer(folder, "limits", "list")["limits"]:
+            """The node has not reported yet."""
+        yield folder
+
+
+def of_mail(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the limit of the kind."""
+    limit: dict[str, Any] = found["limits"][0]
+    assert limit["limit"] == "mail#1"
+    return limit
+
+
+def test_a_limit_is_changed_listed_and_reset(folder: Path) -> None:
+    """What is not named stays as it is, and who did it is written down."""
+    done = invoke(folder, "limits", "set", "mail#1", "--rate", "20", "--reason", "slow")
+    assert (done.exit_code, "50 per 1 s" in done.stderr, "20 per 1 s" in done.stdout) == (
+        *(0, True, True),
+    )
+    changed = of_mail(answer(folder, "limits", "set", "mail#1", "--per", "1m"))
+    assert (changed["effective"]["rate"], changed["effective"]["perMs"]) == (20, 60_000)
+    assert changed["changed"]["who"].startswith("cli:")
+    assert "changed" in invoke(folder, "limits", "list").stdout
+
+    left = of_mail(answer(folder, "limits", "reset", "mail#1"))
+    assert (left["state"], left["effective"]["rate"]) == ("declared", 50)
+    entries = answer(folder, "audit-log")["entries"]
+    assert [each["action"] for each in entries[:3]] == ["reset limit", "limit", "limit"]
+    assert entries[2]["detail"]["reason"] == "slow"
+    assert "nothing was changed" in invoke(folder, "limits", "reset", "mail#1").stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("set", "mial#1", "--rate", "5"), "declared are: mail#1, report#1"),
+        (("set", "mail#1", "--rate", "0"), "pause"),
+        (("set", "mail#1"), "say what to change"),
+        (("set", "report#1", "--rate", "5"), "declares no rate"),
+        (("set", "mail#1", "--per", "soon"), "duration"),
+        (("reset", "mial#1"), "declared are"),
+        (("reset", "mail#1", "report#1"), "--yes"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(folder: Path, given: tuple[str, ...], says: str) -> None:
+    """And the caller's fault."""
+    refused = invoke(folder, "limits", *given)
+
+    assert (refused.exit_code, says in refused.stderr) == (2, True)
