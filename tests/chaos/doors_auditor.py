@@ -125,4 +125,6 @@ def _after_deletion(
     for timer in timers:
         for pop in pops.get(timer.number, ()) if timer.deleted_us is not None else ():
             if timer.deleted_us is not None and pop.at_us > timer.deleted_us + _UNDER_WAY_US:
-                yield Finding(f"timer {timer.number}: pop {pop.sequence} after it was deleted")
+                late_ms = (pop.at_us - timer.deleted_us) // 1_000
+                told = f"timer {timer.number}: pop {pop.sequence} {late_ms} ms after its deletion"
+                yield Finding(told)

@@ -1,10 +1,12 @@
-"""The short chaos run of ``make test``: two minutes on one broker and one Cassandra node.
+"""The short chaos runs of ``make test``: on one broker and one Cassandra node.
 
-A node is killed, one is frozen past its session, one restarted gracefully, and Cassandra
-paused, under 200 tasks/s; the same auditor judges it.  Recovery has loose limits here: the
-machine is shared with the rest of the tests.
+Under the classic protocol, for two minutes, a node is killed, one is frozen past its session, one
+restarted gracefully, and Cassandra paused, under 200 tasks/s.  Under KIP-848 only the lease is
+another, so a node is killed and one is frozen past its session.  The same auditor judges both.
+Recovery has loose limits here: the machine is shared with the rest of the tests.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,9 @@ from rich.console import Console
 
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
-from tests.chaos.installation import install
+from tests.chaos.installation import GroupProtocol, install
 from tests.chaos.measures import measure
-from tests.chaos.plan import SHORT, Extent
+from tests.chaos.plan import SHORT, Extent, Kind
 from tests.chaos.run import Chaos, run_chaos
 from tests.chaos.table import show
 from tests.chaos.verdict import Limits, judge
@@ -39,21 +41,38 @@ SHORT_RUN = Chaos(
     tasks_per_s=200,
     lead_s=11.0,
 )
+OF_THE_LEASE = replace(
+    SHORT_RUN,
+    extent=replace(
+        SHORT_RUN.extent,
+        seconds=15.0,
+        kinds=(Kind.KILL_NODE, Kind.FREEZE_NODE),
+        quiet_s=(1.0, 2.0),
+        lasts_s_max=8.0,
+    ),
+    tasks_per_s=100,
+    lead_s=6.0,
+)
+RUNS: dict[GroupProtocol, Chaos] = {"classic": SHORT_RUN, "consumer": OF_THE_LEASE}
 LOOSE = Limits(killed_s=60.0, drained_s=60.0)
 
 
 @pytest.mark.timeout(HUNG_AFTER_S)
+@pytest.mark.parametrize("protocol", RUNS)
 def test_nothing_is_lost_early_or_doubled_while_nodes_and_store_fail(
-    kafka_server: KafkaServer, cassandra_server: CassandraServer, tmp_path: Path
+    protocol: GroupProtocol,
+    kafka_server: KafkaServer,
+    cassandra_server: CassandraServer,
+    tmp_path: Path,
 ) -> None:
     """Every requirement of ``make chaos``, recounted by the same auditor."""
-    console = Console(width=160)
-    installation = install(kafka_server, cassandra_server)
+    console, run = Console(width=160), RUNS[protocol]
+    installation = install(kafka_server, cassandra_server, protocol)
 
-    evidence = run_chaos(SHORT_RUN, installation, tmp_path, console.print)
-    findings = audit(evidence.history, Rules(order_lead_s=10.0, flush_s=15.0))
-    verdict = judge(SHORT_RUN, evidence, findings, measure(evidence.history), LOOSE)
+    evidence = run_chaos(run, installation, tmp_path, console.print)
+    findings = audit(evidence.history, Rules(order_lead_s=run.lead_s - 1, flush_s=15.0))
+    verdict = judge(run, evidence, findings, measure(evidence.history), LOOSE)
 
     show(console, verdict)
     assert verdict.holds, [check for check in verdict.checks if not check.holds]
-    assert findings.accepted > 5_000
+    assert findings.accepted > 25 * run.tasks_per_s

@@ -11,9 +11,11 @@ from tests.chaos.auditor import Finding, Findings
 from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.history import Fault
 from tests.chaos.measures import Measures
+from tests.chaos.plan import Kind
 from tests.chaos.run import Chaos, Evidence
 
 _DETAILS_MAX = 10
+_GRACEFUL = {Kind.RESTART_NODE, Kind.RESTART_ALL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,11 @@ def judge(
             details=evidence.doubts[:_DETAILS_MAX],
         ),
         _recovery("recovery after SIGKILL of a node", "killed", limits.killed_s, measures),
-        _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures),
     ]
+    if _GRACEFUL & {*chaos.extent.kinds}:
+        checks.append(
+            _recovery("recovery after a graceful stop", "drained", limits.drained_s, measures)
+        )
     return Verdict(chaos, evidence.seconds, findings, measures, checks)
 
 
