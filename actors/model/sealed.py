@@ -80,11 +80,17 @@ def envelope_in(data: object) -> SealedData | None:
         return None
 
 
+def sealing_of(data: bytes) -> str | None:
+    """Return in words how a row's data is sealed; None where it is plain."""
+    if not is_sealed(data):
+        return None
+    found = envelope_of(data)
+    return "sealed in a way that this version does not read" if found is None else str(found)
+
+
 def refuse_sealed(data: bytes) -> NoReturn:
     """Raise PayloadSealed, as a node without payload codecs does."""
-    envelope = envelope_of(data)
-    how = "sealed in a way that this version does not read" if envelope is None else str(envelope)
     raise PayloadSealed(
-        f"the task's data is {how}, and this node has no payload codecs: the task waits for a node"
+        f"the task's data is {sealing_of(data)}, and this node has no payload codecs: the task waits for a node"
         " that was given them (payloads=)"
     )

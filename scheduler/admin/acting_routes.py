@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Request
 from msgspec.structs import replace
 
+from actors.model.display import shown
 from actors.model.errors import LogUnavailable
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
+from actors.model.sealed import envelope_in
 from actors.model.task import Task
 from scheduler.admin.acting import (
     ACKNOWLEDGED_S,
@@ -51,6 +53,7 @@ from scheduler.admin.problems import Problem
 from scheduler.admin.recurring import NextTime, SchedulesChanged
 from scheduler.admin.service import AdminService
 from scheduler.reading.inspector import TaskState
+from scheduler.services.recurring.rule import RecurringRule
 from scheduler.services.recurring.state import Recurring
 from scheduler.services.typed_routes import TypedRouter
 
@@ -358,9 +361,24 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
         return service.audit.audited(who_asks(request), "recurring set", body.name, detail, act)
 
 
+def _refuse_sealed(name: str, rule: RecurringRule) -> None:
+    """Refuse to give sealed data to another kind of task, which could not open it."""
+    sealed = envelope_in(rule.data)
+    if sealed is not None:
+        raise Problem(
+            409,
+            "payload-sealed",
+            f"the data of the schedule {shown(name)} is {sealed}, for tasks of the kind"
+            f" {shown(rule.kind)}: send data with the new kind, or set the schedule where the key"
+            " is",
+        )
+
+
 def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
     """Return what a schedule is made of; without ``data`` that of the one before stays."""
     kept = known.rule.data if known is not None else None
+    if body.data is None and known is not None and body.kind != known.rule.kind:
+        _refuse_sealed(body.name, known.rule)
     return {
         "cron": body.cron,
         "every": None if body.every_ms is None else timedelta(milliseconds=body.every_ms),

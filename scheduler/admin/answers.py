@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.kind import MEMBER as KIND_MEMBER
+from actors.model.sealed import sealing_of
 from actors.model.status import (
     AttemptRecord,
     AttemptResult,
@@ -164,6 +165,8 @@ class ShownTask(Answer, frozen=True):
     kind: str | UnsetType = UNSET
     """Which of several executors runs it, where it names one."""
     task_data: Annotated[Any, Meta(description="The JSON object the task came with.")] = UNSET
+    sealed: str | UnsetType = UNSET
+    """How the data is sealed, with the id of the key, where it is: then it is not shown."""
     offset: int | UnsetType = UNSET
     completion: ShownCompletion | UnsetType = UNSET
     attempts: list[ShownAttempt] | UnsetType = UNSET
@@ -177,6 +180,7 @@ class ShownTask(Answer, frozen=True):
     def of(cls, view: TaskView, *, data: bool = True) -> Self:
         """Show a task, with its data where that may be seen."""
         task, completion, failed = view.task, view.completion, last_error(view)
+        sealed = None if task is None else sealing_of(task.data)
         return cls(
             key=str(view.key),
             ordering_id=view.key.ordering_id,
@@ -185,7 +189,8 @@ class ShownTask(Answer, frozen=True):
             partition=view.partition,
             state=view.state,
             kind=UNSET if task is None else or_unset(task.kind),
-            task_data=_shown_data(task) if task is not None and data else UNSET,
+            task_data=_shown_data(task) if task and data and sealed is None else UNSET,
+            sealed=or_unset(sealed),
             offset=UNSET if task is None else task.offset,
             completion=UNSET if completion is None else ShownCompletion.of(completion),
             attempts=[ShownAttempt.of(each) for each in view.attempts],

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import CallerError, LogUnavailable
 from actors.model.key import TaskKey
+from actors.model.sealed import envelope_in
 from actors.model.status import Completion, CompletionResult
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
@@ -82,10 +83,13 @@ class ShownRule(Answer, frozen=True):
     ends: Instant | None
     count_max: int | None
     data: Annotated[Any, Meta(description="The JSON object that each task has.")] = UNSET
+    sealed: str | UnsetType = UNSET
+    """How the data is sealed, with the id of the key, where it is: then it is not shown."""
 
     @classmethod
     def of(cls, rule: RecurringRule, *, data: bool) -> Self:
         """Show a rule, with the data of its tasks where that may be seen."""
+        sealed = envelope_in(rule.data)
         return cls(
             cron=rule.cron,
             every_ms=rule.every_ms,
@@ -98,7 +102,8 @@ class ShownRule(Answer, frozen=True):
             starts=instant_text(rule.starts_ms),
             ends=instant_text(rule.ends_ms),
             count_max=rule.count_max,
-            data=rule.data if data else UNSET,
+            data=rule.data if data and sealed is None else UNSET,
+            sealed=UNSET if sealed is None else str(sealed),
         )
 
 

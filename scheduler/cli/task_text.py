@@ -55,7 +55,7 @@ def view_lines(
         "uniquenessKey": value["uniquenessKey"],
         "partition": value["partition"],
         "offset": value.get("offset"),
-        "data": as_json(value["taskData"]) if "taskData" in value else None,
+        "data": as_json(value["taskData"]) if "taskData" in value else value.get("sealed"),
         "running": None if running is None else f"attempt {running.attempt} on {running.node}",
         "limited": None if limited is None else _waits_for(limited),
         "closed": None if closed is None else _closed(closed),

@@ -15,7 +15,8 @@ from scheduler import wiring
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.outbox.connections import Executing, executing, executing_async, run_async
 from scheduler.outbox.table import insert_statement, lock_of, row_values
-from scheduler.records.admission import Admission, checked_key, refuse_large
+from scheduler.payloads.codecs import PayloadCodecs
+from scheduler.records.admission import admission, checked_key, refuse_large
 
 _Records = list[tuple[TaskKey, bytes]]
 
@@ -24,23 +25,30 @@ class Outbox:
     """Writes tasks and cancellations into the outbox's table; used from any thread.
 
     ``settings`` says what the table is called and what a task may be (``client.grace_ms``,
-    ``client.record_bytes_max``).  Whatever the database raises is the caller's to handle: it has
+    ``client.record_bytes_max``).  ``payloads`` seal the data before it stands in the table; the
+    mover needs none.  Whatever the database raises is the caller's to handle: it has
     ended the transaction, or will.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        *,
+        payloads: PayloadCodecs | None = None,
+    ) -> None:
         require_settings(settings)
         self._table = settings.outbox.table
         self._record_bytes_max = settings.client.record_bytes_max
         self._clock = clock or wiring.open_clock()
-        self._admission = Admission(self._clock, settings.client)
+        self._admission = admission(self._clock, settings.client, payloads)
 
     def schedule(self, connection: Any, task: Task) -> TaskKey:
         """Write a task into the outbox, and return its key.
 
         It is scheduled once the transaction of ``connection`` is committed, and never where that
         is rolled back.  Raises InvalidTask, TaskInThePast and TaskTooLarge as the client's
-        ``schedule_task`` does, and UnknownConnection.
+        ``schedule_task`` does, with codecs PayloadUnavailable, and UnknownConnection.
         """
         return self._write(connection, [self._admission.admit(task)])[0]
 

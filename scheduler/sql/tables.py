@@ -13,6 +13,7 @@ from typing import Any
 
 from actors.model.errors import InvalidInput
 from actors.model.instant import format_instant, to_millis
+from actors.model.sealed import MEMBER as SEALED
 from scheduler.client.client import SchedulerClient
 from scheduler.reading.task_info import TaskInfo
 from scheduler.sql.database import QueriedTable, ReadOnlyDatabase
@@ -91,12 +92,19 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
         *_key_of(task),
         task.kind,
         task.state.value,
-        None if task.data is None else json.dumps(task.data),
+        _data_text(task),
         len(task.attempts),
         task.finished_time,
         None if task.moved_to is None else task.moved_to.scheduled_time,
         task.reason,
     )
+
+
+def _data_text(task: TaskInfo) -> str | None:
+    """Return data as an export has it; of sealed data how it is sealed, under the same name."""
+    if task.sealed is not None:
+        return json.dumps({SEALED: task.sealed})
+    return None if task.data is None else json.dumps(task.data)
 
 
 def _attempt_rows(tasks: Iterable[TaskInfo]) -> Iterable[tuple[Any, ...]]:

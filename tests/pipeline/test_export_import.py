@@ -29,7 +29,11 @@ from tests.pipeline.moving_world import (
 pytestmark = pytest.mark.integration
 
 
-KINDED = b'{"n":1,"hourhand.kind":"send-mail"}'
+KINDED = (
+    b'{"hourhand.sealed":{"steps":[{"codec":"aes-gcm","key":"k1"}],"data":"AAEC"},"n":1,'
+    b'"hourhand.kind":"send-mail"}'
+)
+"""Sealed, with a member in the clear."""
 
 
 def rows_of(frame: DataFrame, table: str) -> list[str]:
@@ -100,10 +104,10 @@ def export(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "out"
 
 
-def test_a_kind_arrives_with_its_task(
+def test_a_kind_and_sealed_data_arrive_with_their_task(
     spark: SparkSession, options: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
-    """The folder holds it in the data alone, so older exports are the same."""
+    """Byte for byte, as no key is there; the folder holds both in the data alone."""
     run_import(job_on(settings_of(tmp_path / "data")), ImportPlan(str(export)))
 
     (task,) = spark.read.format("hourhand").options(**options).load().collect()

@@ -9,6 +9,8 @@ from actors.model.key import TaskKey
 from actors.model.oversight import LATENESS_MS
 from actors.model.tally import MINUTE_MS, HourTally
 from scheduler.observe.hourly_counts import HourlyCounts
+from scheduler.payloads.aes_gcm import AesGcm
+from scheduler.payloads.codecs import PayloadCodecs
 from tests.builders import NOW_MS
 from tests.unit.scheduler.admin.world import HOUR_MS, PARTITION, WINDOW, World, due
 
@@ -32,6 +34,20 @@ def test_a_task_is_shown_with_its_data_and_attempts() -> None:
         assert status == 200
         assert told["task"]["state"] == "pending"
         assert told["task"]["taskData"] == task.data
+
+
+def test_of_sealed_data_the_key_is_shown_and_nothing_else() -> None:
+    """Operators see which key reads it; the envelope is of no use to them."""
+    world = World()
+    task = PayloadCodecs(AesGcm({"k1": bytes(32)})).sealed(due(60))
+    world.schedule(task)
+
+    told = world.get("/task", key=str(task.key))[1]["task"]
+    listed = world.get("/tasks", **WINDOW)[1]["tasks"][0]
+
+    for shown in (told, listed):
+        assert shown["sealed"] == "sealed with aes-gcm (key id 'k1')"
+        assert "taskData" not in shown
 
 
 def test_data_is_left_out_where_operators_may_not_see_it() -> None:

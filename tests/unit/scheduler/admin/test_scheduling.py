@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 
 from actors.model.instant import format_instant, to_millis
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+from scheduler.payloads.aes_gcm import AesGcm
+from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.reading.task_state import TaskState
 from scheduler.testing import VirtualScheduler
 from tests.builders import NOW_MS
@@ -95,6 +99,31 @@ def test_a_task_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     assert told["detail"]
     world.group.advance(90_000)
     assert world.group.journal.ran == []
+
+
+def test_sealed_data_of_a_schedule_stays_with_its_kind() -> None:
+    """It could not be opened for another; without data and with the same kind it is kept."""
+    heard: list[object] = []
+
+    class Hear(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            heard.append(task.data)
+
+    payloads = PayloadCodecs(AesGcm({"k1": bytes(32)}))
+    scheduler = VirtualScheduler(Hear, payloads=payloads)
+    every = timedelta(hours=1)
+    scheduler.client.schedule_recurring("nightly", every=every, data={"card": 1}).result()
+    scheduler.run_due()
+    api = api_of(scheduler)
+
+    shown = api.get("/recurring/schedule", name="nightly")[1]["recurring"]["rule"]
+    refused = api.post("/recurring/schedule", {**NIGHTLY, "kind": "mail", "waitS": 0})
+    kept = api.post("/recurring/schedule", {**NIGHTLY, "waitS": 0})
+    scheduler.advance(days=1)
+
+    assert shown["sealed"] == "sealed with aes-gcm (key id 'k1')" and "data" not in shown
+    assert (refused[0], refused[1]["code"]) == (409, "payload-sealed")
+    assert kept[0] == 200 and heard == [{"card": 1}]
 
 
 def test_a_recurring_schedule_is_made_and_replaced() -> None:

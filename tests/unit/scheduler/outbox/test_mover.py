@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.codec import Command, CommandKind, LogRecord, encode_command
+from actors.model.codec import Command, CommandKind, LogRecord, decode_record, encode_command
 from actors.model.errors import LogUnavailable, NodeStopped, OutboxUnavailable
 from actors.model.key import TaskKey
+from actors.model.task import StoredTask
 from actors.ports.log import LogWriter, Position
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -20,6 +21,8 @@ from scheduler.outbox.mover import Mover
 from scheduler.outbox.ports import ClaimedRows, OutboxTable
 from scheduler.outbox.scheduling import Outbox
 from scheduler.outbox.sqlite import SqliteOutbox
+from scheduler.payloads.aes_gcm import AesGcm
+from scheduler.payloads.codecs import PayloadCodecs
 from tests.builders import NOW_MS, a_key, a_task
 from tests.unit.scheduler.client.client_world import HeldWriter, StandingClock
 
@@ -242,3 +245,19 @@ def test_the_numbers_of_a_round_tell_what_waits_and_what_fails(world: World) -> 
     mover.run_round()
     assert mover.failure is None
     assert (mover.lag.rows, mover.oldest_age_ms()) == (0, 0)
+
+
+def test_sealed_data_is_sealed_in_the_table_and_moved_as_it_is(world: World) -> None:
+    """The mover has no key, and neither has who may read the user's database."""
+    payloads = PayloadCodecs(AesGcm({"k1": bytes(32)}))
+    sealing = Outbox(Settings(), world.clock, payloads=payloads)
+    task = a_task(data={"card": "4111-1111"}, kind="pay")
+    with world.database:
+        sealing.schedule(world.database, task)
+    (row,) = world.database.execute("SELECT record FROM hourhand_outbox").fetchone()
+    world.mover.move()
+    (record,) = world.records()
+
+    assert b"4111" not in row and record.value == row
+    moved = decode_record(record)
+    assert isinstance(moved, StoredTask) and payloads.opened(moved.to_task()) == task

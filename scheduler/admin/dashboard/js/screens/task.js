@@ -95,7 +95,9 @@ function open(parameters) {
             : h(
                 "p",
                 { class: "soft" },
-                task.offset === undefined
+                task.sealed !== undefined
+                  ? `The data is ${task.sealed}: your own code, with the key, reads it.`
+                  : task.offset === undefined
                   ? "The data was deleted after the task finished; its result is kept."
                   : "Hidden by admin.show_data.",
               ),
