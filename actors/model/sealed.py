@@ -91,6 +91,6 @@ def sealing_of(data: bytes) -> str | None:
 def refuse_sealed(data: bytes) -> NoReturn:
     """Raise PayloadSealed, as a node without payload codecs does."""
     raise PayloadSealed(
-        f"the task's data is {sealing_of(data)}, and this node has no payload codecs: the task waits for a node"
-        " that was given them (payloads=)"
+        f"the task's data is {sealing_of(data)}, and this node has no payload codecs: the task"
+        " waits for a node that was given them (payloads=)"
     )

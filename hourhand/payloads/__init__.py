@@ -13,8 +13,9 @@ from hourhand.shadowing import require_own_packages
 require_own_packages()
 
 from scheduler.payloads.aes_gcm import AesGcm  # noqa: E402 - first it has to be Hourhand's
+from scheduler.payloads.claim_check import ClaimCheck  # noqa: E402
 from scheduler.payloads.codec import EncodedPayload, PayloadCodec  # noqa: E402
 from scheduler.payloads.codecs import PayloadCodecs  # noqa: E402
 from scheduler.payloads.deflate import Deflate  # noqa: E402
 
-__all__ = ["AesGcm", "Deflate", "EncodedPayload", "PayloadCodec", "PayloadCodecs"]
+__all__ = ["AesGcm", "ClaimCheck", "Deflate", "EncodedPayload", "PayloadCodec", "PayloadCodecs"]

@@ -21,6 +21,7 @@ EXTRA_OF = {
     "deltalake": "delta",
     "duckdb": "sql",
     "fastapi": "http",
+    "fsspec": "claims",
     "httptools": "http",
     "opentelemetry": "otel",
     "pandas": "spark",

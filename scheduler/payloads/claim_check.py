@@ -1,0 +1,103 @@
+"""Large data in a store of files or objects, with a claim to it in the record (claim check).
+
+Decides which data is put there, and under which name; removes none of it.
+"""
+
+import os
+import tempfile
+from hashlib import sha256
+from typing import Any
+
+from actors.model.display import shown
+from actors.model.errors import PayloadDamaged, SettingsInvalid
+from scheduler.configuration.optional_dependencies import required_by
+from scheduler.payloads.codec import EncodedPayload
+
+_DIGEST_CHARS = 64
+
+
+class ClaimCheck:
+    """Keeps data above ``threshold_bytes`` in a store, and in the record the name of it.
+
+    ``url`` is a folder or bucket that fsspec opens, such as ``s3://bucket/claims`` or
+    ``file:///mnt/claims``; ``options`` are those of its file system.  Put it last: what is
+    encrypted before is encrypted there as well.  Data is there before the record is sent, and a
+    claim is found again by the hash of what is claimed.  Raises SettingsInvalid for what cannot be
+    opened, and where fsspec or the package of a store is missing.
+    """
+
+    name = "claim-check"
+    blocks = True
+
+    def __init__(self, url: str, threshold_bytes: int = 100_000, **options: Any) -> None:
+        if type(threshold_bytes) is not int or threshold_bytes < 1:
+            raise SettingsInvalid(
+                f"threshold_bytes of ClaimCheck is {shown(threshold_bytes)}, 1 or more is needed"
+            )
+        with required_by("ClaimCheck"):
+            import fsspec
+        try:
+            self._files, self._root = fsspec.url_to_fs(url, **options)
+        except (ImportError, ValueError, TypeError) as error:
+            raise SettingsInvalid(f"ClaimCheck cannot open {shown(url)}: {error}") from error
+        self._is_local = "file" in _protocols(self._files.protocol)
+        self._threshold_bytes = threshold_bytes
+
+    def __repr__(self) -> str:
+        return f"ClaimCheck(threshold_bytes={self._threshold_bytes})"
+
+    def knows(self, key_id: str | None) -> bool:
+        """Whether it can fetch this: there is no key."""
+        return key_id is None
+
+    def encode(self, data: bytes, bound_to: bytes) -> EncodedPayload | None:
+        """Put large data into the store, and return its name; blocks for that."""
+        del bound_to
+        if len(data) <= self._threshold_bytes:
+            return None
+        digest = sha256(data).hexdigest()
+        path = self._path_of(digest)
+        if self._is_local:
+            _write_durably(path, data)
+        else:
+            self._files.pipe_file(path, data)
+        return EncodedPayload(digest.encode())
+
+    def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
+        """Fetch what is claimed; PayloadDamaged where it is not what was put there.
+
+        What the store raises is raised, FileNotFoundError for data that is not there.
+        """
+        del key_id, bound_to
+        digest = data.decode("ascii", errors="replace")
+        if len(digest) != _DIGEST_CHARS or not set(digest) <= set("0123456789abcdef"):
+            # It becomes part of a path.
+            raise PayloadDamaged("a claim is not the hash of what is claimed")
+        found: bytes = self._files.cat_file(self._path_of(digest))
+        if sha256(found).hexdigest() != digest:
+            raise PayloadDamaged(f"what is kept as {digest} is not what was put there")
+        return found
+
+    def _path_of(self, digest: str) -> str:
+        return f"{self._root}/{digest[:2]}/{digest}"
+
+
+def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (found,) if isinstance(found, str) else found
+
+
+def _write_durably(path: str, data: bytes) -> None:
+    """Write a file of this machine so that it is whole, and there after a power cut."""
+    folder = os.path.dirname(path)  # noqa: PTH120 - fsspec's paths are texts
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)  # noqa: PTH105 - as above
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
