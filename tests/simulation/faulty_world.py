@@ -27,13 +27,17 @@ class FaultyWorld(Protocol):
     data: MemoryStores
     outbox: WorldOutbox | None
     sheets: list[tuple[float, OperatorSheet]]
-    """Since when each sheet of pauses was in force."""
+    """Since when each sheet was in force."""
     pace: float
     """How many times longer everything lasts than what is said here."""
 
     @property
     def members(self) -> list[Member]:
         """The nodes that live, in the order of their names."""
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether kinds have limits that operators can change."""
 
     @property
     def coordinator(self) -> Coordinator:

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from actors.model.events import Event
 from actors.model.key import TaskKey
+from actors.model.limit_change import LimitChange
 from actors.model.status import RecordedOutcome
 from tests.simulation.door_history import DoorEntry
 
@@ -265,6 +266,15 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Heeded:
+    """A node limits by what operators changed from now on, and else by what is declared."""
+
+    at_ms: float
+    node: str
+    changes: tuple[LimitChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A node reported an event."""
 
@@ -307,6 +317,7 @@ Entry = (
     | Revoked
     | Sampled
     | Held
+    | Heeded
     | Noted
     | Happened
     | DoorEntry

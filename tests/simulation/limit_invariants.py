@@ -8,10 +8,11 @@ nothing of how nodes share it out.  It yields one sentence for each violation, a
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from actors.model.flow import Limit
-from tests.simulation.history import Held, Started
+from tests.simulation.history import Heeded, Held, Started
 from tests.simulation.judged import Complaints, Run
 from tests.simulation.limited import LIMITS
 
@@ -44,9 +45,9 @@ class _Holdings:
             if held := self.held(node, at_ms):
                 yield held / self._partitions
 
-    def tokens(self, limit: Limit, at_ms: float) -> float:
+    def tokens(self, limit: Limit, slowest: Limit, at_ms: float) -> float:
         """Return how many starts all nodes may have saved up: each its burst, or what it gained
-        since it had no partition.
+        since it had no partition.  ``slowest`` has the lowest rate that one of them knew.
         """
         found = 0.0
         for node, changes in self._changes.items():
@@ -58,7 +59,7 @@ class _Holdings:
                 if not since[-1].partitions:
                     break
             gained = (at_ms - first.at_ms) * held / self._partitions / limit.per_ms
-            if self._is_slow(limit, self.held(node, at_ms)):
+            if self._is_slow(slowest, self.held(node, at_ms)):
                 gained = max(1.0, gained)
             share = self.held(node, at_ms) / self._partitions
             found += min(max(1.0, limit.burst_tasks * share), gained)
@@ -92,6 +93,45 @@ class _Holdings:
         )
 
 
+class _Known:
+    """What nodes knew of one limit: as it is declared, until an operator's change came to them."""
+
+    def __init__(self, run: Run, kind: str, number: int) -> None:
+        self._declared = LIMITS[kind][number - 1]
+        self._by_node: dict[str, list[tuple[float, Limit]]] = defaultdict(list)
+        for each in run.history.of(Heeded):
+            found = (c for c in each.changes if c.limit == f"{kind}#{number}")
+            limit = next((change.of(self._declared) for change in found), self._declared)
+            self._by_node[each.node].append((each.at_ms, limit))
+        ever = [limit for known in self._by_node.values() for _, limit in known]
+        self.strictest = _extreme([self._declared, *ever], min)
+        self.loosest = _extreme([self._declared, *ever], max)
+
+    def between(
+        self, first_ms: float, last_ms: float, node: str | None = None
+    ) -> tuple[Limit, Limit]:
+        """Return the strictest and the loosest numbers that were known, by one node or by any."""
+        found = [self._declared] if node is None or node not in self._by_node else []
+        for known in self._by_node.values() if node is None else [self._by_node.get(node, [])]:
+            earlier = [limit for at_ms, limit in known if at_ms < first_ms]
+            found.append(earlier[-1] if earlier else self._declared)
+            found += [limit for at_ms, limit in known if first_ms <= at_ms <= last_ms]
+        return _extreme(found, min), _extreme(found, max)
+
+
+def _extreme(limits: Sequence[Limit], choose: Callable[[Iterable[float]], float]) -> Limit:
+    """Return a limit of the lowest or highest numbers of several of one declaration."""
+    first = limits[0]
+    concurrency = first.concurrency and choose(each.concurrency or 0 for each in limits)
+    return Limit(
+        rate=None if first.rate is None else choose(each.rate or 0.0 for each in limits),
+        per=first.per,
+        burst=None if first.rate is None else int(choose(each.burst_tasks for each in limits)),
+        concurrency=None if concurrency is None else int(concurrency),
+        key=first.key,
+    )
+
+
 def p24_limits_are_kept(run: Run) -> Complaints:
     """In any time and for each value no more attempts start than rate and burst allow, and no more
     run at once than ``concurrency`` does.
@@ -103,25 +143,33 @@ def p24_limits_are_kept(run: Run) -> Complaints:
             value = start.tenant if limit.key else ""
             by_value[start.kind or "", number, value].append(start)
     for (kind, number, value), starts in by_value.items():
-        limit = LIMITS[kind][number - 1]
+        known = _Known(run, kind, number)
         name = f"{kind}#{number} {value}".rstrip()
-        if limit.rate is not None:
-            yield from _started_too_often(name, limit, starts, holdings)
-        if limit.concurrency is not None:
-            yield from _too_many_at_once(name, limit.concurrency, starts, holdings, run)
+        if known.loosest.rate is not None:
+            yield from _started_too_often(name, known, starts, holdings)
+        if known.loosest.concurrency is not None:
+            yield from _too_many_at_once(name, known, starts, holdings, run)
 
 
 def _started_too_often(
-    name: str, limit: Limit, starts: Sequence[Started], holdings: _Holdings
+    name: str, known: _Known, starts: Sequence[Started], holdings: _Holdings
 ) -> Complaints:
     counted = [each for each in starts if not holdings.was_under_way(each)]
     for place, first in enumerate(counted):
-        burst = holdings.tokens(limit, first.at_ms)
+        least = holdings.tokens(known.strictest, known.loosest, first.at_ms)
+        since_ms = first.at_ms
         for number, last in enumerate(counted[place:], 1):
+            since_ms = min(since_ms, last.queued_ms)
+            if number <= least + (last.at_ms - first.at_ms) / known.strictest.per_ms + _ROUNDING:
+                continue
+            slowest, limit = known.between(since_ms, last.at_ms)
+            _, ever = known.between(-math.inf, last.at_ms)
+            gaining = replace(limit, rate=ever.rate)
+            burst = holdings.tokens(gaining, slowest, first.at_ms)
             allowed = burst + (last.at_ms - first.at_ms) / limit.per_ms
             if number <= allowed + _ROUNDING:
                 continue
-            if number > allowed + holdings.late_gains(limit, first.at_ms, last.at_ms) + _ROUNDING:
+            if number > allowed + holdings.late_gains(slowest, first.at_ms, last.at_ms) + _ROUNDING:
                 yield (
                     f"{number} attempts of {name} started from {first.at_ms:.0f} to"
                     f" {last.at_ms:.0f}, {allowed:.2f} are allowed"
@@ -130,7 +178,7 @@ def _started_too_often(
 
 
 def _too_many_at_once(
-    name: str, most: int, starts: Sequence[Started], holdings: _Holdings, run: Run
+    name: str, known: _Known, starts: Sequence[Started], holdings: _Holdings, run: Run
 ) -> Complaints:
     running: list[Started] = []
     for start in starts:
@@ -141,17 +189,20 @@ def _too_many_at_once(
         if holdings.was_under_way(start):
             continue
         here = sum(each.node == start.node for each in running)
-        slots = _slots(most, holdings.held(start.node, start.at_ms) / run.partitions)
+        _, limit = known.between(start.queued_ms, start.at_ms, start.node)
+        slots = _slots(limit, holdings.held(start.node, start.at_ms) / run.partitions)
         if here > slots:
             yield f"{start.key} started as number {here} of {name} on {start.node}, {slots} may run"
         counted = sum(each.at_ms > holdings.lost_ms(each.node, start.at_ms) for each in running)
-        everywhere = sum(_slots(most, part) for part in holdings.shares(start.at_ms))
+        _, limit = known.between(min(each.queued_ms for each in running), start.at_ms)
+        everywhere = sum(_slots(limit, part) for part in holdings.shares(start.at_ms))
         if counted > everywhere:
             yield f"{start.key} started as number {counted} of {name}, {everywhere} may run"
 
 
-def _slots(most: int, part: float) -> int:
-    return max(1, math.floor(most * part + _ROUNDING))
+def _slots(limit: Limit, part: float) -> int:
+    assert limit.concurrency is not None, "only such limits are asked"
+    return max(1, math.floor(limit.concurrency * part + _ROUNDING))
 
 
 def _is_over(run: Run, earlier: Started, later: Started) -> bool:

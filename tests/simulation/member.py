@@ -19,6 +19,7 @@ from actors.model.codec import LogRecord
 from actors.model.events import BatchPersisted, Event, WindowLoaded, single_events
 from actors.model.flow import FlowRules
 from actors.model.flow_queues import FlowQueues
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.task_queue import TaskQueue
 from actors.ordering_executor import OrderingExecutor
 from actors.ordering_lane import OrderingLane
@@ -72,6 +73,9 @@ class MemberObserver(Protocol):
 
     def held(self, member: "Member", partitions: int) -> None:
         """Note how many partitions a node may start attempts of from now on."""
+
+    def heeded(self, member: "Member", sheet: OperatorSheet) -> None:
+        """Note what operators decided that a node goes by from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,9 @@ class Member:
         self.node = self._make_node(site, deliver)
 
     def _make_node(self, site: Site, deliver: Deliver) -> Node:
+        self.lease.also_tell(partial(site.observer.heeded, self))
+        self.lease.also_tell(self.runner.heed)
+
         def make_system(on_failure: FailureListener) -> SimulatedSystem:
             self.system = TracingSystem(self.clock, on_failure, self.rng)
             self.system.trace, self.system.name = site.trace, self.name

@@ -1,23 +1,29 @@
-"""What operators pause and resume, in the sheet that every node reads.
+"""What operators pause and resume, and limits that they change, in the sheet that nodes read.
 
-Decides what is paused and for how long; what that must mean is for the invariants.
+Decides what is paused or changed and for how long; what that must mean is for the invariants.
 """
 
 import random
 
+from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from tests.simulation.faulty_world import FaultyWorld
 from tests.simulation.history import Happened
+from tests.simulation.limited import LIMITS
 from tests.simulation.task_maker import SICK
 
 SICK_IDS = 8
+CHANGES_SHARE = 0.6
 HELD_MS = (300.0, 2_000.0, 6_000.0, 12_000.0)
 
 
 def operator(world: FaultyWorld, rng: random.Random) -> None:
-    """Pause something, and resume it some time later."""
+    """Pause something, or change a limit where there are some, and undo it some time later."""
+    if world.has_limits and rng.random() < CHANGES_SHARE:
+        _change_limit(world, rng)
+        return
     pause = _chosen(world, rng)
     held_ms = rng.choice(HELD_MS) * world.pace
     if pause.scope is not PauseScope.ORDERING:
@@ -26,6 +32,21 @@ def operator(world: FaultyWorld, rng: random.Random) -> None:
         world.note(Happened(world.now_ms(), "operator", "", until_ms))
     _replace(world, world.data.sheet.with_pauses([pause]))
     world.after(held_ms, lambda: _replace(world, world.data.sheet.without([pause.target])))
+
+
+def _change_limit(world: FaultyWorld, rng: random.Random) -> None:
+    kind = rng.choice(sorted(LIMITS))
+    place = rng.randrange(len(LIMITS[kind]))
+    declared = LIMITS[kind][place]
+    change = LimitChange(
+        f"{kind}#{place + 1}",
+        rate=None if declared.rate is None else declared.rate * rng.choice((0.5, 2.0, 4.0)),
+        burst=None if declared.rate is None else rng.choice((None, 1, 3, 8)),
+        concurrency=None if declared.concurrency is None else rng.choice((1, 2, 6)),
+    )
+    _replace(world, world.data.sheet.with_limit(change))
+    held_ms = rng.choice(HELD_MS) * world.pace
+    world.after(held_ms, lambda: _replace(world, world.data.sheet.without_limits([change.limit])))
 
 
 def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
@@ -41,6 +62,6 @@ def _chosen(world: FaultyWorld, rng: random.Random) -> Pause:
 
 
 def _replace(world: FaultyWorld, sheet: OperatorSheet) -> None:
-    if sheet.pauses != world.data.sheet.pauses:
+    if (sheet.pauses, sheet.limits) != (world.data.sheet.pauses, world.data.sheet.limits):
         world.data.sheet = sheet
         world.sheets.append((world.now_ms(), sheet))

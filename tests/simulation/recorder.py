@@ -20,6 +20,7 @@ from actors.model.events import (
     RetriesExhausted,
 )
 from actors.model.key import TaskKey
+from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.task import StoredTask
 from scheduler.node.attempts import RunningAttempt
@@ -28,6 +29,7 @@ from tests.simulation.history import (
     CaughtUp,
     Completed,
     Ended,
+    Heeded,
     Held,
     Noted,
     Revoked,
@@ -62,6 +64,7 @@ class Recorder(StoreRecorder):
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
+        self._heeded: dict[str, tuple[LimitChange, ...]] = {}
         self._well_ended: dict[str, list[_Run]] = {}
         """By process: what ended well there and is not known to be durable."""
         self._ends: dict[tuple[str, int], int] = {}
@@ -181,9 +184,16 @@ class Recorder(StoreRecorder):
             self._held[member.name] = partitions
             self._history.add(Held(self._now_ms(), member.name, partitions))
 
+    def heeded(self, member: Member, sheet: OperatorSheet) -> None:
+        """Note by which changed limits a node goes."""
+        if self._heeded.get(member.name, ()) != sheet.limits:
+            self._heeded[member.name] = sheet.limits
+            self._history.add(Heeded(self._now_ms(), member.name, sheet.limits))
+
     def forget(self, member: Member) -> None:
         """The process is gone, and all that ran in it."""
         self.held(member, 0)
+        self.heeded(member, OperatorSheet())
         for run in [run for run in self._runs.values() if run.member is member]:
             del self._runs[run.id]
             self._history.add(Ended(self._now_ms(), run.id, member.name, "killed"))

@@ -14,6 +14,7 @@ import pytest
 
 from actors.model.codec import LogRecord
 from actors.model.events import Event, PromiseDoubted, SelfChecked
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.status import Completion
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores
@@ -101,6 +102,10 @@ class _Listening:
     def held(self, member: Member, partitions: int) -> None:
         """Pass on."""
         self._observer.held(member, partitions)
+
+    def heeded(self, member: Member, sheet: OperatorSheet) -> None:
+        """Pass on."""
+        self._observer.heeded(member, sheet)
 
 
 class _LosingStatus:

@@ -92,6 +92,11 @@ class World:
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether kinds have limits that operators can change."""
+        return self.scenario.workload.limits
+
     def _policy(self) -> RetryPolicy:
         load = self.scenario.workload
         return retry_policy(load.attempts_max, self._fork(), load.on_exhausted, self.pace)
