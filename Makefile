@@ -134,7 +134,7 @@ test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brok
 
 .PHONY: test-cassandra-old
 test-cassandra-old: need-java need-mvn venv ## The stores' contract on Cassandra 4.1 (two minutes)
-	@HOURHAND_TEST_CASSANDRA=4.1.9 $(BIN)/python -m pytest $(UNHURRIED) tests/conformance/test_cassandra_stores.py tests/conformance/test_cassandra_bulk.py
+	@TEST_CASSANDRA_VERSION=4.1.9 $(BIN)/python -m pytest $(UNHURRIED) tests/conformance/test_cassandra_stores.py tests/conformance/test_cassandra_bulk.py
 
 .PHONY: test-browser
 test-browser: need-java need-mvn need-chromium $(BROWSER_STAMP) ## The dashboard in a real Chromium: every screen, every action, a node that dies

@@ -27,7 +27,7 @@ from tests.servers.process import (
     free_ports,
 )
 
-CASSANDRA_VERSION = os.environ.get("HOURHAND_TEST_CASSANDRA", "5.0.5")
+CASSANDRA_VERSION = os.environ.get("TEST_CASSANDRA_VERSION", "5.0.5")
 """Another one is named to try it: ``make test-cassandra-old``."""
 DATACENTER = "datacenter1"
 _NODES_MAX = 3
