@@ -68,6 +68,7 @@ class HeldExecutors:
         record_starts: StartRecorder,
         *,
         is_unordered: bool = False,
+        follows: Attempt | None = None,
     ) -> tuple[Attempt, Executable]:
         """Return the next attempt of a task, and what runs it.
 
@@ -89,13 +90,17 @@ class HeldExecutors:
             timeout_ms,
             record_starts if suspect or task.overdue_when_loaded else None,
             is_unordered,
+            follows,
         )
         return attempt, executable
 
 
-def is_plain(task: StoredTask, known: KnownCompletions) -> bool:
-    """Whether a task was never tried, and is known from memory to be open: a lane may begin it."""
-    return task.attempts is FRESH and known.is_closed(task) is False
+def is_plain(task: StoredTask, known: KnownCompletions, effects: Effects) -> bool:
+    """Whether a lane may begin a task: never tried, known from memory to be open, and none that
+    others follow in its batch.
+    """
+    alone = not effects.run_tasks_max or effects.run_tasks_of(task) == 1
+    return task.attempts is FRESH and alone and known.is_closed(task) is False
 
 
 def _constructed(effects: Effects, ordering_id: str, kind: str | None) -> TaskExecutor:

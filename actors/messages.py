@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 import msgspec
 
+from actors.following_tasks import Follower
 from actors.held_executors import HeldExecutors
 from actors.kernel.ref import Recipient
 from actors.model.attempts import Attempt, KeyStatus
@@ -292,6 +293,12 @@ class AttemptTask(msgspec.Struct, frozen=True):
     """OrderingExecutor to TaskExecutor: try this task until it is closed."""
 
     task: StoredTask
+
+
+class AdoptFollower(msgspec.Struct, frozen=True):
+    """OrderingExecutor to TaskExecutor: go on with a task that was begun behind the one before."""
+
+    follower: Follower
 
 
 class AdoptAttempt(msgspec.Struct, frozen=True):

@@ -12,12 +12,14 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from actors.following_tasks import FollowingTasks
 from actors.held_executors import HeldExecutors, is_plain
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient, Ref
 from actors.messages import (
     AdoptAttempt,
+    AdoptFollower,
     AdoptLane,
     AttemptTask,
     CompletionRecorded,
@@ -42,7 +44,7 @@ from actors.messages import (
 )
 from actors.model.attempts import Attempt
 from actors.model.commands import Withdrawal, WithdrawalResult
-from actors.model.key import TaskKey, first_key_at
+from actors.model.key import TaskKey
 from actors.model.ordering_queue import OrderingQueue
 from actors.model.ordering_state import (
     MODES_AFTER,
@@ -59,8 +61,10 @@ from actors.unordered_tasks import UnorderedTasks
 _ENDING = (OrderingMode.LEAVING, OrderingMode.DRAINING)
 
 
-class _SpilledDue(msgspec.Struct, frozen=True):
-    pass
+class _GoOn(msgspec.Struct, frozen=True):
+    """What was left to the store is due, or what was sent together with a task has come."""
+
+    is_gathered: bool = False
 
 
 class _UnorderedDue(msgspec.Struct, frozen=True):
@@ -83,7 +87,7 @@ Message = (
     | DrainTasks
     | PauseOrdering
     | KeepLane
-    | _SpilledDue
+    | _GoOn
     | _UnorderedDue
 )
 """All that this role is told."""
@@ -111,6 +115,7 @@ class OrderingExecutor(Actor):
         self._executor: Ref | None = None
         self._executors = HeldExecutors(effects)
         self._tasks = OrderingQueue()
+        self._following = FollowingTasks(effects, siblings.known_completions)
         self._unordered = UnorderedTasks(
             effects, self._spawn_unordered, self._ask_store, self._leave_found
         )
@@ -130,7 +135,7 @@ class OrderingExecutor(Actor):
         """What an earlier tree ran in order, which stays so."""
         self._due_timer: Timer | None = None
         self._unordered_timer: Timer | None = None
-        self._received = 0
+        self._received, self._is_gathering = 0, False
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -164,8 +169,9 @@ class OrderingExecutor(Actor):
                 self._leave()
             case KeepLane():
                 self._keep()
-            case _SpilledDue():
-                self._go_on()
+            case _GoOn(is_gathered=is_gathered):
+                self._is_gathering = self._is_gathering and not is_gathered
+                self._go_on(is_gathered=is_gathered)
             case _UnorderedDue():
                 self._unordered_timer = None
                 self._go_on()
@@ -215,7 +221,8 @@ class OrderingExecutor(Actor):
     def _update_known(self, task: StoredTask) -> bool:
         """Take over a later record of a key that is in memory; return whether it is."""
         if task.key != self._current:
-            return self._tasks.update(task) or self._unordered.update(task)
+            in_order = self._following.update(task) or self._tasks.update(task)
+            return in_order or self._unordered.update(task)
         self._update = task
         self._current_bytes = max(self._current_bytes, task.held_bytes)
         self._tell_executor(UpdateTask(task))
@@ -227,37 +234,47 @@ class OrderingExecutor(Actor):
         return (
             self._phase is OrderingPhase.HELD
             or self._phase is OrderingPhase.LOADING
-            or self._tasks.must_spill(key, limit)
+            or self._tasks.must_spill(key, limit - len(self._following))
         )
-
-    def _spill_from(self, key: TaskKey) -> int:
-        """Forget the queue because of a key that a command may have left open.
-
-        It is read again once the command is done, and before all that waits behind it (P4).
-        Return how many tasks the queue had.
-        """
-        count = self._tasks.spill_all()
-        self._tasks.spill_key(key)
-        return count
 
     # The next task, when there is none at hand.
 
-    def _go_on(self) -> None:
+    def _go_on(self, *, is_gathered: bool = False) -> None:
         """Start the next task, or read on, or say that there is nothing to do."""
         if self._mode is OrderingMode.RUNNING:
             self._go_on_unordered()
         if self._phase is not OrderingPhase.IDLE and self._phase is not OrderingPhase.WAITING:
             return
         if self._mode is OrderingMode.RUNNING:
+            if self._effects.run_tasks_max and not is_gathered and self._gather_run():
+                return
             if task := self._tasks.pop():
-                self._enter(OrderingPhase.BUSY)
-                self._current, self._current_bytes = task.key, task.held_bytes
-                self._busy_since_ms = task.key.scheduled_ms
+                self._following.take(task, self._tasks)
+                self._take_in_hand(task)
                 self._tell_executor(AttemptTask(task))
             elif self._tasks.spilled is not None:
                 self._read_on(*self._tasks.spilled)
         elif self._mode is OrderingMode.DRAINING and not self._unordered.is_busy:
             self._partition_executor.tell(OrderingDrained(self._ordering_id))
+
+    def _gather_run(self) -> bool:
+        """Let a task that others may follow wait for what was sent with it; return whether it does.
+
+        A timer comes behind that, where a message to itself may come before: an actor gets its
+        first one at once.
+        """
+        task = self._tasks.first_task()
+        if task is None or self._effects.run_tasks_of(task) == 1:
+            return False
+        if not self._is_gathering:
+            self._is_gathering = True
+            self._context.after(0, _GoOn(is_gathered=True))
+        return True
+
+    def _take_in_hand(self, task: StoredTask, *, is_own: bool = True) -> None:
+        self._enter(OrderingPhase.BUSY)
+        self._busy_since_ms, self._current_bytes = task.key.scheduled_ms, task.held_bytes
+        self._current = task.key if is_own else None
 
     def _read_on(self, after: TaskKey, up_to: TaskKey) -> None:
         """Read what was left to the store, or wait until the first of it is due.
@@ -271,7 +288,7 @@ class OrderingExecutor(Actor):
             self._rest()
             self._enter(OrderingPhase.WAITING)
             check_ms = min(wait_ms, window.clock_check_ms)
-            self._due_timer = self._context.after(check_ms, _SpilledDue())
+            self._due_timer = self._context.after(check_ms, _GoOn())
             return
         self._enter(OrderingPhase.LOADING)
         self._loading, self._tasks.spilled = (after, up_to), None
@@ -290,13 +307,16 @@ class OrderingExecutor(Actor):
         self._reserved = slots
 
     def _has_no_order(self, task: StoredTask) -> bool:
-        return task.key != self._adopted and self._unordered.takes(task)
+        in_order = task.key == self._adopted or task.key in self._following
+        return not in_order and self._unordered.takes(task)
 
     def _took_in_order(self, task: StoredTask) -> bool:
         """Whether a task without order is here as one that had an order by an earlier record."""
         if task.key == self._adopted:
             self._leave_found(task)
-        return task.key in (self._current, self._adopted) or task.key in self._tasks
+        if task.key in (self._current, self._adopted) or task.key in self._following:
+            return True
+        return task.key in self._tasks
 
     def _go_on_unordered(self) -> None:
         now_ms = self._context.clock.now_ms()
@@ -313,7 +333,7 @@ class OrderingExecutor(Actor):
     def _leave_found(self, task: StoredTask) -> None:
         """Leave a task that has an order to the store, where it was found, unless it is known."""
         key = task.key
-        if key != self._current and key not in self._tasks:
+        if key != self._current and key not in self._following and key not in self._tasks:
             self._tasks.spill_key(key)
 
     def _take_loaded(self, message: OrderingLoaded) -> None:
@@ -332,15 +352,7 @@ class OrderingExecutor(Actor):
         (after, up_to), self._loading = self._loading, None
         tasks, now_ms = message.tasks, self._context.clock.now_ms()
         assert not tasks or after < tasks[0].key <= tasks[-1].key <= up_to, "not what was asked for"
-        early = next((task.key for task in tasks if task.key.scheduled_ms > now_ms), None)
-        if early is not None:
-            # What may still fall due before this must not wait behind it, so it is read again
-            # when it is due itself.
-            tasks = tuple(task for task in tasks if task.key < early)
-            self._tasks.spill(first_key_at(early.scheduled_ms), up_to)
-        elif message.next_after is not None:
-            self._tasks.spill(message.next_after, up_to)
-        for task in tasks:
+        for task in self._tasks.due_of(tasks, message.next_after, up_to, now_ms):
             if self._has_no_order(task):
                 self._unordered.leave(task)
             else:
@@ -358,19 +370,32 @@ class OrderingExecutor(Actor):
         update, withdrawn = self._update, self._withdrawn
         self._update = self._withdrawn = self._current = self._busy_since_ms = None
         self._current_bytes = 0
+        follower = self._following.next_begun()
         is_leaving = self._mode is OrderingMode.LEAVING
+        released = 1 + self._take_back() + (self._tasks.forget() if is_leaving else 0)
         missed = update is not None and update.offset > message.offset and not is_leaving
         if update is not None and missed:
             # The task ended before it heard of this record, which may open the key again.
             self._tasks.add(update)
-        released = 0 if missed else 1
+            released -= 1
         again = message.key if message.in_doubt else withdrawn
         if again is not None and not is_leaving:
-            released += self._spill_from(again)
+            released += self._tasks.spill_from(again)
         if self._mode is OrderingMode.DRAINING:
             # It may have ended open, and tasks without order may still be at hand.
             self._tasks.spill_key(message.key)
-        self._go_on_or_return(released)
+        if follower is None:
+            self._go_on_or_return(released)
+            return
+        self._take_in_hand(follower.task, is_own=follower.is_own)
+        self._adopted = follower.task.key if follower.is_doubted else self._adopted
+        self._tell_executor(AdoptFollower(follower))
+        self._report(released)
+
+    def _take_back(self, key: TaskKey | None = None) -> int:
+        """Let what followed the task at hand, or another one, wait; return the slots it frees."""
+        limit = self._siblings.memory.queue_tasks_max(self._effects.settings.window)
+        return self._following.give_back(self._tasks, limit, key)
 
     # Nothing but plain tasks is left: a lane goes on.
 
@@ -386,13 +411,10 @@ class OrderingExecutor(Actor):
         )
 
     def _is_plain(self) -> bool:
-        if self._mode is not OrderingMode.RUNNING or (key := self._tasks.first()) is None:
+        if self._mode is not OrderingMode.RUNNING or not self._unordered.is_idle:
             return False
-        if not self._unordered.is_idle:
-            return False
-        task = self._tasks.find(key)
-        assert task is not None, "the first key has a task"
-        return is_plain(task, self._siblings.known_completions)
+        task, known = self._tasks.first_task(), self._siblings.known_completions
+        return task is not None and is_plain(task, known, self._effects)
 
     def _keep(self) -> None:
         """Go on here, as something is on its way that a lane would have missed."""
@@ -407,26 +429,24 @@ class OrderingExecutor(Actor):
 
     def _tell_executor(self, message: object) -> None:
         if self._executor is None:
-            role = TaskExecutorRole(
-                self._effects,
-                self._ownership,
-                self.actor_ref,
-                siblings=self._siblings,
-                executors=self._executors,
-            )
-            self._executor = self.spawn(role, message)
+            self._executor = self._spawn_executor(message, self._executors, self._following)
         else:
             self._executor.tell(message)
 
     def _spawn_unordered(self, message: object, executors: HeldExecutors | None = None) -> Ref:
         """Make an executor of its own for a task beside others, and tell it something."""
+        return self._spawn_executor(message, executors or HeldExecutors(self._effects), None)
+
+    def _spawn_executor(
+        self, message: object, executors: HeldExecutors, following: FollowingTasks | None
+    ) -> Ref:
         role = TaskExecutorRole(
             self._effects,
             self._ownership,
             self.actor_ref,
             siblings=self._siblings,
-            executors=executors or HeldExecutors(self._effects),
-            is_unordered=True,
+            executors=executors,
+            following=following,
         )
         return self.spawn(role, message)
 
@@ -440,9 +460,13 @@ class OrderingExecutor(Actor):
         if self._unordered.hold(key):
             self._go_on()
             self._report(released=0)
-        elif self._phase is not OrderingPhase.HELD:
+            return
+        released = self._take_back()
+        if self._phase is not OrderingPhase.HELD:
             self._enter(OrderingPhase.HELD)
-            self._report(released=self._tasks.spill_all())
+        elif not released and not len(self._tasks):
+            return
+        self._report(released + self._tasks.spill_all())
 
     # An earlier tree, commands, and letting go.
 
@@ -459,11 +483,11 @@ class OrderingExecutor(Actor):
             self._unordered.adopt(attempt, is_own=is_own)
             self._report(released=0)
             return
-        self._enter(OrderingPhase.BUSY)
-        self._busy_since_ms, self._current_bytes = key.scheduled_ms, attempt.task.held_bytes
-        self._adopted = key
-        if is_own:
-            self._current = key
+        if attempt.follows is not None and self._busy_since_ms is not None:
+            self._following.adopt(attempt, is_own=is_own)
+        else:
+            self._take_in_hand(attempt.task, is_own=is_own)
+            self._adopted = key
         self._tell_executor(AdoptAttempt(attempt))
         self._report(released=-1)
 
@@ -478,13 +502,9 @@ class OrderingExecutor(Actor):
         else:
             self._executors = message.executors
             if attempt is not None:
-                key = attempt.task.key
-                self._enter(OrderingPhase.BUSY)
-                self._current, self._busy_since_ms = key, key.scheduled_ms
-                self._current_bytes = attempt.task.held_bytes
+                self._take_in_hand(attempt.task)
                 self._tell_executor(message)
-        held_bytes = self._tasks.size_bytes + self._current_bytes + self._unordered.size_bytes
-        self._counted_bytes = held_bytes
+        self._counted_bytes = self._held_bytes()
         self._go_on()
 
     def _withdraw(self, message: WithdrawTask) -> None:
@@ -501,16 +521,13 @@ class OrderingExecutor(Actor):
             self._go_on()
             self._report(released=0)
             return
-        task, result = self._tasks.find(key), WithdrawalResult.ABSENT
-        if task is not None:
-            ran = message.withdrawal is Withdrawal.MOVE and task.attempts.last
-            result = WithdrawalResult.RAN if ran else WithdrawalResult.WITHDRAWN
-        released = 0
+        is_following, released = self._following.find(key) is not None, 0
+        waiting = self._following if is_following else self._tasks
+        result = waiting.withdraw(key, message.withdrawal)
         if result is WithdrawalResult.WITHDRAWN:
-            self._tasks.remove(key)
-            released = 1
+            released = self._take_back(key) if is_following else 1
             if message.withdrawal is not Withdrawal.CLOSE and self._mode not in _ENDING:
-                released += self._spill_from(key)
+                released += self._tasks.spill_from(key)
         message.reply_to.tell(TaskWithdrawn(key, result))
         self._report(released)
 
@@ -535,8 +552,7 @@ class OrderingExecutor(Actor):
         """Leave all to the store; the parent knows from where on it is read after the pause."""
         self._received += 1
         self._end(OrderingMode.LEAVING)
-        released = self._tasks.spill_all()
-        self._tasks.spilled = self._loading = None
+        released, self._loading = self._tasks.forget(), None
         self._unordered.leave_all()
         self._report(released)
 
@@ -565,11 +581,14 @@ class OrderingExecutor(Actor):
 
     def _count(self) -> None:
         """Correct what the partition holds by what has come and gone since it was counted."""
-        held_bytes = self._tasks.size_bytes + self._current_bytes + self._unordered.size_bytes
-        memory = self._siblings.memory
+        held_bytes, memory = self._held_bytes(), self._siblings.memory
         memory.executing_bytes += held_bytes - self._counted_bytes
         assert memory.executing_bytes >= 0, "bytes are let go of that nobody counted"
         self._counted_bytes = held_bytes
+
+    def _held_bytes(self) -> int:
+        in_order = self._current_bytes + self._following.size_bytes + self._tasks.size_bytes
+        return in_order + self._unordered.size_bytes
 
     def _first_ms(self) -> int | None:
         """Scheduled time of the first open task, in memory or left to the store."""

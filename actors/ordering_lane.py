@@ -167,7 +167,7 @@ class OrderingLanes:
 
     def is_plain(self, task: StoredTask) -> bool:
         """Whether a lane may begin a task."""
-        return is_plain(task, self._siblings.known_completions)
+        return is_plain(task, self._siblings.known_completions, self._effects)
 
     def _may_wait(self, lane: OrderingLane, task: StoredTask) -> bool:
         """Whether a task is plain and has to wait for the one at hand, as both have an order."""
@@ -307,8 +307,7 @@ class OrderingLanes:
         """Begin the next task of an id; False where it is not plain, or must be read first."""
         lane = self._lanes[ordering_id]
         assert lane.tasks is not None, "an id without a task has no lane"
-        key = lane.tasks.first()
-        task = None if key is None else lane.tasks.find(key)
+        task = lane.tasks.first_task()
         if task is None or not self._may_wait(lane, task) or not self._begin(lane, task):
             return False
         lane.tasks.pop()

@@ -19,17 +19,20 @@ blocked    an operator, or a node that can run the task  yes
 from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import Enum, auto
+from functools import partial
 from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
 
+from actors.following_tasks import Follower, FollowingTasks
 from actors.held_executors import HeldExecutors
 from actors.kernel.actor import Actor
 from actors.kernel.context import Timer
 from actors.kernel.ref import Recipient
 from actors.messages import (
     AdoptAttempt,
+    AdoptFollower,
     AdoptLane,
     AttemptRecorded,
     AttemptTask,
@@ -91,6 +94,7 @@ class _DeadLetterAcknowledged(msgspec.Struct, frozen=True):
 
 Message = (
     AttemptTask
+    | AdoptFollower
     | TaskChecked
     | AttemptEnded
     | CompletionRecorded
@@ -117,15 +121,17 @@ class TaskExecutorRole(Actor):
         *,
         siblings: Siblings,
         executors: HeldExecutors,
-        is_unordered: bool = False,
+        following: FollowingTasks | None = None,
     ) -> None:
+        """Without ``following`` its tasks need no order."""
         self._effects = effects
         self._ownership = ownership
         self._parent = parent
         self._tracker = siblings.completion_tracker
         self._known = siblings.known_completions
         self._executors = executors
-        self._is_unordered = is_unordered
+        self._following = following
+        """What may be in a batch with the task at hand, behind it."""
         self._phase = _Phase.IDLE
         self._task: StoredTask | None = None
         self._attempt: Attempt | None = None
@@ -141,6 +147,8 @@ class TaskExecutorRole(Actor):
         match message:
             case AttemptTask(task=task):
                 self._begin(task)
+            case AdoptFollower(follower=follower):
+                self._follow(follower)
             case TaskChecked():
                 self._take_check(message)
             case AttemptEnded():
@@ -249,22 +257,49 @@ class TaskExecutorRole(Actor):
 
     def _start(self, task: StoredTask, executable: Executable) -> None:
         assert self._attempt is None, "the attempt before is settled"
-        start = self._executors.attempt(
+        start = self._started(task, executable)
+        self._attempt = attempt = start[0]
+        starts, following = [start], self._following
+        if following is not None and len(following):
+            # All at once, or the batch would begin without them.
+            starts += following.begin(partial(self._followed, executable), attempt)
+        self._phase = _Phase.RUNNING
+        self._effects.runner.start(starts, self.actor_ref.tell)
+
+    def _started(
+        self, task: StoredTask, executable: Executable, follows: Attempt | None = None
+    ) -> tuple[Attempt, Executable]:
+        return self._executors.attempt(
             task,
             executable,
             self._ownership,
             self._record_starts,
-            is_unordered=self._is_unordered,
+            is_unordered=self._following is None,
+            follows=follows,
         )
-        self._attempt = start[0]
+
+    def _followed(
+        self, executable: Executable, task: StoredTask, before: Attempt
+    ) -> tuple[Attempt, Executable]:
+        return self._started(task, executable, before)
+
+    def _follow(self, follower: Follower) -> None:
+        """Go on with a task whose user code was called behind that of the one before."""
+        assert self._phase is _Phase.IDLE, "one task at a time"
+        assert follower.attempt is not None, "its user code was called"
+        self._task, self._attempt = follower.task, follower.attempt
+        self._final, self._doubted = follower.is_final, follower.is_doubted
         self._phase = _Phase.RUNNING
-        self._effects.runner.start((start,), self.actor_ref.tell)
+        if follower.ended is not None:
+            self._take_end(follower.ended)
 
     def _record_starts(self, attempts: Sequence[Attempt]) -> "Future[None]":
         return record_starts(self._tracker, attempts)
 
     def _take_end(self, ended: AttemptEnded) -> None:
         if ended.attempt is not self._attempt:
+            if self._following is not None:
+                self._following.note_end(ended)
             return
         assert self._phase is _Phase.RUNNING, "an attempt ends while it runs"
         partition, key = ended.attempt.partition, ended.attempt.task.key
@@ -272,6 +307,7 @@ class TaskExecutorRole(Actor):
         if ended.ending is Ending.NOT_STARTED:
             runner.settle((ended.attempt,))
             self._attempt = None
+            self._void_following()
             telemetry.emit(AttemptRefused(partition, key))
             foreign = not self._ownership.continues(ended.attempt.epoch)
             if self._draining or self._final or foreign:
@@ -308,6 +344,7 @@ class TaskExecutorRole(Actor):
 
     def _fail(self, ended: AttemptEnded) -> None:
         """Count the attempt and make it durable before anything follows from it."""
+        self._void_following()
         used = ended.attempt.task.attempts.used + 1
         retry = self._executors.policy_of(self._open_task)
         reason = _USED_UP
@@ -394,6 +431,11 @@ class TaskExecutorRole(Actor):
         else:
             self._proceed()
 
+    def _void_following(self) -> None:
+        """What was in the batch behind a task that is not done has its turn after it (P4)."""
+        if self._following is not None:
+            self._following.void()
+
     def _settle(self) -> None:
         if self._attempt is not None:
             self._effects.runner.settle((self._attempt,))
@@ -415,6 +457,10 @@ class TaskExecutorRole(Actor):
     # What may interrupt the steps.
 
     def _adopt(self, attempt: Attempt) -> None:
+        if attempt.follows is not None and self._task is not None:
+            # It has its turn behind the task at hand.
+            self._effects.runner.adopt(attempt, self.actor_ref.tell)
+            return
         assert self._phase is _Phase.IDLE, "an old attempt is adopted before any task"
         assert attempt.partition == self._ownership.partition, "another partition's attempt"
         self._task = attempt.task

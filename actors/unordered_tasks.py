@@ -335,14 +335,10 @@ class UnorderedTasks:
             at_hand.executor.tell(message)
             return True
         for of_kind in self._kinds.values():
-            task = of_kind.tasks.find(key)
-            if task is None:
+            result = of_kind.tasks.withdraw(key, message.withdrawal)
+            if result is WithdrawalResult.ABSENT:
                 continue
-            result = WithdrawalResult.WITHDRAWN
-            if message.withdrawal is Withdrawal.MOVE and task.attempts.last:
-                result = WithdrawalResult.RAN
-            else:
-                of_kind.tasks.remove(key)
+            if result is WithdrawalResult.WITHDRAWN:
                 self._released += 1
                 if may_stay_open and not is_ending:
                     of_kind.tasks.spill_key(key)

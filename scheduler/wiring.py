@@ -164,14 +164,13 @@ def _open_connections(
     undo.callback(writer.close)
     stores = observation.stores(open_stores(settings))
     undo.callback(stores.close)
-    partition_count = agreed_partition_count(writer, stores.ownership, settings)
+    partitions = agreed_partition_count(writer, stores.ownership, settings)
     log = observation.log(open_log(settings, clock))
     undo.callback(log.close)
     if feed is not None:
         stores = feed.publishing(stores)
         observation.telemetry.also_tell(feed)
-    writer = observation.writer(writer)
-    return _Connections(clock, observation, writer, stores, log, partition_count)
+    return _Connections(clock, observation, observation.writer(writer), stores, log, partitions)
 
 
 def _effects(
@@ -192,6 +191,7 @@ def _effects(
         telemetry=observation.telemetry,
         make_executor=system_tasks.factory_with(executors.make),
         concurrency_per_id=executors.concurrency_per_id,
+        run_tasks_max=executors.run_tasks_max,
         flow_rules=executors.flow_rules,
         require_codecs=executors.require_codecs,
     )

@@ -28,12 +28,19 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
     """Makes the starts of such attempts durable; user code waits for the future."""
     is_unordered: bool = False
     """May run beside others of its ordering id."""
+    follows: "Attempt | None" = None
+    """The attempt of the task before it, in whose batch it may be behind it, and nowhere else."""
+
+    @property
+    def is_beside_others(self) -> bool:
+        """Whether another attempt of its ordering id may run while it does."""
+        return self.is_unordered or self.follows is not None
 
     @property
     def place(self) -> "str | TaskKey":
-        """What no other attempt may run beside: of its ordering id, or without order of its key."""
+        """What no other attempt may run beside: of its ordering id, or of its key alone."""
         key = self.task.key
-        return key if self.is_unordered else key.ordering_id
+        return key if self.is_beside_others else key.ordering_id
 
 
 StartRecorder = Callable[[Sequence[Attempt]], "Future[None]"]

@@ -20,9 +20,10 @@ BatchOutcome = Outcome | BaseException | None
 class BatchExecutor(TaskExecutor):
     """Subclass this and write ``execute_many``: one insert for a hundred rows, one call for all.
 
-    A node puts due tasks of one kind together, at most one of each ordering id, whose order is
-    kept.  An instance serves one batch at a time and is kept for the next one: it may hold a
-    connection.  The timeout counts for a batch.  The concurrency of a kind counts tasks, here too.
+    A node puts due tasks of one kind together, one of each ordering id, or more where it asks for
+    runs; their order is kept.  An instance serves one batch at a time and is kept for the next one:
+    it may hold a connection.  The timeout counts for a batch.  The concurrency of a kind counts
+    tasks, here too.
     """
 
     batch_tasks_max: int = 100
@@ -34,6 +35,10 @@ class BatchExecutor(TaskExecutor):
     retries_alone: bool = False
     """Whether the tasks of a batch that raised run once more, at once, each alone: then one task
     that cannot be done does not cost the others an attempt."""
+    runs_of_one_id: bool = False
+    """Whether a batch may hold several tasks of one ordering id, in their order.  What follows a
+    task that is not done goes again after it, whatever is said of it, and uses up no attempt.  A
+    node looks at the class, as for limits."""
     attempts: Sequence[int] = ()
     """Number of the attempt of each task of the batch that runs, in the order of the tasks."""
     fences: Sequence[int] = ()

@@ -4,6 +4,9 @@ Decides which tasks stay in memory, for the lane of an id and its mailbox alike.
 store.
 """
 
+from collections.abc import Sequence
+
+from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.key import TaskKey, first_key_at
 from actors.model.task import StoredTask
 from actors.model.task_queue import TaskQueue
@@ -45,6 +48,33 @@ class OrderingQueue(TaskQueue):
         spilled = self.spilled
         return (spilled is not None and key > spilled[0]) or len(self) >= tasks_max
 
+    def due_of(
+        self, page: Sequence[StoredTask], next_after: TaskKey | None, up_to: TaskKey, now_ms: int
+    ) -> Sequence[StoredTask]:
+        """Return what is due of a page that was read up to ``next_after``; leave the rest of the
+        range to the store.
+
+        What may still fall due before an early task must not wait behind it, so that is read again
+        when it is due itself.
+        """
+        early = next((task.key for task in page if task.key.scheduled_ms > now_ms), None)
+        if early is not None:
+            self.spill(first_key_at(early.scheduled_ms), up_to)
+            return [task for task in page if task.key < early]
+        if next_after is not None:
+            self.spill(next_after, up_to)
+        return page
+
+    def withdraw(self, key: TaskKey, withdrawal: Withdrawal) -> WithdrawalResult:
+        """Let go of a task that waits, unless it is to be moved and was tried already."""
+        task = self.find(key)
+        if task is None:
+            return WithdrawalResult.ABSENT
+        if withdrawal is Withdrawal.MOVE and task.attempts.last:
+            return WithdrawalResult.RAN
+        self.remove(key)
+        return WithdrawalResult.WITHDRAWN
+
     def spill(self, after: TaskKey, up_to: TaskKey) -> None:
         """Leave a range of keys to the store."""
         assert after <= up_to, "a range of keys ends before it begins"
@@ -60,6 +90,21 @@ class OrderingQueue(TaskQueue):
             after = spilled[0]
         assert after < key, "what is left is behind where reading begins"
         self.spill(after, key)
+
+    def spill_from(self, key: TaskKey) -> int:
+        """Forget what is in memory because of a key that may be open, and is not here.
+
+        It is read again before all that waits behind it (P4).  Return how many tasks were here.
+        """
+        count = self.spill_all()
+        self.spill_key(key)
+        return count
+
+    def forget(self) -> int:
+        """Leave all to somebody who knows where reading begins; return how many tasks that is."""
+        count, self.spilled = len(self), None
+        self.clear()
+        return count
 
     def spill_all(self) -> int:
         """Forget what is in memory, which the store holds too; return how many tasks that were."""

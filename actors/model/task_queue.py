@@ -71,6 +71,11 @@ class TaskQueue:
             heapq.heappop(order)
         return order[0] if order else None
 
+    def first_task(self) -> StoredTask | None:
+        """Return the task of the first key."""
+        first = self.first()
+        return None if first is None else self._tasks[first]
+
     def first_after(self, now_ms: int) -> int | None:
         """Return when the first task falls due; None where it is due by now, or there is none."""
         first = self.first()

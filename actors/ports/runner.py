@@ -28,6 +28,8 @@ AttemptListener = Callable[[AttemptEnded], None]
 class Runner(Protocol):
     """Runs attempts, at most one for each (partition, ordering id) at a time.
 
+    Only one that needs no order, or that follows another one, runs beside them: the latter in the
+    batch of the one that it follows, behind it, or it does not start.
     The last thing before user code is the gate: the node holds the partition under the
     attempt's epoch, the lease has not ended, and the task is due by the wall clock.
     Listeners are called from any thread.  An ended attempt is remembered until it is

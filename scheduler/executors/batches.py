@@ -14,8 +14,9 @@ from datetime import timedelta
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of, raised
 from actors.model.display import shown
+from actors.model.outcome import Retry
 from scheduler.executors.middleware import AttemptContext, MiddlewareStack
-from scheduler.ports.batches import BatchedAttempt, BatchLimits
+from scheduler.ports.batches import BatchedAttempt, BatchLimits, TaskNotRun
 
 
 def limits_of(executor: BatchExecutor) -> BatchLimits:
@@ -24,10 +25,21 @@ def limits_of(executor: BatchExecutor) -> BatchLimits:
     for name, value in (("batch_tasks_max", tasks_max), ("batches_max", batches_max)):
         if type(value) is not int or value < 1:
             raise TypeError(f"{name} is {shown(value)}, a number of 1 or more is needed")
+    runs: object = executor.runs_of_one_id
+    if type(runs) is not bool:
+        raise TypeError(f"runs_of_one_id is {shown(runs)}, True or False is needed")
     wait: object = executor.batch_wait
     if not isinstance(wait, timedelta) or wait < timedelta(0):
         raise TypeError(f"batch_wait is {shown(wait)}, a timedelta of 0 or more is needed")
     return BatchLimits(tasks_max, 1000 * wait.total_seconds(), batches_max)
+
+
+def run_tasks_max_of(found: object) -> int:
+    """Return how many tasks of one ordering id a batch of an executor's class may hold."""
+    if not (isinstance(found, type) and issubclass(found, BatchExecutor)):
+        return 1
+    most: object = found.batch_tasks_max if found.runs_of_one_id is True else 1
+    return most if type(most) is int else 1
 
 
 class TaskBatch:
@@ -80,7 +92,11 @@ class TaskBatch:
             return outcomes_of(returned, len(places))
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             if self._retries_alone and len(places) > 1:
-                return [outcome for each in places for outcome in self._called([each], awaited)]
+                turns = _TurnsAlone(self._attempts)
+                for place in places:
+                    if turns.may_run(place):
+                        turns.outcomes[place] = self._called([place], awaited)[0]
+                return list(turns.outcomes.values())
             return [error] * len(places)
 
     async def run_async(self) -> Sequence[BatchOutcome]:
@@ -119,8 +135,11 @@ class TaskBatch:
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             cancelled = isinstance(error, asyncio.CancelledError)
             if self._retries_alone and len(places) > 1 and not cancelled:
-                alone = [await self._called_async([each]) for each in places]
-                return [outcome for outcomes in alone for outcome in outcomes]
+                turns = _TurnsAlone(self._attempts)
+                for place in places:
+                    if turns.may_run(place):
+                        turns.outcomes[place] = (await self._called_async([place]))[0]
+                return list(turns.outcomes.values())
             return [error] * len(places)
 
     def _begin(self, places: Sequence[int]) -> object:
@@ -129,6 +148,26 @@ class TaskBatch:
         executor.attempts = tuple(each.attempt for each in attempts)
         executor.fences = tuple(each.fence for each in attempts)
         return executor.execute_many(tuple(each.task for each in attempts))
+
+
+class _TurnsAlone:
+    """The tasks of a batch that run once more, each alone, but behind one that failed."""
+
+    def __init__(self, attempts: Sequence[BatchedAttempt]) -> None:
+        self._attempts = attempts
+        self.outcomes: dict[int, BatchOutcome] = {}
+
+    def may_run(self, place: int) -> bool:
+        """Whether no task of the same ordering id before this one is open (P4)."""
+        ordering_id = self._attempts[place].task.ordering_id
+        is_open = any(
+            self._attempts[each].task.ordering_id == ordering_id
+            and isinstance(outcome, BaseException | Retry)
+            for each, outcome in self.outcomes.items()
+        )
+        if is_open:
+            self.outcomes[place] = TaskNotRun(f"a task of {ordering_id} before it is not done")
+        return not is_open
 
 
 def _left(held: ExitStack, outcome: BatchOutcome) -> BatchOutcome:

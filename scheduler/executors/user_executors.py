@@ -19,7 +19,7 @@ from actors.model.outcome import Outcome
 from actors.model.sealed import refuse_sealed
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
-from scheduler.executors.batches import KindBatches
+from scheduler.executors.batches import KindBatches, run_tasks_max_of
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
 from scheduler.executors.middleware import Middleware, MiddlewareStack
 from scheduler.executors.opening import OpeningBatches, opening
@@ -64,6 +64,11 @@ class TaskKind:
                 )
         # Said where it is declared, not when a node starts.
         self.flow_rule()
+        if self.concurrency_per_id != 1 and run_tasks_max_of(made_by(self.executor)) > 1:
+            raise InvalidExecutor(
+                f"concurrency_per_id is {shown(self.concurrency_per_id)}, and runs_of_one_id keeps"
+                " an order that it gives up: use one of them"
+            )
 
     def flow_rule(self) -> FlowRule:
         """Return what is declared of the kind's flow."""
@@ -148,6 +153,17 @@ class UserExecutors:
             for kind, each in self.kinds.items()
             if each.concurrency_per_id != 1
         }
+
+    @property
+    def run_tasks_max(self) -> dict[str | None, int]:
+        """How many tasks of one ordering id a batch may hold, of those kinds that ask for runs."""
+        made: dict[str | None, object] = {k: each.executor for k, each in self.kinds.items()}
+        made[None] = self.default
+        most = {
+            k: run_tasks_max_of(made_by(each)) for k, each in {None: self.default, **made}.items()
+        }
+        most = {kind: run_tasks_max_of(made_by(found)) for kind, found in made.items()}
+        return {kind: tasks for kind, tasks in most.items() if tasks > 1}
 
     def make(self, kind: str | None) -> TaskExecutor:
         """Make an executor, which is given plain data; raises UnknownKind where there is none.

@@ -28,6 +28,7 @@ from actors.model.outcome import Done, Drop, Retry
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.system_executor import SystemExecutor
+from scheduler.ports.batches import TaskNotRun
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
@@ -288,6 +289,8 @@ class RegisteredAttempts(ABC):
         self, running: RunningAttempt, outcome: object, started_ms: int, finished_ms: int
     ) -> AttemptEnded:
         """Return the end of an attempt from what user code returned, or the exception it raised."""
+        if isinstance(outcome, TaskNotRun):
+            return not_started(running.attempt, finished_ms)
         if isinstance(outcome, BaseException):
             return self._failed(running, outcome, started_ms, finished_ms)
         try:

@@ -114,6 +114,10 @@ class WorkerRunner(LimitedAttempts):
                 self._suspect_lane.submit([running])
             elif isinstance(running.executor, BatchMember):
                 batched[running.executor.batches].append(running)
+            elif running.attempt.follows is not None:
+                # Its executor could not be made, so there is no batch to be in.
+                self._leave_starts(running)
+                self._refuse(running)
             elif not runs_async(running.executor):
                 blocking.append(running)
             elif self._async_turns is None:
@@ -227,7 +231,7 @@ class WorkerRunner(LimitedAttempts):
                 attempt.number,
                 started_ms - due_ms,
                 running.limited_ms,
-                attempt.is_unordered,
+                attempt.is_beside_others,
             )
         )
         return started_ms
@@ -294,10 +298,13 @@ class WorkerRunner(LimitedAttempts):
     def _begun(self, members: Sequence[RunningAttempt]) -> list[tuple[RunningAttempt, int]]:
         """Begin those attempts that may; return them, each with its start."""
         begun: list[tuple[RunningAttempt, int]] = []
+        attempts: set[Attempt | None] = {None}
         for running in members:
             self._leave_starts(running)
-            if self._may_begin(running):
+            # What follows another one is in its batch behind it, or it would overtake it (P4).
+            if running.attempt.follows in attempts and self._may_begin(running):
                 begun.append((running, self._begin(running)))
+                attempts.add(running.attempt)
             else:
                 self._refuse(running)
         return begun

@@ -16,6 +16,10 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 
 
+class TaskNotRun(Exception):
+    """Outcome of a task that was not run, as the one before it of its ordering id is not done."""
+
+
 class BatchLimits(NamedTuple):
     """How large batches of a kind are, and how many there are."""
 

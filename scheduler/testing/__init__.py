@@ -336,6 +336,7 @@ class VirtualScheduler:
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
                 require_codecs=self._executors.require_codecs,
+                run_tasks_max=self._executors.run_tasks_max,
             )
 
         return VirtualNode(

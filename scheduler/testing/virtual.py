@@ -202,6 +202,9 @@ class VirtualRunner(LimitedAttempts):
         running = self._ready.popleft()
         if isinstance(running.executor, BatchMember):
             self._run_batch([running, *self._take_others(running.executor.batches)])
+        elif running.attempt.follows is not None:
+            # Its executor could not be made, so there is no batch to be in.
+            self._refuse(running)
         elif (started_ms := self._begin(running)) is not None:
             try:
                 tell_attempt(running.attempt, running.executor)
@@ -231,7 +234,15 @@ class VirtualRunner(LimitedAttempts):
         return fitting
 
     def _run_batch(self, members: Sequence[RunningAttempt]) -> None:
-        begun = [(each, at) for each in members if (at := self._begin(each)) is not None]
+        begun: list[tuple[RunningAttempt, int]] = []
+        before: set[Attempt | None] = {None}
+        for each in members:
+            # What follows another one is in its batch behind it, or it would overtake it.
+            if each.attempt.follows not in before:
+                self._refuse(each)
+            elif (started_ms := self._begin(each)) is not None:
+                begun.append((each, started_ms))
+                before.add(each.attempt)
         if not begun:
             return
         attempts = [
@@ -262,7 +273,7 @@ class VirtualRunner(LimitedAttempts):
             attempt.number,
             started_ms - due_ms,
             running.limited_ms,
-            attempt.is_unordered,
+            attempt.is_beside_others,
         )
         self._telemetry.emit(event)
         return started_ms

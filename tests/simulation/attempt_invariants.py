@@ -14,7 +14,7 @@ from actors.model.events import (
     PartitionAssigned,
 )
 from actors.model.key import TaskKey
-from actors.model.status import CommandOutcome
+from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import StoredTask
 from tests.simulation.history import (
     CaughtUp,
@@ -69,6 +69,7 @@ def p3_one_at_a_time(run: Run) -> Complaints:
 def p4_in_order(run: Run) -> Complaints:
     """A task stored before an earlier sibling fell due starts after that one is closed."""
     yield from _unread_starts(run)
+    yield from _closed_out_of_order(run)
     stored, fell_due_ms = _stored_since(run), _fell_due(run)
     first_start: dict[TaskKey, Started] = {}
     for start in run.started:
@@ -86,7 +87,7 @@ def p4_in_order(run: Run) -> Complaints:
             closed_ms = min((each.at_ms for each in run.completed[earlier]), default=float("inf"))
             for later in siblings[index + 1 :]:
                 begun = first_start.get(later)
-                if begun is None or begun.at_ms >= closed_ms:
+                if begun is None or begun.at_ms >= closed_ms or earlier in begun.behind:
                     continue
                 if max(stored[earlier], stored[later]) >= fell_due_ms(earlier, begun):
                     continue
@@ -96,6 +97,17 @@ def p4_in_order(run: Run) -> Complaints:
                 spans = decided[earlier]
                 if not any(first <= ms <= last for first, last in spans for ms in turns_ms):
                     yield f"{later} started before {earlier} was closed"
+
+
+def _closed_out_of_order(run: Run) -> Complaints:
+    """What follows a task in its batch is not done before that is closed."""
+    for start in run.started:
+        for before in start.behind[:1]:
+            closed_ms = min((each.at_ms for each in run.completed[before]), default=float("inf"))
+            for each in run.completed[start.key]:
+                is_own = each.result == CompletionResult.SUCCESS
+                if is_own and start.at_ms <= each.at_ms < closed_ms:
+                    yield f"{start.key} was closed in its batch before {before}"
 
 
 def _stored_since(run: Run) -> dict[TaskKey, float]:

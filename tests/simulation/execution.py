@@ -63,8 +63,16 @@ class _Slot:
     """The fast path, where all that has to be waited for is an answer."""
 
 
+_BEHIND = "immediate"
+"""What follows another attempt takes no place of its own."""
+
+
 class SimulatedRunner(LimitedAttempts):
-    """Implements ``Runner``: a bounded pool for blocking code, one lane for suspects."""
+    """Implements ``Runner``: a bounded pool for blocking code, one lane for suspects.
+
+    ``_behind`` holds what follows an attempt that waits, by that one, ``_not_done`` what ended in a
+    way that leaves its task open.
+    """
 
     def __init__(
         self,
@@ -77,8 +85,7 @@ class SimulatedRunner(LimitedAttempts):
         loop: SimulatedLoop,
         limits: NodeLimits = NO_LIMITS,
     ) -> None:
-        self._loop = loop
-        self._observer = observer
+        self._loop, self._observer = loop, observer
         super().__init__(
             clock=clock,
             gate=gate,
@@ -95,6 +102,7 @@ class SimulatedRunner(LimitedAttempts):
         }
         self._queued: dict[int, _Slot] = {}
         """What is known of those that wait there, by the attempt's id."""
+        self._behind, self._not_done = dict[Attempt, RunningAttempt](), set[Attempt]()
         self._starting: list[tuple[str, _Slot]] = []
         self._ends: list[tuple[float, int, str, _Slot]] = []
         self._sequence = count()
@@ -125,6 +133,9 @@ class SimulatedRunner(LimitedAttempts):
 
     def _queue(self, running: RunningAttempt) -> None:
         attempt, executor = running.attempt, running.executor
+        if attempt.follows is not None:
+            self._queue_behind(running, attempt.follows)
+            return
         immediate = None
         if not attempt.suspect and isinstance(executor, SystemExecutor):
             immediate = executor.immediate(attempt.task)
@@ -135,6 +146,21 @@ class SimulatedRunner(LimitedAttempts):
         blocking = not own and bool(attempt.task.to_task().data["blocking"])
         lane = "suspects" if attempt.suspect else "workers" if blocking else "loop"
         self._append(lane, running, None)
+
+    def _queue_behind(self, running: RunningAttempt, follows: Attempt) -> None:
+        before = self._registry.find(follows)
+        if before is not None and before.started_monotonic_ms is None and before.ended is None:
+            self._behind[follows] = running
+        else:
+            self._refuse_behind(running)
+
+    def _refuse_behind(self, running: RunningAttempt | None) -> None:
+        """Refuse what follows an attempt that did not begin, and what follows that."""
+        while running is not None:
+            if running.attempt.record_starts is not None:
+                self._starts.leave()
+            self._refuse(running)
+            running = self._behind.pop(running.attempt, None)
 
     def _append(self, lane: str, running: RunningAttempt, immediate: ImmediateWork | None) -> None:
         slot = _Slot(running, self._clock.monotonic_ms(), immediate=immediate)
@@ -221,6 +247,7 @@ class SimulatedRunner(LimitedAttempts):
         if not (durable and self._may_begin(running)):
             self._room[lane] += 1
             self._refuse(running)
+            self._refuse_behind(self._behind.pop(attempt, None))
             return
         tell_attempt(attempt, running.executor)
         slot.number = self._observer.attempt_started(running, slot.queued_ms)
@@ -228,7 +255,34 @@ class SimulatedRunner(LimitedAttempts):
         if task.key.ordering_id.startswith(RESERVED):
             self._begin_own(lane, slot, task)
             return
-        slot.plan = plan = plan_of(task, attempt.number)
+        slot.plan = plan_of(task, attempt.number)
+        end_ms = self._begin_users(lane, slot, task, None)
+        self._begin_behind(slot, end_ms)
+
+    def _begin_behind(self, before: _Slot, end_ms: float) -> None:
+        """Begin what follows an attempt in its batch, which ends as a whole."""
+        while (running := self._behind.pop(before.running.attempt, None)) is not None:
+            attempt = running.attempt
+            if not self._may_begin(running):
+                self._refuse_behind(running)
+                return
+            if attempt.record_starts is not None:
+                self._starts.leave()
+            slot = _Slot(running, before.queued_ms)
+            self._room[_BEHIND] -= 1
+            tell_attempt(attempt, running.executor)
+            slot.number = self._observer.attempt_started(running, slot.queued_ms)
+            task, first = attempt.task.to_task(), before.plan
+            assert first is not None, "user code of the one before was called"
+            plan = plan_of(task, attempt.number)
+            slot.plan = Plan(plan.kind, first.duration_ms, first.blocking)
+            self._begin_users(_BEHIND, slot, task, end_ms)
+            before = slot
+
+    def _begin_users(self, lane: str, slot: _Slot, task: Task, end_ms: float | None) -> float:
+        """Call user code; return when it ends, which is ``end_ms`` where that is given."""
+        running, attempt, plan = slot.running, slot.running.attempt, slot.plan
+        assert plan is not None, "its data says how it goes"
         started_ms = self._clock.now_ms()
         try:
             outcome = running.executor.execute(task)
@@ -250,8 +304,10 @@ class SimulatedRunner(LimitedAttempts):
                 slot.outcome = lambda: ended_badly(
                     attempt, TimeoutError(), started_ms, self._clock.now_ms(), Ending.TIMED_OUT
                 )
-        end_ms = self._clock.monotonic_ms() + duration_ms
+        if end_ms is None:
+            end_ms = self._clock.monotonic_ms() + duration_ms
         heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
+        return end_ms
 
     def _begin_own(self, lane: str, slot: _Slot, task: Task) -> None:
         """Let the executor of a system task run on the loop: what it awaits takes its time."""
@@ -297,5 +353,11 @@ class SimulatedRunner(LimitedAttempts):
     def _end_slot(self, lane: str, slot: _Slot, ending: str, ended: AttemptEnded) -> None:
         slot.ended = True
         self._room[lane] += 1
+        attempt = slot.running.attempt
+        if attempt.follows in self._not_done:
+            # Nothing that comes of it counts.
+            ending = "void"
+        if ending not in {Ending.DONE, Ending.DROPPED}:
+            self._not_done.add(attempt)
         self._observer.attempt_ended(slot.number, ending)
         self._end(slot.running, ended)

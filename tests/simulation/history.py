@@ -56,11 +56,15 @@ class Started:
     """Attempts of this kind and ordering id that run now, and count on this node."""
     tenant: str
     """What its data says; empty where that is nothing."""
+    behind: tuple[TaskKey, ...] = ()
+    """The tasks of its ordering id that it follows in its batch, the next one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """User code ended, or died with its process (``killed``), or was cancelled."""
+    """User code ended, or died with its process (``killed``), or was cancelled, or counts for
+    nothing (``void``), as a task before it in its batch is not done.
+    """
 
     at_ms: float
     id: int

@@ -98,6 +98,8 @@ class Site:
     flow_rules: FlowRules = FlowRules.NONE
     unordered: Mapping[str | None, int | None] = field(default_factory=dict)
     """The kinds without order."""
+    runs: Mapping[str | None, int] = field(default_factory=dict)
+    """The kinds whose batches hold several tasks of one ordering id."""
 
 
 class Member:
@@ -170,6 +172,7 @@ class Member:
                 telemetry=self,
                 make_executor=make_executor,
                 concurrency_per_id=site.unordered,
+                run_tasks_max=site.runs,
                 flow_rules=site.flow_rules,
             ),
             make_system=make_system,
@@ -313,7 +316,7 @@ class Member:
                 case OrderingExecutor():
                     held = found[actor._ownership.partition]
                     held.add(actor._tasks, is_busy=actor._current is not None)
-                    held.executing += len(actor._unordered._at_hand)
+                    held.executing += len(actor._unordered._at_hand) + len(actor._following)
                     for of_kind in actor._unordered._kinds.values():
                         held.add(of_kind.tasks, is_busy=False)
                 case PartitionExecutor():

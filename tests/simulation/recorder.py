@@ -50,11 +50,6 @@ class _Run:
     key: TaskKey
     excuse: str = ""
 
-    @property
-    def place(self) -> str | TaskKey:
-        """What no other attempt may run beside."""
-        return self.running.attempt.place
-
 
 class Recorder(StoreRecorder):
     """Watches every node of one world, beside what its base watches."""
@@ -113,6 +108,7 @@ class Recorder(StoreRecorder):
                 kind=attempt.task.kind,
                 alike=alike,
                 tenant=_tenant_of(attempt.task),
+                behind=tuple(each.task.key for each in _followed(attempt)),
             )
         )
         return self._ids
@@ -122,8 +118,15 @@ class Recorder(StoreRecorder):
         return tuple(
             Beside(run.id, self._excuse(run))
             for run in self._runs.values()
-            if run.key == key or run.place == key.ordering_id == attempt.place
+            if run.key == key or self._in_order(run, attempt)
         )
+
+    def _in_order(self, run: _Run, attempt: Attempt) -> bool:
+        """Whether two attempts are of one ordering id, have an order, and not one batch."""
+        other = run.running.attempt
+        if other.is_unordered or attempt.is_unordered or other in _followed(attempt):
+            return False
+        return other.task.key.ordering_id == attempt.task.key.ordering_id
 
     def _alike(self, member: Member, attempt: Attempt) -> int:
         """Count what runs of an ordering id and kind, and counts on a node."""
@@ -293,6 +296,14 @@ class Recorder(StoreRecorder):
 def _tenant_of(task: StoredTask) -> str:
     found = json.loads(task.data).get("tenant", "")
     assert isinstance(found, str), "the workload writes a text"
+    return found
+
+
+def _followed(attempt: Attempt) -> list[Attempt]:
+    """Return what an attempt follows in its batch, the next one first."""
+    found: list[Attempt] = []
+    while (follows := attempt.follows) is not None:
+        found.append(attempt := follows)
     return found
 
 

@@ -95,10 +95,17 @@ class Workload(_Part):
     """Whether most tasks of sick ids are of kinds with limits."""
     unordered: bool = False
     """Whether two of three tasks are of kinds without order."""
+    runs: int = 0
+    """Most tasks of one ordering id in a batch; with 0 there are no batches."""
     hang_ms: int = 6_000
     """How long a hanging attempt lasts."""
     attempts_max: int = 4
     on_exhausted: str = "skip"
+
+    @property
+    def runs_by_kind(self) -> dict[str | None, int]:
+        """Most tasks of one ordering id in a batch, by kind."""
+        return {None: self.runs} if self.runs else {}
 
 
 class DoorLoad(_Part):

@@ -37,6 +37,7 @@ WEATHER = (
     "steps",
     "races",
     "limits",
+    "runs",
 )
 SEEDS = range(3)
 

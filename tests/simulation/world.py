@@ -63,16 +63,14 @@ class World:
         self.trace: Trace = deque(maxlen=TRACE_MAX)
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
-        self.broker = MemoryBroker(*made_of)
-        self.data, self._wakes = MemoryStores(), Wakes[Member]()
-        self.sheets: list[tuple[float, OperatorSheet]] = []
+        self.broker, self.data = MemoryBroker(*made_of), MemoryStores()
+        self._wakes, self.sheets = Wakes[Member](), list[tuple[float, OperatorSheet]]()
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
         self._members: dict[str, Member] = {}
         self._clocks: dict[str, NodeClock] = {}
-        self._starts: dict[str, int] = {}
-        self._rejoining: dict[str, float] = {}
+        self._starts, self._rejoining = dict[str, int](), dict[str, float]()
         self.doors = open_doors(self, scenario.doors, self._fork)
         self.outbox = open_outbox(self, scenario.outbox, self._fork)
         self._site = Site(
@@ -88,6 +86,7 @@ class World:
             unknowing=scenario.workload.unknowing,
             flow_rules=rules_of(scenario.workload),
             unordered=PLACES if scenario.workload.unordered else {},
+            runs=scenario.workload.runs_by_kind,
         )
         self.faults = FaultInjector(self, scenario.faults, self._fork())
         self.driver = make_driver(self, self._fork)

@@ -81,6 +81,8 @@ class FakeRunner:
         """Whether they wait for an allowance."""
         self.trees_failed = 0
         """So often it was told of."""
+        self.waiting: list[Attempt] = []
+        """Those that can be, where not all of them can."""
         self._ended: dict[int, AttemptEnded] = {}
         """How unsettled attempts ended, by their identity."""
 
@@ -89,8 +91,8 @@ class FakeRunner:
     ) -> None:
         """Keep the attempts until ``end``."""
         for attempt, executor in starts:
-            ids = {each.attempt.task.key.ordering_id for each in self.started}
-            assert attempt.task.key.ordering_id not in ids, "one attempt of an ordering id a time"
+            places = {each.attempt.place for each in self.started}
+            assert attempt.place not in places, "one attempt of an ordering id a time"
             self.started.append(Started(attempt, executor, listener))
 
     def end(
@@ -145,9 +147,10 @@ class FakeRunner:
         """Drop an attempt where the test says that none has a worker yet."""
         if limited and not self.is_limited:
             return False
-        if self.waits_for_a_worker:
+        waits = self.waits_for_a_worker or attempt in self.waiting
+        if waits:
             self.started = [each for each in self.started if each.attempt is not attempt]
-        return self.waits_for_a_worker
+        return waits
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Note that the outcomes are of no use any more."""

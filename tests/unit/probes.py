@@ -111,10 +111,10 @@ class Harness:
         known_since_ms: int = NOTHING_KNOWN_BEFORE_MS,
         flow_rules: FlowRules = FlowRules.NONE,
         concurrency_per_id: Mapping[str | None, int | None] | None = None,
+        run_tasks_max: Mapping[str | None, int] | None = None,
     ) -> None:
         """``known_since_ms``: whether keys since then are closed a role knows without asking."""
-        self.clock = VirtualClock(NOW_MS)
-        self.failures: list[BaseException] = []
+        self.clock, self.failures = VirtualClock(NOW_MS), list[BaseException]()
         self.system = SimulatedSystem(self.clock, self.failures.append, rng)
         self.data, self.requests = MemoryStores(), HeldRequests()
         self.runner, self.writer, self.telemetry = FakeRunner(), FakeWriter(), RecordingTelemetry()
@@ -128,11 +128,15 @@ class Harness:
             make_executor=lambda _id, _kind: (make_executor or _NoJob)(),
             flow_rules=flow_rules,
             concurrency_per_id=concurrency_per_id or {},
+            run_tasks_max=run_tasks_max or {},
         )
-        self.ownership = Ownership(PARTITION, EPOCH)
-        self.supervisor, self.persistence, self.executor = Probe(), Probe(), Probe()
-        self.controller, self.scheduler, self.tracker = Probe(), Probe(), Probe()
-        self.siblings = Siblings(
+        self.ownership, self.supervisor = Ownership(PARTITION, EPOCH), Probe()
+        self.persistence, self.executor, self.controller = Probe(), Probe(), Probe()
+        self.scheduler, self.tracker = Probe(), Probe()
+        self.siblings = self._siblings(known_since_ms, has_flows=bool(flow_rules))
+
+    def _siblings(self, known_since_ms: int, *, has_flows: bool) -> Siblings:
+        return Siblings(
             supervisor=self.supervisor,
             task_persistence=self.persistence,
             throughput_controller=self.controller,
@@ -140,7 +144,7 @@ class Harness:
             partition_executor=self.executor,
             completion_tracker=self.tracker,
             known_completions=KnownCompletions(known_since_ms, 100, 1_000_000),
-            memory=self.effects.memory.begin(PARTITION, has_flows=bool(flow_rules)),
+            memory=self.effects.memory.begin(PARTITION, has_flows=has_flows),
         )
 
     def spawn(self, role: Actor, *, meets: bool = True) -> Ref:

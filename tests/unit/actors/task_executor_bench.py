@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tenacity import wait_fixed
 
+from actors.following_tasks import FollowingTasks
 from actors.held_executors import HeldExecutors
 from actors.kernel.ref import Ref
 from actors.messages import (
@@ -82,6 +83,7 @@ class Bench:
             self.parent,
             siblings=self.harness.siblings,
             executors=HeldExecutors(effects),
+            following=FollowingTasks(effects, self.harness.siblings.known_completions),
         )
         self.ref: Ref = self.harness.spawn(role, meets=False)
 

@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.attempts import Attempt, Ending
 from actors.model.events import AttemptStarted
-from scheduler import BatchExecutor, BatchOutcome, Middleware, Task, TaskKind
+from scheduler import BatchExecutor, BatchOutcome, Middleware, Task, TaskExecutor, TaskKind
 from scheduler.executors.user_executors import UserExecutors
-from tests.builders import an_attempt
+from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.executors.test_batches import TIMEOUT_S, InsertAsync, insert
 from tests.unit.scheduler.node.runner_bench import Bench, task_of
 
@@ -27,9 +28,13 @@ class Running:
     def start(self, names: str, **about: Any) -> list[Attempt]:
         """Start an attempt of a task of each ordering id."""
         attempts = [an_attempt(task=task_of(name), **about) for name in names]
-        starts = [(each, self._executors.make("row")) for each in attempts]
+        starts = [(each, self.make()) for each in attempts]
         self.bench.runner.start(starts, self.bench.ends.put)
         return attempts
+
+    def make(self) -> TaskExecutor:
+        """Make what runs a task."""
+        return self._executors.make("row")
 
     def ends(self, count: int) -> dict[str, Ending]:
         """Return how the next attempts end."""
@@ -200,3 +205,77 @@ def test_a_coroutine_that_outlasts_its_timeout_fails(running: Callable[..., Runn
     on.start("a")
 
     assert on.ends(1) == {"a": Ending.FAILED}
+
+
+# Runs of one ordering id.
+
+
+def run_of(names: str, running: Running) -> list[tuple[Attempt, TaskExecutor]]:
+    """Return attempts of one ordering id, each behind the one before, and what runs them."""
+    attempts: list[Attempt] = []
+    for name in names:
+        task = a_stored_task(due_in_ms=0, ordering_id="a", uniqueness_key=name)
+        before = attempts[-1] if attempts else None
+        attempts.append(replace(an_attempt(task=task), follows=before))
+    return [(each, running.make()) for each in attempts]
+
+
+def test_a_run_is_in_one_batch_in_its_order(running: Callable[..., Running]) -> None:
+    """Each task of it ends by itself."""
+    batches: list[str] = []
+
+    def work(tasks: Sequence[Task]) -> None:
+        batches.append("".join(task.uniqueness_key for task in tasks))
+
+    on = running(insert(work))
+    on.bench.runner.start(run_of("abc", on), on.bench.ends.put)
+
+    endings = [on.bench.ended() for _ in "abc"]
+    assert [each.attempt.task.key.uniqueness_key for each in endings] == list("abc")
+    assert {each.ending for each in endings} == {Ending.DONE}
+    assert batches == ["abc"]
+
+
+def test_what_follows_begins_in_no_other_batch(running: Callable[..., Running]) -> None:
+    """A batch that is full leaves it behind, and the next one does not take it up (P4)."""
+    ran: list[str] = []
+
+    def work(tasks: Sequence[Task]) -> None:
+        ran.extend(task.uniqueness_key for task in tasks)
+
+    on = running(insert(work, batch_tasks_max=2, batch_wait=timedelta(0)))
+    on.bench.runner.start(run_of("abcd", on), on.bench.ends.put)
+
+    ended = [on.bench.ended() for _ in "abcd"]
+    endings = {each.attempt.task.key.uniqueness_key: each.ending for each in ended}
+    assert sorted(ran) == ["a", "b"]
+    assert endings["c"] is endings["d"] is Ending.NOT_STARTED
+
+
+def test_nothing_follows_what_the_gate_refused(running: Callable[..., Running]) -> None:
+    """It would overtake it."""
+    on = running(insert(lambda tasks: pytest.fail(f"{len(tasks)} tasks ran")))
+    starts = run_of("abc", on)
+    on.bench.refuses = starts[0][0]
+
+    on.bench.runner.start(starts, on.bench.ends.put)
+
+    assert {on.bench.ended().ending for _ in "abc"} == {Ending.NOT_STARTED}
+
+
+def test_nothing_follows_what_was_withdrawn(running: Callable[..., Running]) -> None:
+    """A command took it back while the batch waited for company."""
+    ran: list[str] = []
+
+    def work(tasks: Sequence[Task]) -> None:
+        ran.extend(task.uniqueness_key for task in tasks)
+
+    on = running(insert(work, batch_tasks_max=3, batch_wait=timedelta(hours=1)))
+    starts = run_of("abc", on)
+    on.bench.runner.start(starts[:2], on.bench.ends.put)
+
+    assert on.bench.runner.withdraw(starts[0][0])
+    on.bench.runner.start(starts[2:], on.bench.ends.put)
+
+    assert {on.bench.ended().ending for _ in "abc"} == {Ending.NOT_STARTED}
+    assert ran == []

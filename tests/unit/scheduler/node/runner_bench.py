@@ -72,6 +72,8 @@ class Bench:
 
     def __init__(self, async_attempts_max: int = WORKERS, limits: NodeLimits = NO_LIMITS) -> None:
         self.open = True
+        self.refuses: Attempt | None = None
+        """What does not begin, however open the gate is."""
         self.asked: list[Attempt] = []
         self.telemetry = RecordingTelemetry()
         self.ends: SimpleQueue[AttemptEnded] = SimpleQueue()
@@ -85,7 +87,7 @@ class Bench:
 
     def _gate(self, attempt: Attempt) -> bool:
         self.asked.append(attempt)
-        return self.open
+        return self.open and attempt is not self.refuses
 
     def ended(self) -> AttemptEnded:
         """Return the next end, and settle it."""
