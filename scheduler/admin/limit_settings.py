@@ -15,6 +15,7 @@ from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
 from actors.ports.clock import Clock
 from scheduler.admin.answers import Answer, Instant, instant_text
+from scheduler.admin.problems import Problem
 from scheduler.admin.sheet_changes import SheetChanges
 
 _REASON_CHARS_MAX = 300
@@ -125,7 +126,7 @@ class Limits:
         return LimitSettings.of(self._sheets.sheet() if sheet is None else sheet, self._declared())
 
     def planned(self, change: LimitChange) -> dict[str, LimitNumbers]:
-        """Return what holds before and after; InvalidTask where it cannot be done."""
+        """Return what holds before and after; InvalidTask or Problem where it cannot be done."""
         if change.numbers == (None, None, None, None):
             raise InvalidTask("say what to change: rate, per, burst or concurrency")
         declared = self._declared_limit(change.limit)
@@ -158,7 +159,7 @@ class Limits:
         return ChangedLimits(self._sheets.change(changed), words)
 
     def reset(self, names: Collection[str]) -> ChangedLimits:
-        """Have these be as declared again; InvalidTask for a name that is unknown."""
+        """Have these be as declared again; Problem for a name that is unknown."""
         known = {each.limit for each in self._sheets.sheet().limits}
         for name in names:
             if name not in known:
@@ -179,9 +180,8 @@ class Limits:
         declared = self._declared()
         if name not in declared:
             listed = ", ".join(sorted(declared)[:_NAMED_MAX]) or "none"
-            raise InvalidTask(
-                f"no node that runs declares a limit {shown(name)}; declared are: {listed}"
-            )
+            text = f"no node that runs declares a limit {shown(name)}; declared are: {listed}"
+            raise Problem(404, "no-such-limit", text)
         return declared[name]
 
 

@@ -159,7 +159,7 @@ def test_the_command_tells_its_version(elsewhere: Path, tmp_path: Path) -> None:
         ("list --config none.toml", 3, "--config 'none.toml': there is no such file"),
         ("list --set storage=x", 3, "--set storage: no such setting; did you mean store?"),
         ("cancel nonsense", 2, "'nonsense' is not a task key: expected <instant>,"),
-        ("lits", 2, "Did you mean 'list'?"),
+        ("listt", 2, "Did you mean 'list'?"),
         ("list --state x", 2, "invalid value for '--state': 'x' is not one of 'unknown', "),
         ("run --executor nope:X", 2, "No module named 'nope' [invalid-executor]"),
     ],

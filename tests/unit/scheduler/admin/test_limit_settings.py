@@ -95,9 +95,10 @@ def test_what_is_unknown_or_means_nothing_is_refused(body: dict[str, object], sa
 
     status, problem = world.post("/limits", body)
 
-    assert (status, says in str(problem)) == (400, True)
+    unknown = body["limit"] == "mial#1"
+    assert (status, says in str(problem)) == (404 if unknown else 400, True)
     assert world.group.data.sheet == OperatorSheet()
-    assert world.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 400
+    assert world.post("/limits/reset", {"limits": ["mail#1", "mial#1"]})[0] == 404
 
 
 def test_a_change_that_no_node_declares_is_unused_and_can_be_reset() -> None:
