@@ -49,6 +49,7 @@ class RunningAttempt:
         "executor",
         "limited_ms",
         "listener",
+        "lock",
         "started_monotonic_ms",
         "withdrawn",
     )
@@ -59,6 +60,8 @@ class RunningAttempt:
         self.attempt = attempt
         self.executor = executor
         self.listener = listener
+        self.lock = threading.Lock()
+        """Of what follows; never held while another lock is taken."""
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
         self.allowances: Sequence[Any] = ()
@@ -76,6 +79,8 @@ class AttemptRegistry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        """Of the places alone.  Were it taken as each attempt begins and ends, all workers would
+        wait in turn for it and for the interpreter's lock."""
         self._running: defaultdict[int, dict[str | TaskKey, RunningAttempt]] = defaultdict(dict)
         """By partition, then by the place of the attempt."""
 
@@ -119,11 +124,11 @@ class AttemptRegistry:
         One that was settled a moment ago is forgotten: it counts as not started, and whoever
         adopts it asks the store what became of its key.
         """
-        with self._lock:
-            running = self.find(attempt)
-            if running is None:
-                ended: AttemptEnded | None = not_started(attempt, 0)
-            else:
+        running = self.find(attempt)
+        if running is None:
+            ended: AttemptEnded | None = not_started(attempt, 0)
+        else:
+            with running.lock:
                 running.listener = listener
                 ended = running.ended
         if ended is not None:
@@ -131,32 +136,35 @@ class AttemptRegistry:
 
     def begin(self, running: RunningAttempt, now_ms: float) -> bool:
         """Note that user code is called now (monotonic time); False where it may not be."""
-        with self._lock:
+        with running.lock:
             if not running.withdrawn:
                 running.started_monotonic_ms = now_ms
             return not running.withdrawn
 
     def withdraw(self, attempt: Attempt) -> bool:
         """Forget an attempt whose user code was not called; False where it was."""
-        with self._lock:
-            running = self.find(attempt)
-            if running is None or running.ended or running.started_monotonic_ms is not None:
+        running = self.find(attempt)
+        if running is None:
+            return False
+        with running.lock:
+            if running.ended or running.started_monotonic_ms is not None:
                 return False
             running.withdrawn = True
-            self._remove(attempt)
-            return True
+        self._remove(attempt)
+        return True
 
     def forget(self, running: RunningAttempt) -> None:
         """Let nobody hear of an attempt whose user code was not called, and never will be."""
-        with self._lock:
-            if running.started_monotonic_ms is None:
-                running.withdrawn = True
-                running.listener = None
-                self._remove(running.attempt)
+        with running.lock:
+            if running.started_monotonic_ms is not None:
+                return
+            running.withdrawn = True
+            running.listener = None
+        self._remove(running.attempt)
 
     def let_cancel(self, running: RunningAttempt, cancel: Callable[[], object]) -> None:
         """Say what cancels an attempt; done at once where it was abandoned a moment ago."""
-        with self._lock:
+        with running.lock:
             running.cancel = cancel
             abandoned = running.abandoned
         if abandoned:
@@ -164,34 +172,40 @@ class AttemptRegistry:
 
     def end(self, running: RunningAttempt, ended: AttemptEnded) -> None:
         """Tell the listener; without one, keep it for whoever adopts it, if it began at all."""
-        with self._lock:
+        with running.lock:
             if running.abandoned and running.cancel is not None and ended.ending in _CANCELLED:
                 ended = not_started(ended.attempt, ended.finished_ms)
             running.ended = ended
             listener = running.listener
-            if listener is None and ended.ending is Ending.NOT_STARTED:
-                self._remove(running.attempt)
         if listener is not None:
             listener(ended)
+        elif ended.ending is Ending.NOT_STARTED:
+            self._remove(running.attempt)
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Forget attempts whose outcomes are durable."""
         with self._lock:
             for attempt in attempts:
-                self._remove(attempt)
+                self._drop(attempt)
 
     def abandon(self, partitions: Collection[int]) -> Sequence[RunningAttempt]:
         """Let nobody hear of these attempts' ends; return those that had begun."""
         with self._lock:
             affected = [r for p in partitions for r in self._running[p].values()]
-            for running in affected:
+        for running in affected:
+            with running.lock:
                 running.abandoned = True
                 running.listener = None
-                if running.ended is not None and running.ended.ending is Ending.NOT_STARTED:
-                    self._remove(running.attempt)
+                ended = running.ended
+            if ended is not None and ended.ending is Ending.NOT_STARTED:
+                self._remove(running.attempt)
         return [r for r in affected if r.started_monotonic_ms is not None and r.ended is None]
 
     def _remove(self, attempt: Attempt) -> None:
+        with self._lock:
+            self._drop(attempt)
+
+    def _drop(self, attempt: Attempt) -> None:
         attempts, place = self._running[attempt.partition], attempt.place
         running = attempts.get(place)
         if running is not None and running.attempt is attempt:
