@@ -61,7 +61,7 @@ class RunningAttempt:
         self.executor = executor
         self.listener = listener
         self.lock = threading.Lock()
-        """Of what follows; never held while another lock is taken."""
+        """Of the listener and of what follows; no other lock is taken while it is held."""
         self.ended: AttemptEnded | None = None
         self.started_monotonic_ms: float | None = None
         self.allowances: Sequence[Any] = ()

@@ -236,7 +236,7 @@ def test_a_wrong_secret_for_oidc_is_told(
 
 
 def test_tokens_are_not_shown(settings: Settings, provider: Provider, heard: Heard) -> None:
-    """With the driver at its loudest, whoever gets them."""
+    """Even where the driver logs all that it can, whatever the provider."""
     loud = {"producer_properties": {"debug": "all"}, "consumer_properties": {"debug": "all"}}
     for chosen in (with_tokens(settings, provider=OWN), oidc(settings, provider.server)):
         run_one_task(

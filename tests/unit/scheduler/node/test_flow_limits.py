@@ -102,6 +102,19 @@ class LimitsBench:
             self.work_all()
         self.clock.advance(end_ms - self.clock.monotonic_ms())
 
+    def look_if_due(self) -> None:
+        """Have the limits looked at where one lets something through by now."""
+        if (next_ms := self.limits.next_ms()) and next_ms <= self.clock.monotonic_ms():
+            self.limits.look()
+
+    def expect_kept(self, burst: int, per_ms: float) -> None:
+        """See that no time had more starts than a burst and one in each ``per_ms``."""
+        begun = self.begun_ms
+        for first, start_ms in enumerate(begun):
+            for last in range(first, min(first + 60, len(begun))):
+                allowed = burst + (begun[last] - start_ms) / per_ms
+                assert last - first + 1 <= allowed + 1e-6
+
     def waiting(self) -> int:
         """Return how many wait."""
         return len(self.limits.limited())
@@ -135,15 +148,10 @@ def test_no_window_of_time_sees_more_than_the_rate_and_the_burst() -> None:
                 bench.work(bench.passed.pop(0))
             case _:
                 bench.clock.advance(rng.choice((0, 1, 7, 31)))
-        if (next_ms := bench.limits.next_ms()) and next_ms <= bench.clock.monotonic_ms():
-            bench.limits.look()
-    begun = bench.begun_ms
+        bench.look_if_due()
 
-    assert len(begun) > 500
-    for first, start_ms in enumerate(begun):
-        for last in range(first, min(first + 60, len(begun))):
-            allowed = 4 + (begun[last] - start_ms) / limit.per_ms
-            assert last - first + 1 <= allowed + 1e-6
+    assert len(bench.begun_ms) > 500
+    bench.expect_kept(4, limit.per_ms)
     # And nothing is lost: what waits goes on.
     bench.work_all()
     bench.advance(1_000_000)

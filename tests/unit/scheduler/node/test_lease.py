@@ -65,7 +65,7 @@ def test_p15_a_withdrawn_partition_starts_nothing() -> None:
 
 
 def test_who_watches_hears_when_the_number_of_partitions_changes() -> None:
-    """At that moment; a new epoch of the same partition is no change of it."""
+    """At that moment; a new epoch of the same partition does not change it."""
     bench, heard = Bench(), list[int]()
     bench.lease.watch(lambda: heard.append(bench.lease.held))
 

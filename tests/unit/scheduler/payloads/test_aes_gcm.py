@@ -21,7 +21,7 @@ def test_it_is_plain_aes_gcm() -> None:
 
 
 def test_the_same_data_is_never_sealed_alike() -> None:
-    """Whoever sees two records cannot tell that their data is the same."""
+    """Two records do not show that their data is the same."""
     codec = AesGcm({"k1": KEY})
 
     assert len({codec.encode(b"data", b"task").data for _ in range(50)}) == 50
