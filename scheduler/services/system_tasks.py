@@ -26,6 +26,10 @@ RoutedFactory = Callable[[str, str | None], TaskExecutor]
 """Told also the ordering id, which goes first."""
 
 
+class LeaseEnded(Exception):
+    """The lease ended during an attempt: another node may have done the task in another way."""
+
+
 @dataclass(frozen=True, slots=True)
 class SystemDependencies:
     """What the executors of system tasks work with."""
@@ -38,6 +42,13 @@ class SystemDependencies:
     """Until when this node owns its partitions for sure, by monotonic time."""
     looks_max: int = 5
     """How often one attempt looks for a claim that is not decided; 1 under a virtual clock."""
+
+    def check_lease(self) -> None:
+        """Raise LeaseEnded where this process stood still for so long that another one may have
+        gone on with the task: what it did stands, and what is done here would be once more.
+        """
+        if self.clock.monotonic_ms() >= self.lease_ends_ms():
+            raise LeaseEnded("the lease ended while this was under way: the next owner goes on")
 
 
 def unique_in_order(now_ms: int) -> str:

@@ -1,7 +1,9 @@
 """Recounts what relay and timers did in a chaos run: missing, early, doubled, out of order.
 
 It reads what the load wrote down and nothing else, and shares no code with the engine.  A
-repetition is excused only where a fault struck between its first time and it, or just before.
+repetition is excused only where a fault struck between its first time and it, or just before; a
+callback after a deletion only where it was due, and may have been under way, when a node was
+frozen.
 """
 
 from collections import defaultdict
@@ -20,6 +22,8 @@ _LEAD_MS = 3_000
 """Order is judged where both were acknowledged so long before they were due."""
 _UNDER_WAY_US = 3_000_000
 """A callback that was under way when its timer was deleted has arrived by then."""
+_WOKEN_US = 1_000_000
+"""So soon after a frozen process goes on, it has sent what it was about to send."""
 
 
 def audit_doors(history: DoorsHistory, faults: Sequence[Fault]) -> dict[str, list[Finding]]:
@@ -52,7 +56,7 @@ def audit_doors(history: DoorsHistory, faults: Sequence[Fault]) -> dict[str, lis
         "timers: early": list(_early(history.timers, pops)),
         "timers: doubled": list(_doubled(pops, faults)),
         "timers: out of order": list(_turned_round(pops)),
-        "timers: after deletion": list(_after_deletion(history.timers, pops)),
+        "timers: after deletion": list(_after_deletion(history.timers, pops, faults)),
     }
 
 
@@ -94,7 +98,7 @@ def _missing(timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]) -> Iter
 def _early(timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]) -> Iterator[Finding]:
     for timer in timers:
         for pop in pops.get(timer.number, ()):
-            due_ms = timer.asked_wall_ms + pop.sequence * timer.interval_ms
+            due_ms = _due_ms(timer, pop)
             if pop.at_wall_ms < due_ms:
                 yield Finding(f"timer {timer.number}: pop {pop.sequence} {due_ms - pop.at_wall_ms}")
 
@@ -120,11 +124,32 @@ def _turned_round(pops: Mapping[int, Sequence[Pop]]) -> Iterator[Finding]:
 
 
 def _after_deletion(
-    timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]]
+    timers: Sequence[Timer], pops: Mapping[int, Sequence[Pop]], faults: Sequence[Fault]
 ) -> Iterator[Finding]:
     for timer in timers:
         for pop in pops.get(timer.number, ()) if timer.deleted_us is not None else ():
             if timer.deleted_us is not None and pop.at_us > timer.deleted_us + _UNDER_WAY_US:
                 late_ms = (pop.at_us - timer.deleted_us) // 1_000
                 told = f"timer {timer.number}: pop {pop.sequence} {late_ms} ms after its deletion"
-                yield Finding(told)
+                yield Finding(told, _frozen_under_way(timer, pop, timer.deleted_us, faults))
+
+
+def _frozen_under_way(
+    timer: Timer, pop: Pop, deleted_us: int, faults: Sequence[Fault]
+) -> str | None:
+    """Name the node that was frozen while it may have made this callback, and sent it as it woke.
+
+    The pop was due by then, and the timer was deleted while the node was frozen, or so shortly
+    before that the callback was under way.
+    """
+    due_us = pop.at_us - 1_000 * (pop.at_wall_ms - _due_ms(timer, pop))
+    for blow in (blow for fault in faults for blow in fault.blows if blow.how == "frozen"):
+        was_due = due_us <= blow.struck_us
+        was_under_way = blow.from_us - _UNDER_WAY_US <= deleted_us <= blow.to_us
+        if was_due and was_under_way and blow.to_us <= pop.at_us <= blow.to_us + _WOKEN_US:
+            return f"under way when node {blow.node} (pid {blow.pid}) was frozen"
+    return None
+
+
+def _due_ms(timer: Timer, pop: Pop) -> int:
+    return timer.asked_wall_ms + pop.sequence * timer.interval_ms

@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.doors_auditor import audit_doors
 from tests.chaos.doors_history import Arrived, DoorsHistory, Pop, Sent, Timer
-from tests.chaos.history import Fault
+from tests.chaos.history import Blow, Fault
 from tests.tidy.source import sources
 
 _SENT = [Sent(n, "k", 10_000, 1_000, 0, n) for n in (1, 2, 3)]
@@ -66,6 +66,48 @@ def test_a_repetition_is_excused_by_a_fault_beside_it_alone(history: DoorsHistor
 
     assert _kinds(history, [FAULT]) == set()
     assert _kinds(history, [long_ago, later])
+
+
+SECOND_US = 1_000_000
+LATE = replace(
+    GOOD,
+    timers=[replace(_TIMERS[0], deleted_us=3_500_000)],
+    pops=[replace(_POPS[0], at_wall_ms=13_100, at_us=12_100_000)],
+)
+"""Pop 1 was due at 2 s, the timer was deleted at 3.5 s, and the callback came at 12.1 s."""
+FROZEN = Blow("frozen", 1, 11, 3 * SECOND_US, 3 * SECOND_US, 12 * SECOND_US)
+
+
+@pytest.mark.parametrize(
+    "blow", [FROZEN, replace(FROZEN, from_us=6 * SECOND_US, struck_us=6 * SECOND_US)]
+)
+def test_a_callback_that_a_freeze_held_up_is_excused(blow: Blow) -> None:
+    """The timer was deleted meanwhile, or so shortly before that the callback was under way."""
+    assert _kinds(LATE, [replace(FAULT, blows=[blow])]) == set()
+
+
+@pytest.mark.parametrize(
+    "blow",
+    [
+        replace(FROZEN, how="killed"),
+        replace(FROZEN, from_us=1_900_000, struck_us=1_990_000),
+        replace(FROZEN, from_us=6_600_000, struck_us=6_600_000),
+        replace(FROZEN, to_us=3_400_000),
+        replace(FROZEN, to_us=11_000_000),
+        replace(FROZEN, to_us=12_200_000),
+    ],
+    ids=[
+        "another blow",
+        "before it was due",
+        "long after the deletion",
+        "over before the deletion",
+        "long over",
+        "not over",
+    ],
+)
+def test_no_other_callback_after_a_deletion_is_excused(blow: Blow) -> None:
+    """A node that decides to call when it is awake has to see the deletion."""
+    assert _kinds(LATE, [replace(FAULT, blows=[blow])]) == {"timers: after deletion"}
 
 
 def test_the_doors_auditor_shares_no_code_with_the_engine() -> None:

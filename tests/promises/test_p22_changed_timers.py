@@ -1,7 +1,22 @@
 """P22: once a change of a timer is answered, no pop of its earlier state begins."""
 
+import math
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+
 import pytest
 
+from actors.model.definition import Definition, DefinitionName
+from scheduler.adapters.memory.writer import MemoryWriter
+from scheduler.configuration.door_settings import TimerSettings
+from scheduler.node.current_attempt import note_attempt
+from scheduler.records.appending import TaskAppender
+from scheduler.services.definition_book import DefinitionBook
+from scheduler.services.system_tasks import LeaseEnded, SystemDependencies
+from scheduler.services.timers.executor import LOOK_MS_MAX, LookTooOld, RunTimer
+from scheduler.testing import execute_task
+from tests.builders import an_attempt
 from tests.unit.scheduler.services.timers.timers_bench import TimersBench, a_timer
 
 
@@ -53,3 +68,92 @@ def test_p22_a_timer_begins_anew_with_number_one() -> None:
 
     numbers = [number for _, number in bench.pops]
     assert numbers == [1, 2] * 5 + list(range(1, 11))
+
+
+class _FrozenBook(DefinitionBook):
+    """Definitions that are read before the process stands still, and heard of after it."""
+
+    def __init__(self, bench: TimersBench, meanwhile: Callable[[], None]) -> None:
+        kit = bench.scheduler
+        super().__init__(kit.stores.definitions, len(kit.broker.partitions), kit.clock)
+        self._meanwhile = meanwhile
+
+    def find(self, name: DefinitionName) -> "Future[Definition | None]":
+        """Read one row."""
+        found = super().find(name)
+        self._meanwhile()
+        return found
+
+
+class _Calls:
+    """Implements ``Caller``: counts."""
+
+    made = 0
+
+    async def call(self, uri: str, body: bytes, sequence_number: int, of: str) -> None:
+        """Count a callback."""
+        del uri, body, sequence_number, of
+        self.made += 1
+
+
+def _pop_that_freezes(frozen_ms: int, lease_ms: float, calls: _Calls) -> None:
+    """Run a pop on a node that stands still between its look and its call; the timer is deleted
+    meanwhile, which is answered.
+    """
+    bench = TimersBench()
+    kit = bench.scheduler
+    path = bench.made(10)
+    bench.advance(5)
+    (pop,) = kit.all_scheduled()
+    kit.stop()
+    kit.clock.advance(5_000)
+    lease_ends_ms = kit.clock.monotonic_ms() + lease_ms
+
+    def meanwhile() -> None:
+        # The service has a loop of its own, as in another process.
+        with ThreadPoolExecutor(1) as service:
+            assert service.submit(bench.http.delete, path).result().status_code == 200
+        kit.clock.advance(frozen_ms)
+
+    dependencies = SystemDependencies(
+        TaskAppender(MemoryWriter(kit.broker), len(kit.broker.partitions)),
+        _FrozenBook(bench, meanwhile),
+        kit.clock,
+        kit.telemetry,
+        lambda: lease_ends_ms,
+    )
+
+    def attempt() -> None:
+        note_attempt(an_attempt())
+        execute_task(RunTimer(dependencies, kit.stores.status, calls, TimerSettings()), pop)
+
+    copy_context().run(attempt)
+
+
+def test_p22_a_node_that_was_frozen_does_not_call_back_for_what_it_had_read() -> None:
+    """It held its lease all the time; the timer was deleted two seconds ago."""
+    calls = _Calls()
+
+    with pytest.raises(LookTooOld):
+        _pop_that_freezes(LOOK_MS_MAX + 1, math.inf, calls)
+
+    assert calls.made == 0
+
+
+def test_p22_a_node_that_wakes_without_its_lease_does_not_call_back() -> None:
+    """The next owner may have called already, or found the timer deleted."""
+    calls = _Calls()
+
+    with pytest.raises(LeaseEnded):
+        _pop_that_freezes(1_000, 1_000.0, calls)
+
+    assert calls.made == 0
+
+
+def test_p22_what_was_looked_up_a_moment_ago_is_called() -> None:
+    """The bound is as long as it says: a slow store does not keep pops away."""
+    calls = _Calls()
+
+    _pop_that_freezes(LOOK_MS_MAX, math.inf, calls)
+
+    assert calls.made == 1

@@ -9,6 +9,8 @@ from tests.simulation.door_facts import NEVER_MS, DoorFacts, TimerChange
 from tests.simulation.door_history import Called
 from tests.simulation.judged import Complaints, Run
 
+LOOK_MS_MAX = 2_000.0
+"""How old the look at a timer may be that a callback rests on, as P22 says."""
 PROMPT_MS = 3_000.0
 """How late a pop of a good target may be while nothing disturbs it."""
 
@@ -92,7 +94,9 @@ def _prompt(
 
 
 def p22_a_changed_timer_pops_no_more(run: Run) -> Complaints:
-    """No callback of an earlier state begins after a change of the timer was answered."""
+    """No pop of an earlier state is begun after a change of the timer was answered, and one that
+    had been begun calls no later than it trusts its look at the timer.
+    """
     facts = run.doors
     if facts is None:
         return
@@ -106,4 +110,9 @@ def p22_a_changed_timer_pops_no_more(run: Run) -> Complaints:
                     yield (
                         f"pop {call.number} of {call.body!r} began {begun_ms - ended_ms:.0f} ms"
                         " after a later change was answered"
+                    )
+                elif call.at_ms > ended_ms + LOOK_MS_MAX:
+                    yield (
+                        f"pop {call.number} of {call.body!r} called {call.at_ms - ended_ms:.0f} ms"
+                        " after a later change was answered, in an attempt that began before"
                     )

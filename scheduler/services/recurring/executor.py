@@ -53,10 +53,6 @@ class _Step:
     occurrence: Task | None = None
 
 
-class LeaseEnded(Exception):
-    """The lease ended during an attempt: another node may have done the task in another way."""
-
-
 class RunRecurring(SystemExecutor):
     """Runs one change or tick."""
 
@@ -230,7 +226,7 @@ class RunRecurring(SystemExecutor):
     async def _follow(self, name: str, found: Definition | None, step: _Step) -> Outcome | None:
         offset = self.offset_over(found)
         if step.occurrence is not None:
-            self._check_lease()
+            self._dependencies.check_lease()
             await settled(self._dependencies.appender.append(step.occurrence))
         rule = RecurringRule.model_validate(step.state.rule)
         used_up = rule.count_max is not None and step.state.taken >= rule.count_max
@@ -245,14 +241,6 @@ class RunRecurring(SystemExecutor):
         await settled(self._dependencies.definitions.save(row))
         await self._append_tick(name, next_ms, offset)
         return None
-
-    def _check_lease(self) -> None:
-        """Raise LeaseEnded where this process stood still for so long that another one may have
-        decided meanwhile: the state it saved stands, and an occurrence of ours would be one more.
-        """
-        dependencies = self._dependencies
-        if dependencies.clock.monotonic_ms() >= dependencies.lease_ends_ms():
-            raise LeaseEnded("the lease ended while this was under way: the next owner goes on")
 
     async def _append_tick(self, name: str, next_ms: int | None, generation: int) -> None:
         if next_ms is not None:

@@ -36,6 +36,9 @@ NEW = 0
 UNWRITTEN_MS = 20_000
 """So long a new timer's first pop waits for a row: a request is answered much earlier, or not."""
 
+LOOK_MS_MAX = 2_000
+"""A callback rests on a look at its timer that was asked for at most so long before."""
+
 _CHANGE = "change:"
 _encode = msgspec.json.Encoder().encode
 
@@ -68,6 +71,10 @@ class CallbackFailed(Exception):
 
 class _RowMissing(Exception):
     """A new timer's row is still being written, or whoever made the timer died before that."""
+
+
+class LookTooOld(Exception):
+    """A timer may have been changed, and that answered, since it was looked up."""
 
 
 class Caller(Protocol):
@@ -170,6 +177,7 @@ class RunTimer(SystemExecutor):
     async def execute(self, task: Task) -> Outcome | None:
         """Do what the task says, unless it was done before or belongs to an earlier state."""
         timer_id = task.ordering_id.rpartition(":")[2]
+        looked_ms = self._dependencies.clock.monotonic_ms()
         found = await settled(self._dependencies.definitions.find(timer_name(timer_id)))
         state = None
         if found is not None and not found.ended:
@@ -177,6 +185,7 @@ class RunTimer(SystemExecutor):
         try:
             if "pop" in task.data:
                 pop = msgspec.convert(task.data, TimerPop)
+                self._check_look(looked_ms)
                 return await self._pop(task, found, state, pop)
             change = msgspec.convert(task.data, TimerChange)
         except msgspec.ValidationError as error:
@@ -223,6 +232,16 @@ class RunTimer(SystemExecutor):
         partition = self._dependencies.appender.partition_of(key.ordering_id)
         found = (await settled(self._status.find_completions(partition, [key]))).get(key)
         return found is not None and found.result is CompletionResult.DROPPED
+
+    def _check_look(self, looked_ms: float) -> None:
+        """Raise where this process stood still, or the store was slow, since it asked for a row.
+
+        The next attempt, here or where the partition is now, looks again.
+        """
+        self._dependencies.check_lease()
+        age_ms = self._dependencies.clock.monotonic_ms() - looked_ms
+        if age_ms > LOOK_MS_MAX:
+            raise LookTooOld(f"the timer was looked up {age_ms:.0f} ms ago; looked for again")
 
     async def _pop(
         self, task: Task, found: Definition | None, state: TimerState | None, pop: TimerPop

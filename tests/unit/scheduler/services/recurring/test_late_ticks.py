@@ -15,8 +15,8 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.node.current_attempt import note_attempt
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
-from scheduler.services.recurring.executor import LeaseEnded, RunRecurring
-from scheduler.services.system_tasks import SystemDependencies
+from scheduler.services.recurring.executor import RunRecurring
+from scheduler.services.system_tasks import LeaseEnded, SystemDependencies
 from scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import an_attempt
 from tests.unit.scheduler.services.recurring.test_recurring import Bench
