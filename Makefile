@@ -87,7 +87,7 @@ demo-flow: venv ## Two tenants, three kinds, a limit, a priority and batches: wh
 	@$(BIN)/python -m examples.demo_flow
 
 .PHONY: demo-cluster
-demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die
+demo-cluster: need-java need-mvn venv ## The same on real Kafka and Cassandra, with nodes that die and one limit for all of them (two minutes)
 	@$(BIN)/python -m examples.demo_cluster
 
 .PHONY: demo-fleet

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.model.outcome import Done
-from scheduler import Retry, Task, TaskExecutor
+from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S
+from scheduler import Limit, Retry, Task, TaskExecutor
 from scheduler.demo.records import FOLDER_VARIABLE, Recorder
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,3 +58,9 @@ class ClusterExecutor(TaskExecutor):
         again = "retry_after_s" in data and self.attempt == 1
         self._records.end(number, succeeded=not again)
         return Retry(after=timedelta(seconds=data["retry_after_s"])) if again else Done()
+
+
+class LimitedExecutor(ClusterExecutor):
+    """The same for a kind that the whole cluster may start only so often."""
+
+    limits = Limit(rate=LIMIT_PER_S, burst=LIMIT_BURST)

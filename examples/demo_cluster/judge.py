@@ -4,21 +4,25 @@ What ran, when and how often is judged from the executors' own records alone; wh
 lie, from the topics and the tables as Kafka's and Cassandra's own clients read them.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from examples.demo_cluster.play import POISON_KEY, Evidence
 from examples.demo_cluster.show import Check, Figures
 from examples.demo_cluster.topic import partitions_by_key
-from examples.demo_cluster.workload import STEADY_PER_S, Job
+from examples.demo_cluster.workload import LIMIT_BURST, LIMIT_PER_S, STEADY_PER_S, Job
 from scheduler.demo.audit import Run, audit, first_starts, lateness
 
 _DETAILS_MAX = 5
+_WINDOW_US = 5_000_000
+_NOTED_S = 0.25
+"""An executor notes its start up to so long after it: a window of notes may hold that much more."""
 
 
 def judge(evidence: Evidence) -> list[Check]:
     """Return every check with its verdict."""
     kept = promises(evidence.jobs, evidence.runs, evidence.killed)
-    return [*kept, *_special_cases(evidence), *_places(evidence)]
+    return [*kept, *_limit(evidence), *_special_cases(evidence), *_places(evidence)]
 
 
 def promises(jobs: Sequence[Job], runs: Sequence[Run], killed: Mapping[int, int]) -> list[Check]:
@@ -51,6 +55,59 @@ def promises(jobs: Sequence[Job], runs: Sequence[Run], killed: Mapping[int, int]
 
 def _none(what: str, found: Sequence[str]) -> Check:
     return Check(what, "0", str(len(found)), not found, found[:_DETAILS_MAX])
+
+
+def _limit(evidence: Evidence) -> list[Check]:
+    """Check promise P24 over the whole cluster, for the kind that has a limit."""
+    runs = [run for run in evidence.runs if run.task_id.startswith("limited-")]
+    starts_us = sorted(run.started_us for run in runs)
+    beyond = _beyond_limit(starts_us, evidence.handovers)
+    most = max(
+        (bisect_right(starts_us, at_us + _WINDOW_US) - n for n, at_us in enumerate(starts_us)),
+        default=0,
+    )
+    seconds = _WINDOW_US / 1_000_000
+    before = bisect_right(starts_us, evidence.kill_sent_us)
+    nodes = {run.pid for run in runs}
+    return [
+        Check(
+            f"P24: one limit, {LIMIT_PER_S} a second and {LIMIT_BURST} at once",
+            f"{LIMIT_PER_S * seconds + LIMIT_BURST:.0f} in {seconds:.0f} s",
+            f"{most:,}",
+            not beyond,
+            beyond[:_DETAILS_MAX],
+        ),
+        Check(
+            "nodes that started its tasks, the killed one too",
+            "3 or more",
+            str(len(nodes)),
+            len(nodes) >= 3 and evidence.killed.keys() <= nodes,
+        ),
+        Check(
+            "its tasks began before and after the kill",
+            "some",
+            f"{before}, {len(starts_us) - before}",
+            0 < before < len(starts_us),
+        ),
+    ]
+
+
+def _beyond_limit(starts_us: Sequence[int], handovers: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the times in which more began than the limit allows; of each start the first.
+
+    What a node had let through when it lost partitions, a burst at most, begins beside.
+    """
+    found = []
+    for place, first_us in enumerate(starts_us):
+        for number, last_us in enumerate(starts_us[place:], 1):
+            seconds = (last_us - first_us) / 1_000_000 + _NOTED_S
+            if number <= LIMIT_BURST + LIMIT_PER_S * seconds:
+                continue
+            beside = sum(from_us <= last_us and first_us <= to_us for from_us, to_us in handovers)
+            if number > LIMIT_BURST * (1 + beside) + LIMIT_PER_S * seconds:
+                found.append(f"{number} starts in {seconds - _NOTED_S:.3f} s")
+                break
+    return found
 
 
 def _special_cases(evidence: Evidence) -> list[Check]:

@@ -13,8 +13,12 @@ from pathlib import Path
 
 from actors.model.errors import HourhandError
 from actors.model.partition import partition_of
-from examples.demo_cluster.executor import ClusterExecutor, micros, now_us
-from examples.demo_cluster.installation import node_variables, open_cassandra
+from examples.demo_cluster.executor import ClusterExecutor, LimitedExecutor, micros, now_us
+from examples.demo_cluster.installation import (
+    SESSION_TIMEOUT_MS,
+    node_variables,
+    open_cassandra,
+)
 from examples.demo_cluster.topic import (
     Found,
     committed_offsets,
@@ -23,9 +27,11 @@ from examples.demo_cluster.topic import (
     write_raw,
 )
 from examples.demo_cluster.workload import (
+    LIMITED_KIND,
     Job,
     Workload,
     companions,
+    limited_jobs,
     make_workload,
     misplaced_jobs,
     whole_millis,
@@ -67,6 +73,8 @@ class Evidence:
     killed: Mapping[int, int]
     """Pid to the moment it was known to be gone."""
     kill_sent_us: int
+    handovers: Sequence[tuple[int, int]]
+    """From when until when partitions went from nodes to others while limited tasks were due."""
     first_node_pid: int
     """Of the only node before the whole cluster was restarted."""
     stop_codes: Sequence[int]
@@ -95,6 +103,7 @@ class Play:
         self._jobs: list[Job] = []
         self._stop_codes: list[int] = []
         self._succeeded: set[str] = set()
+        self._handovers: list[tuple[int, int]] = []
         self._moment = threading.Event()
         self._lead_s = float(_LEAD_S)
 
@@ -115,6 +124,7 @@ class Play:
             runs=self._reader.runs,
             killed=killed,
             kill_sent_us=kill_sent_us,
+            handovers=self._handovers,
             first_node_pid=first_pid,
             stop_codes=self._stop_codes,
             refusal=refusal,
@@ -163,7 +173,8 @@ class Play:
         with SchedulerClient(self._settings) as client, ThreadPoolExecutor(1) as pool:
             lines = [(job.ordering_id, job.record()) for job in others]
             written = pool.submit(write_by_console, self._settings, lines)
-            ours = [job for job in workload.jobs if job.by_client]
+            limited = limited_jobs(workload.storm)
+            ours = [*(job for job in workload.jobs if job.by_client), *limited]
             result = client.schedule_tasks(job.task() for job in ours)
             result.raise_if_rejected()
             self._say(f"the client wrote {result.accepted:,} tasks")
@@ -174,7 +185,7 @@ class Play:
         self._say(f"Kafka's console producer wrote {len(others):,} tasks")
         if datetime.now(UTC) > starts - timedelta(seconds=_ACCEPTED_BEFORE_S):
             raise NodeFailed(f"writing took over {self._lead_s:.0f} s: too slow to judge the order")
-        self._jobs += [*workload.jobs, *strays, *companions(strays)]
+        self._jobs += [*workload.jobs, *limited, *strays, *companions(strays)]
         return workload, refusal
 
     def _misplaced(self, strays: Sequence[Job]) -> list[tuple[int, str, str]]:
@@ -188,10 +199,13 @@ class Play:
         """Stop one node, start it again, kill another one, all under load."""
         stopped, killed = self._nodes[:2]
         self._watch_until(workload.storm + timedelta(seconds=_STOP_AFTER_S))
+        stop_sent_us = now_us()
         self._stop_codes.append(stopped.stop())
+        self._handovers.append((stop_sent_us, now_us()))
         self._nodes.remove(stopped)
         self._say(f"pid {stopped.pid} stopped gracefully, exit code {self._stop_codes[-1]}")
         self._watch_until(workload.storm + timedelta(seconds=_START_AFTER_S))
+        start_us = now_us()
         started = self._start_nodes(1)[0]
         self._say(f"pid {started.pid} started in its place")
         self._watch_until(workload.storm + timedelta(seconds=_KILL_AFTER_S))
@@ -199,6 +213,9 @@ class Play:
         sent_us = now_us()
         killed.kill()
         gone_us = now_us()
+        # What went to the new node went until now; the killed one's goes when its session is over.
+        taken_us = gone_us + 2 * SESSION_TIMEOUT_MS * 1_000
+        self._handovers += [(start_us, sent_us), (sent_us, taken_us)]
         self._nodes.remove(killed)
         self._say(f"pid {killed.pid} killed with SIGKILL")
         self._watch_until(workload.ends)
@@ -218,12 +235,14 @@ class Play:
         return any(run.pid == node.pid for run in self._reader.runs)
 
     def _start_nodes(self, count: int) -> list[NodeProcess]:
-        executor = f"{ClusterExecutor.__module__}:{ClusterExecutor.__name__}"
+        module = ClusterExecutor.__module__
+        executor = f"{module}:{ClusterExecutor.__name__}"
+        command = ("run", "--executor", f"{LIMITED_KIND}={module}:{LimitedExecutor.__name__}")
         variables = {**node_variables(self._settings), FOLDER_VARIABLE: str(self._records)}
         started = []
         for _ in range(count):
             log = self._folder / f"node-{len(list(self._folder.glob('node-*.log'))) + 1}.log"
-            started.append(NodeProcess(executor, node_environment(variables), log))
+            started.append(NodeProcess(executor, node_environment(variables), log, command=command))
             self._nodes.append(started[-1])
         self._wait_until(lambda: all(node.says_ready for node in started), _READY_S, "start")
         return started

@@ -2,7 +2,8 @@
 
 ``steady`` comes at 500 a second, ``burst`` all at one moment, ``storm`` while nodes stop, die
 and start.  Half of each is written by the client, half as plain JSON by somebody else's
-producer; every ordering id has tasks of both.
+producer; every ordering id has tasks of both.  Beside the storm ``limited`` are due, all at one
+moment, of a kind that has a limit.
 """
 
 import json
@@ -20,6 +21,13 @@ _PAUSE_S = 3
 """Between the parts, so that none is measured in the wake of another."""
 MISPLACED = 20
 _STORM_WORK_MS = 50
+LIMITED_KIND = "mail"
+LIMIT_PER_S, LIMIT_BURST = 50, 16
+"""What the whole cluster may start of that kind: a share of one partition still starts one within a
+second, and has a burst of 1, so no node has more than its share."""
+_LIMITED_TASKS = 900
+"""As many as the limit takes until nearly the end of the storm."""
+_LIMITED_ORDERINGS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class Job:
     work_ms: int = 0
     """How long it takes: without any, hardly a task would be in flight at the kill."""
     retry_after_s: int = 0
+    kind: str | None = None
 
     @property
     def data(self) -> dict[str, int]:
@@ -53,6 +62,7 @@ class Job:
             scheduled_time=self.due,
             uniqueness_key=self.task_id,
             data=dict(self.data),
+            kind=self.kind,
         )
 
     def record(self) -> str:
@@ -108,6 +118,21 @@ def make_workload(tasks: int, starts: datetime) -> Workload:
         for number, (part, due) in enumerate(times)
     ]
     return Workload(jobs, starts, burst_at, storm_at, storm_at + timedelta(seconds=STORM_S))
+
+
+def limited_jobs(due: datetime) -> list[Job]:
+    """Return the tasks of the kind with a limit, all due at one moment, for the client to write."""
+    return [
+        Job(
+            f"limited-{number:04}",
+            f"recipient-{number % _LIMITED_ORDERINGS:03}",
+            whole_millis(due),
+            "limited",
+            by_client=True,
+            kind=LIMITED_KIND,
+        )
+        for number in range(_LIMITED_TASKS)
+    ]
 
 
 def misplaced_jobs(due: datetime) -> list[Job]:

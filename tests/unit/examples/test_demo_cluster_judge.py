@@ -11,8 +11,11 @@ from examples.demo_cluster.judge import judge, measure
 from examples.demo_cluster.play import POISON_KEY, Evidence
 from examples.demo_cluster.topic import Found
 from examples.demo_cluster.workload import (
+    LIMIT_BURST,
+    LIMIT_PER_S,
     Job,
     companions,
+    limited_jobs,
     make_workload,
     misplaced_jobs,
     whole_millis,
@@ -56,6 +59,14 @@ def _found(job: Job, offset: int, partition: int | None = None) -> Found:
     return Found(partition, offset, job.ordering_id, job.record(), {})
 
 
+def _limited(run: Run, number: int, kill_sent_us: int) -> Run:
+    """Return the run at the moment that the limit gives it, all of the burst at once."""
+    after_us = max(0, number + 1 - LIMIT_BURST) * 1_000_000 // LIMIT_PER_S
+    pid = run.pid if run.due_us + after_us < kill_sent_us else FIRST
+    at_us = run.due_us + after_us
+    return replace(run, pid=pid, started_us=at_us, ended_us=at_us + 1)
+
+
 @pytest.fixture
 def good() -> Evidence:
     """A run of which every check holds."""
@@ -65,7 +76,10 @@ def good() -> Evidence:
         Job("old-in-the-log", "old-1", STARTS - timedelta(hours=3), "old"),
         Job("old-in-the-store", "old-2", STARTS - timedelta(hours=5), "old", retry_after_s=1),
     ]
-    jobs = [*old, *workload.jobs, *strays, *companions(strays)]
+    limited = limited_jobs(workload.storm)
+    jobs = [*old, *workload.jobs, *limited, *strays, *companions(strays)]
+    kill_sent_us = micros(workload.storm) + 9_000_000
+    of_limit = [run for job in limited for run in _runs(job)]
     records = [_found(job, offset) for offset, job in enumerate(jobs)]
     wrong = [_found(job, 0, (_own(job.ordering_id) + 1) % PARTITIONS) for job in strays]
     broken = Found(3, 7, POISON_KEY, '{"broken', {})
@@ -73,9 +87,13 @@ def good() -> Evidence:
     return Evidence(
         jobs=jobs,
         workload=workload,
-        runs=[run for job in jobs for run in _runs(job)],
+        runs=[
+            *(_limited(run, number, kill_sent_us) for number, run in enumerate(of_limit)),
+            *(run for job in jobs if job.part != "limited" for run in _runs(job)),
+        ],
         killed={},
-        kill_sent_us=micros(workload.storm),
+        kill_sent_us=kill_sent_us,
+        handovers=[],
         first_node_pid=FIRST,
         stop_codes=[0, 0],
         refusal="TaskInThePast: it is due an hour ago",
@@ -115,6 +133,23 @@ def _torn(evidence: Evidence) -> Evidence:
     return replace(evidence, records=[*evidence.records, elsewhere])
 
 
+def _hurried(evidence: Evidence, count: int, place: int = 400) -> Evidence:
+    """Have so many limited tasks, from one on, begin together."""
+    runs = list(evidence.runs)
+    at_us = runs[place].started_us
+    for number in range(place, place + count):
+        runs[number] = replace(runs[number], started_us=at_us, ended_us=at_us + 1)
+    return replace(evidence, runs=runs)
+
+
+def _on_two_nodes(evidence: Evidence) -> Evidence:
+    runs = [
+        replace(run, pid=THIRD) if run.pid == FIRST and run.task_id.startswith("limited-") else run
+        for run in evidence.runs
+    ]
+    return replace(evidence, runs=runs)
+
+
 DAMAGES: dict[str, tuple[Callable[[Evidence], Evidence], str]] = {
     "lost": (lambda e: _without(e, "task-000003"), "every accepted task"),
     "duplicate": (lambda e: replace(e, runs=[*e.runs, e.runs[-1]]), "for no such reason"),
@@ -139,6 +174,17 @@ DAMAGES: dict[str, tuple[Callable[[Evidence], Evidence], str]] = {
         "own partition's rows",
     ),
     "partitions disagree": (_torn, "chose one partition"),
+    "beyond the limit": (lambda e: _hurried(e, 30), "one limit"),
+    "beyond the limit and a handover": (
+        lambda e: _hurried(replace(e, handovers=[(0, 2**62)]), 46),
+        "one limit",
+    ),
+    "limited on two nodes": (_on_two_nodes, "nodes that started its tasks"),
+    "limited, not on the killed one": (
+        lambda e: replace(e, killed={99: e.kill_sent_us}),
+        "nodes that started its tasks",
+    ),
+    "limited tasks were over": (lambda e: replace(e, kill_sent_us=2**62), "before and after"),
 }
 
 
@@ -152,6 +198,22 @@ def test_a_planted_fault_fails_its_check(good: Evidence, damage: str) -> None:
     assert any(what in name for name in broken), broken
 
 
+def test_what_was_let_through_at_a_handover_begins_beside_the_limit(good: Evidence) -> None:
+    """A burst of it, and only where the window of starts touches the handover."""
+    crowded = _hurried(good, 26)
+    moment_us = crowded.runs[400].started_us
+    near, far = [(moment_us, moment_us + 1)], [(moment_us + 60_000_000, moment_us + 60_000_001)]
+
+    assert not _failed(replace(crowded, handovers=near))
+    assert _failed(replace(crowded, handovers=far)) == _failed(crowded) != []
+
+
+def _failed(evidence: Evidence) -> list[str]:
+    return [
+        check.what for check in judge(evidence) if "one limit" in check.what and not check.holds
+    ]
+
+
 def test_the_takeover_is_the_first_start_elsewhere_in_a_killed_nodes_partition(
     good: Evidence,
 ) -> None:
@@ -163,6 +225,7 @@ def test_the_takeover_is_the_first_start_elsewhere_in_a_killed_nodes_partition(
         if run.task_id in storm and run.pid == SECOND and run.started_us > kill_us
         else run
         for run in good.runs
+        if run.task_id in storm
     ]
     first_us = min(
         run.started_us
