@@ -15,13 +15,13 @@ from actors.model.codec import Headers
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.display import shown
 from actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
+from actors.model.sealed import MEMBER
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.reading import opened_rule_data
 from scheduler.records.receipt import Receipt, refused
 from scheduler.services.definition_book import DefinitionBook
 from scheduler.services.recurring.requests import request_task, rule_of, set_task
@@ -179,10 +179,14 @@ class SystemTaskClient(ABC):
 
     def _opened_recurring(self, found: Recurring) -> Recurring:
         """Return a schedule with plain data; as it is stored where it cannot be opened."""
-        if self._payloads is None:
+        rule = found.rule
+        if self._payloads is None or MEMBER not in rule.data:
             return found
-        data = opened_rule_data(self._payloads, found.name, found.rule.kind, found.rule.data)
-        return found._replace(rule=found.rule.model_copy(update={"data": data}))
+        try:
+            data = self._payloads.opened_data(rule.data, "", f"{found.name}@", rule.kind)
+        except Exception:  # noqa: BLE001 - a codec is user code, and the rest can be shown
+            return found
+        return found._replace(rule=rule.model_copy(update={"data": data}))
 
     def _change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
         request = ChangeRequest(change)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isnan
 
+from msgspec.structs import replace
+
 from actors.model.definition import RESERVED
-from actors.model.display import shown
+from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, SeveralTasks, TaskNotFound
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey
+from actors.model.sealed import MEMBER, envelope_in
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
@@ -21,7 +24,6 @@ from scheduler.futures.answers import answered
 from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.futures.steps import Steps, begun
 from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.payloads.reading import opened_info
 from scheduler.reading.finding import found_attempts, found_task, open_keys
 from scheduler.reading.inspector import Inspector
 from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo
@@ -92,7 +94,16 @@ class TaskQueries:
 
     def opened(self, info: TaskInfo) -> TaskInfo:
         """Return a task with its data opened, or with what keeps it sealed; may block."""
-        return opened_info(info, self._payloads)
+        data = info.data
+        if data is None or MEMBER not in data:
+            return info
+        if self._payloads is None:
+            return replace(info, data=None, sealed=str(envelope_in(data) or "sealed"))
+        ids = info.key.ordering_id, info.key.uniqueness_key, info.kind
+        try:
+            return replace(info, data=self._payloads.opened_data(data, *ids))
+        except Exception as error:  # noqa: BLE001 - a codec is user code, and the rest can be shown
+            return replace(info, data=None, sealed=message_of(error))
 
     @property
     def opening_blocks(self) -> bool:
