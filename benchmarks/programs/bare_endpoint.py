@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 
 from benchmarks.program import tell, told, wait_for_command
 from scheduler import Settings
-from scheduler.cli.http_server import HttpServer
+from scheduler.cli.http_running import HttpServer
 
 
 def main() -> None:

@@ -1,14 +1,24 @@
-"""Admin API and timer service, each on a port: opened, started, stopped in order."""
+"""Admin API and timer service, each on a port: opened, started, stopped in order.
 
+Decides how many connections there may be and how long a client may take, and nothing else about
+requests.
+"""
+
+import asyncio
+import socket
+import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from actors.model.errors import SettingsInvalid
 from actors.model.task_executor import TaskExecutor
 from scheduler.admin.app import build_app as build_admin
 from scheduler.admin.service import AdminService
-from scheduler.cli.http_server import HttpServer
 from scheduler.cli.running import DoorRunning, StartedOnEntry
 from scheduler.configuration.door_settings import AdminSettings, TimerSettings
 from scheduler.configuration.settings import Settings
@@ -16,6 +26,162 @@ from scheduler.executors.user_executors import Executors
 from scheduler.services.timers.app import build_app as build_timers
 from scheduler.services.timers.recurring_routes import RecurringService
 from scheduler.services.timers.service import TimerService
+
+_STARTED_S = 30.0
+RECEIVE_S = 10.0
+"""So long a request may take to arrive, head and body, from the connection or the answer before."""
+_IDLE_S = 5
+"""So long a connection is kept for another request."""
+_HEAD_BYTES_MAX = 131_072
+"""Holds the longest address that the parser takes, 65,535 bytes, and its headers."""
+_GONE_MS = 30_000
+"""What a client has not acknowledged for so long, it never will: it went without a farewell."""
+_TICKS_A_SECOND = 10
+
+
+class HttpServer:
+    """One application on one port; signals are left to the program."""
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        host: str,
+        port: int,
+        certificate_file: Path | None = None,
+        key_file: Path | None = None,
+        connections_max: int = 1_000,
+        receive_s: float = RECEIVE_S,
+    ) -> None:
+        self._server = _DoorServer(
+            receive_s,
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                ssl_certfile=certificate_file,
+                ssl_keyfile=key_file,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=5,
+                http=_BoundedProtocol,
+                ws="none",
+                limit_concurrency=connections_max,
+                timeout_keep_alive=_IDLE_S,
+            ),
+        )
+        self._thread = threading.Thread(target=self._server.run, name="hourhand-http", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that is served, where any free one was asked for too."""
+        return self._server.bound_port
+
+    def start(self) -> bool:
+        """Serve; return whether requests are taken, which they are not where the port is not."""
+        self._thread.start()
+        return self._server.serving.wait(_STARTED_S) and self._server.started
+
+    def stop(self) -> None:
+        """Serve no more; repeatable."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join()
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    """Refuses what goes on without a body: an endless head, or an endless trailer of one."""
+
+    _kept_bytes = 0
+    """Read since a head or a piece of a body was whole."""
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what was read at once may be whole, and is kept no longer than that."""
+        self._kept_bytes += len(data)
+        super().data_received(data)
+        if self._kept_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response(f"The head of a request has at most {_HEAD_BYTES_MAX} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Begin to count anew."""
+        self._kept_bytes = 0
+        super().on_message_complete()
+
+
+class _DoorServer(uvicorn.Server):
+    """Tells when it serves, or will not."""
+
+    def __init__(self, receive_s: float, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._receive_s = receive_s
+        self._receiving: dict[Any, tuple[object, float]] = {}
+        """Connections whose request has not arrived: what was answered before, and since when."""
+        self.serving = threading.Event()
+        self.bound_port = 0
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop; a port that is taken ends it at once."""
+        try:
+            super().run(sockets)
+        except SystemExit:
+            # How uvicorn says that it could not bind; ``started`` says so too.
+            return
+        finally:
+            self.serving.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Bind, and tell."""
+        await super().startup(sockets)
+        if self.started:
+            for listening in self.servers[0].sockets:
+                if hasattr(socket, "TCP_USER_TIMEOUT"):
+                    # What it accepts has it too.
+                    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_MS)
+            self.bound_port = self.servers[0].sockets[0].getsockname()[1]
+        self.serving.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Hang up on a client that takes too long to ask."""
+        if counter % _TICKS_A_SECOND == 0:
+            self._cut_slow()
+        return await super().on_tick(counter)
+
+    def _cut_slow(self) -> None:
+        now_s, receiving = asyncio.get_running_loop().time(), {}
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, _BoundedProtocol), "no other is asked for"
+            cycle = connection.cycle
+            if cycle is not None and not (cycle.response_complete or cycle.more_body):
+                continue
+            began, since_s = self._receiving.get(connection, (None, now_s))
+            if began is not cycle:
+                since_s = now_s
+            if now_s - since_s > self._receive_s:
+                connection.transport.abort()
+            else:
+                receiving[connection] = (cycle, since_s)
+        self._receiving = receiving
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let answers be sent, for a bounded time, then hang up."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # A client that keeps its connection for another request does not answer TLS's
+            # farewell, and the socket would outlive the server.
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
 
 class AdminRunning(StartedOnEntry):

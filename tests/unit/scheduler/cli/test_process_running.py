@@ -7,7 +7,7 @@ import pytest
 from actors.model.errors import InvalidInput
 from scheduler import Settings
 from scheduler.cli.process_running import ChildPlace, process_count
-from scheduler.configuration.cpu_limit import allowed_cores
+from scheduler.configuration.cgroup import allowed_cores
 from tests.unit.scheduler.cli.commands import invoke
 
 SHARED = Settings(log="kafka", store="cassandra")

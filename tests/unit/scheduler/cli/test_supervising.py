@@ -17,8 +17,8 @@ WAIT_S = 30
 _SUPERVISOR = """
 import logging, random, sys
 from scheduler.adapters.clock import SystemClock
-from scheduler.cli.supervising import Supervisor
-from scheduler.process.restarting import RestartPauses
+from scheduler.cli.process_running import Supervisor
+from scheduler.cli.process_running import RestartPauses
 logging.basicConfig(format="%(message)s")
 logging.getLogger("hourhand").setLevel(logging.INFO)
 child = [sys.executable, "-I", "-S", sys.argv[1]]
