@@ -364,9 +364,11 @@ class _Child:
                 self._lifeline.shutdown(socket.SHUT_WR)
         if self._process is not None and not self._up:
             # It does not watch its lifeline yet, and has begun nothing that may be cut in two.
-            self._process.terminate()
+            with suppress(ProcessLookupError):
+                self._process.terminate()
 
     def kill(self) -> None:
         """End it at once; nothing it has made durable is lost."""
         if self._process is not None:
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                self._process.kill()

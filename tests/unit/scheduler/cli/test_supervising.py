@@ -1,5 +1,6 @@
 """The supervisor over real processes, as cheap as they come: each speaks on its lifeline alone."""
 
+import asyncio
 import os
 import re
 import signal
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.process_running import _Child
+
 WAIT_S = 30
 
 _SUPERVISOR = """
 import logging, random, sys
 from scheduler.adapters.clock import SystemClock
-from scheduler.cli.process_running import Supervisor
-from scheduler.cli.process_running import RestartPauses
+from scheduler.cli.process_running import RestartPauses, Supervisor
 logging.basicConfig(format="%(message)s")
 logging.getLogger("hourhand").setLevel(logging.INFO)
 child = [sys.executable, "-I", "-S", sys.argv[1]]
@@ -147,3 +149,15 @@ def test_what_ends_in_any_other_way_is_tried_again(tmp_path: Path, end: str) -> 
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(WAIT_S) == 0
+
+def test_a_child_that_has_ended_unseen_is_stopped_and_killed() -> None:
+    """The system tells of two ends at once, and the first of them stops the other child."""
+
+    async def stop_what_has_ended() -> None:
+        child = _Child(1, lambda _number, _descriptor: ())
+        child._process = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", "-c", "")
+        await child._process.wait()
+        child.stop()
+        child.kill()
+
+    asyncio.run(stop_what_has_ended())
