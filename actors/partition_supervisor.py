@@ -45,9 +45,8 @@ from actors.model.partition import partition_of
 from actors.model.task import StoredTask
 from actors.partition_executor import PartitionExecutor
 from actors.partition_scheduler import PartitionScheduler
-from actors.ports.effects import Effects
+from actors.ports.effects import Effects, with_patient_letters, with_patient_reads
 from actors.ports.log import Position
-from actors.ports.patience import with_patient_letters, with_patient_reads
 from actors.task_persistence import TaskPersistence
 from actors.throughput_controller import ThroughputController
 

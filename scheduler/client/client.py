@@ -24,11 +24,10 @@ from actors.model.status import RecordedOutcome
 from actors.model.task import Task
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
-from scheduler.client.async_reads import AsyncReads
 from scheduler.client.bulk import BulkRejected, BulkResult, BulkRun, OnRejected
 from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.client.task_queries import KeyOrPair, TaskQueries
-from scheduler.client.task_reading_client import TaskReadingClient
+from scheduler.client.task_reading_client import AsyncReads, TaskReadingClient
 from scheduler.configuration.settings import Settings, require_settings
 from scheduler.executors.registry import Hourhand
 from scheduler.executors.user_executors import Executors, payloads_of

@@ -1,17 +1,21 @@
 """The part of a client that reads tasks: one, many, what was attempted, and until when.
 
 Decides nothing: each call is one of ``TaskQueries``, waited for in the caller's thread.  ``aio``
-has the same calls for coroutines.
+has the same calls for coroutines, and those that read recurring schedules: none of them blocks the
+event loop.  Writing needs no twin, as the futures of a client can be awaited.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
+from scheduler.client.system_task_client import SystemTaskClient
 from scheduler.client.task_queries import (
+    ChosenTasks,
     KeyOrReceipt,
     KeyReceiptOrPair,
     TaskQueries,
@@ -21,11 +25,12 @@ from scheduler.client.task_queries import (
     seconds,
     undecided,
 )
-from scheduler.futures.answers import answered
+from scheduler.futures.answers import answered, awaited_answer
 from scheduler.futures.sleeping import Sleeper
 from scheduler.reading.task_info import AttemptInfo, TaskInfo
 from scheduler.reading.task_state import TaskState
 from scheduler.records.receipt import Receipt
+from scheduler.services.recurring.state import Recurring
 
 
 class TaskReadingClient(ABC):
@@ -106,3 +111,96 @@ class TaskReadingClient(ABC):
             if found is not None:
                 return found
         raise undecided(receipt, timeout_s or 0)
+
+
+class AsyncReads:
+    """A client's calls that read, under the same names, for an event loop of asyncio.
+
+    They raise what the client's raise.  A call that is cancelled leaves nothing behind.
+    """
+
+    def __init__(
+        self, queries: TaskQueries, clock: Clock, sleeper: Sleeper, client: SystemTaskClient
+    ) -> None:
+        self._queries = queries
+        self._clock = clock
+        self._sleeper = sleeper
+        self._client = client
+
+    async def find_task(self, task: KeyReceiptOrPair) -> TaskInfo:
+        """Return a task as the store has it; see ``SchedulerClient.find_task``."""
+        return await self._opened(await awaited_answer(self._queries.find(task)))
+
+    async def history(self, task: KeyOrReceipt) -> tuple[AttemptInfo, ...]:
+        """Return the attempts at a task; see ``SchedulerClient.history``."""
+        return await awaited_answer(self._queries.attempts(task))
+
+    def list_tasks(
+        self,
+        *,
+        ordering_id: str | None = None,
+        kind: str | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
+        scheduled_from: datetime | None = None,
+        scheduled_before: datetime | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[TaskInfo]:
+        """Return the stored tasks that match; see ``SchedulerClient.list_tasks``.
+
+        A worker thread of the event loop reads each page.
+        """
+        return self._listed(
+            chosen_tasks(ordering_id, kind, state, scheduled_from, scheduled_before, limit)
+        )
+
+    async def wait_task(
+        self,
+        task: KeyOrReceipt,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - its error says how it stands
+    ) -> TaskInfo:
+        """Wait until a task is closed; see ``SchedulerClient.wait_task``."""
+        watch, timeout_s = TaskWatch(task), seconds(timeout)
+        for pause_s in pauses_s(self._clock, timeout_s):
+            await self._sleeper.sleep_async(pause_s)
+            info = await awaited_answer(self._queries.find(watch.task))
+            if watch.is_over(info):
+                return await self._opened(info)
+        raise watch.too_late(timeout_s or 0)
+
+    async def outcome(self, receipt: Receipt) -> RecordedOutcome | None:
+        """Return what a command achieved; see ``SchedulerClient.outcome``."""
+        return await awaited_answer(self._queries.outcome(receipt))
+
+    async def wait_outcome(
+        self,
+        receipt: Receipt,
+        timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
+    ) -> RecordedOutcome:
+        """Wait until a node has decided on a command; see ``SchedulerClient.wait_outcome``."""
+        timeout_s = seconds(timeout)
+        for pause_s in pauses_s(self._clock, timeout_s):
+            await self._sleeper.sleep_async(pause_s)
+            found = await self.outcome(receipt)
+            if found is not None:
+                return found
+        raise undecided(receipt, timeout_s or 0)
+
+    async def find_recurring(self, name: str) -> Recurring | None:
+        """Return a recurring schedule; see ``SchedulerClient.find_recurring``."""
+        return await asyncio.to_thread(self._client.find_recurring, name)
+
+    async def list_recurring(self) -> list[Recurring]:
+        """Return all recurring schedules; see ``SchedulerClient.list_recurring``."""
+        return await asyncio.to_thread(self._client.list_recurring)
+
+    async def _opened(self, info: TaskInfo) -> TaskInfo:
+        if self._queries.opening_blocks:
+            return await asyncio.to_thread(self._queries.opened, info)
+        return self._queries.opened(info)
+
+    async def _listed(self, chosen: ChosenTasks) -> AsyncIterator[TaskInfo]:
+        pages = self._queries.pages(chosen)
+        nothing: Sequence[TaskInfo] | None = None
+        while (page := await asyncio.to_thread(next, pages, nothing)) is not None:
+            for each in page:
+                yield each

@@ -21,8 +21,7 @@ from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.batches import KindBatches, run_tasks_max_of
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
-from scheduler.executors.middleware import Middleware, MiddlewareStack
-from scheduler.executors.opening import OpeningBatches, opening
+from scheduler.executors.middleware import Middleware, MiddlewareStack, OpeningBatches, opening
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.ports.batches import Batches, BatchMember
 

@@ -2,24 +2,30 @@
 
 Most futures of an append are asked for nothing before they are resolved.  The standard
 library's makes a condition all the same, ten objects which the garbage collector walks over
-again and again: half of the time that an append takes.  Decides nothing of its own; whatever
-is not the plain case is the standard library's.
+again and again: half of the time that an append takes.  Whatever is not the plain case is the standard library's.
+A failure that nobody asks for is logged once the future is gone, as asyncio does: that costs a
+request that succeeds nothing, as there is nothing of it before the failure.  Decides nothing else.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, RUNNING
 from threading import Condition, RLock
 from typing import Any, Self, TypeVar
 
-from actors.model.display import log_raised
-from scheduler.futures.unasked import UnaskedFailure
+from actors.model.display import class_name_of, log_raised, message_of
+from actors.model.errors import HourhandError
 from scheduler.process import forking
 from scheduler.process.user_code import is_interrupt
 
-logger = logging.getLogger("concurrent.futures")
+logger = logging.getLogger("hourhand.client")
+_callback_logger = logging.getLogger("concurrent.futures")
 """The standard library's, which tells of the same."""
+
+_OWN_PACKAGES = frozenset({"actors", "hourhand", "scheduler"})
+
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -31,6 +37,46 @@ is cheaper than one for each.  A signal's handler may come in between, hence a r
 
 # A thread of the parent may have held it.
 forking.in_child(_plain._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+class UnaskedFailure:
+    """Stands beside the failure in a future, and is logged with it unless it was asked for."""
+
+    __slots__ = ("_error", "_place")
+
+    def __init__(self, error: BaseException) -> None:
+        self._error: BaseException | None = error
+        self._place = _place_of_call()
+
+    def note_asked(self) -> None:
+        """Say nothing any more."""
+        self._error = None
+
+    def __del__(self) -> None:
+        error = self._error
+        if error is None:
+            return
+        code = error.code if isinstance(error, HourhandError) else class_name_of(error)
+        logger.error(
+            "a request failed and nobody asked for its outcome%s: %s [%s]; call result() on what"
+            " the client returned, or await it",
+            self._place,
+            message_of(error),
+            code,
+        )
+
+
+def _place_of_call() -> str:
+    """Return the line that asked, where the failure comes at once; nothing where it comes later."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way that costs no walk of all frames
+    while frame is not None:
+        top = frame.f_globals.get("__name__", "").partition(".")[0]
+        if top in {"threading", "concurrent"}:
+            break
+        if top not in _OWN_PACKAGES:
+            return f" ({frame.f_code.co_filename}:{frame.f_lineno})"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
 
 
 class LightFuture(Future[T]):
@@ -176,7 +222,7 @@ class LightFuture(Future[T]):
                 callback(self)
             except BaseException as error:  # noqa: BLE001 - it is logged
                 # Of anybody's code, on a thread that resolves the futures of others as well.
-                log_raised(logger, "exception calling callback; the others are called")
+                log_raised(_callback_logger, "exception calling callback; the others are called")
                 interrupt = error if is_interrupt(error) else interrupt
         # A callback that holds this future, directly or not, would leave both to the cyclic
         # collector, for which the process stands still.

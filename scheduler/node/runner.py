@@ -32,12 +32,11 @@ from scheduler.node.attempts import (
     ended_well,
     not_started,
 )
-from scheduler.node.batch_gathering import BatchGathering
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.limited_attempts import LimitedAttempts
-from scheduler.node.waiting_attempts import FairTurns, WorkerQueue, worker_queue
+from scheduler.node.waiting_attempts import BatchGathering, FairTurns, WorkerQueue, worker_queue
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.user_code import runs_async

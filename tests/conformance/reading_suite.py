@@ -1,4 +1,4 @@
-"""What a client reads of tasks, over each store: ``scheduler.reading.finding`` and listings.
+"""What a client reads of tasks, over each store: single ones by ``task_queries`` and listings.
 
 Bound as ``tests.conformance.stores`` describes.
 """
@@ -15,8 +15,8 @@ from actors.model.partition import partition_of
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
+from scheduler.client.task_queries import found_attempts, found_task, open_keys
 from scheduler.futures.steps import begun
-from scheduler.reading.finding import found_attempts, found_task, open_keys
 from scheduler.reading.inspector import Inspector
 from scheduler.reading.task_info import Absence, TaskInfo
 from scheduler.reading.task_state import OPEN_STATES, TaskState

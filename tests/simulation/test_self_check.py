@@ -18,7 +18,7 @@ from actors.model.operator_sheet import OperatorSheet
 from actors.model.status import Completion
 from actors.ports.store import Stores
 from scheduler.adapters.memory.stores import open_memory_stores
-from scheduler.adapters.observing.measured import checked_stores
+from scheduler.adapters.observing.counted import checked_stores
 from scheduler.node.attempts import RunningAttempt
 from scheduler.observe.self_check import SelfCheck
 from tests.simulation.history import Sampled

@@ -11,7 +11,7 @@ connection to the coordinator.  A lease needs three things, in this order, on on
 
 A broker takes the requests of a connection one after another, so it took the heartbeat, not before
 the earlier of the two statistics: from there the session counts.  Nothing is assumed about how
-punctual any thread is.
+punctual any thread is.  How long the brokers' session is they are asked once, as a member joins.
 """
 
 import logging
@@ -19,15 +19,19 @@ from collections import deque
 from typing import NamedTuple
 
 import msgspec
+from confluent_kafka.admin import AdminClient, ConfigResource
 
+from actors.model.errors import SettingsInvalid
 from actors.ports.clock import Clock
 from scheduler.adapters.clock import driver_ms
 from scheduler.adapters.kafka.commits import MembershipLease
-from scheduler.configuration.settings import GroupSettings
+from scheduler.adapters.kafka.connection import LastError, answer_within
+from scheduler.configuration.settings import GroupSettings, Settings
 
 logger = logging.getLogger("hourhand.kafka")
 
 STATISTICS_MS_MAX = 1_000
+SESSION_NAME = "consumer.session.timeout.ms"
 _COORDINATOR = "GroupCoordinator"
 _HEARTBEAT = "ConsumerGroupHeartbeat"
 _COMMIT = "OffsetCommit"
@@ -168,3 +172,34 @@ class HeartbeatLease(MembershipLease):
                 "this version of the driver does not tell when it sends heartbeats, so nothing"
                 " can start under group.protocol consumer: set it to classic"
             )
+
+
+def check_session(settings: Settings, admin: AdminClient, last_error: LastError) -> None:
+    """Raise SettingsInvalid where a lease would outlive a membership (P3), or LogUnavailable."""
+    group = settings.group
+    session_ms = broker_session_ms(settings, admin, last_error)
+    if session_ms < group.session_timeout_ms:
+        raise SettingsInvalid(
+            f"group.session_timeout_ms is {group.session_timeout_ms}, and the brokers give up a"
+            f" member of group {group.id!r} after {session_ms} ms: set it to {session_ms} or less,"
+            f" or raise the group's {SESSION_NAME} on the brokers"
+        )
+    if session_ms > group.session_timeout_ms:
+        logger.warning(
+            "the partitions of a killed node wait %s ms, which is the %s of group %r on the brokers"
+            " and longer than group.session_timeout_ms %s",
+            session_ms,
+            SESSION_NAME,
+            group.id,
+            group.session_timeout_ms,
+        )
+
+
+def broker_session_ms(settings: Settings, admin: AdminClient, last_error: LastError) -> int:
+    """Return after how much silence the brokers give up a member of the group."""
+    asked = ConfigResource(ConfigResource.Type.GROUP, settings.group.id)
+    timeout_s = settings.kafka.connect_timeout_ms / 1000
+    future = admin.describe_configs([asked], request_timeout=timeout_s)[asked]
+    what = f"asking for the session timeout of group {settings.group.id!r}"
+    found = answer_within(future, settings, admin, last_error, what)
+    return int(found[SESSION_NAME].value)

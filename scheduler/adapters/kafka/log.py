@@ -26,9 +26,8 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
 )
 from scheduler.adapters.kafka.fetching import Fetching
-from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease
+from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease, check_session
 from scheduler.adapters.kafka.position import StartingPositions
-from scheduler.adapters.kafka.session import check_session
 from scheduler.configuration.settings import GroupSettings, Settings
 
 logger = logging.getLogger("hourhand.kafka")

@@ -150,6 +150,7 @@ def test_what_ends_in_any_other_way_is_tried_again(tmp_path: Path, end: str) -> 
 
         assert process.wait(WAIT_S) == 0
 
+
 def test_a_child_that_has_ended_unseen_is_stopped_and_killed() -> None:
     """The system tells of two ends at once, and the first of them stops the other child."""
 

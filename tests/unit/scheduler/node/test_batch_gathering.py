@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.batch_gathering import BatchGathering
+from scheduler.node.waiting_attempts import BatchGathering
 from scheduler.ports.batches import BatchLimits
 from tests.builders import an_attempt
 

@@ -12,7 +12,7 @@ from actors.model.key import TaskKey
 from actors.model.status import AttemptResult, CommandOutcome, Completion, CompletionResult
 from actors.model.task import StoredTask
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.observing.measured import checked_stores
+from scheduler.adapters.observing.counted import checked_stores
 from scheduler.observe.self_check import SETTLED_MS, SelfCheck
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_key, a_record, a_task

@@ -12,7 +12,7 @@ from actors.ports.log import Polled
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.log import MemoryLog
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.adapters.observing.measured import MeasuredLog, measured_stores
+from scheduler.adapters.observing.counted import MeasuredLog, measured_stores
 from scheduler.configuration.settings import Settings
 from scheduler.testing import RecordingTelemetry
 from tests.builders import NOW_MS, a_stored_task

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from actors.model.errors import SettingsInvalid, UnknownConnection
 from scheduler.configuration.settings import Settings
-from scheduler.outbox.connections import executing
-from scheduler.outbox.scheduling import Outbox
+from scheduler.outbox.scheduling import Outbox, executing
 from scheduler.outbox.table import Dialect, migration_statements
 from tests.builders import a_task
 from tests.unit.scheduler.client.client_world import StandingClock
