@@ -36,10 +36,9 @@ from actors.messages import (
 )
 from actors.model.backoff import request_pause
 from actors.model.codec import Command, LogRecord, decode_record
-from actors.model.departures import Departure, Departures
 from actors.model.errors import PoisonRecord
 from actors.model.events import CatchUpEnded, RecordMisplaced, RecordPoisoned
-from actors.model.holds import Hold
+from actors.model.holds import Departure, Departures, Hold
 from actors.model.ownership import Assignment
 from actors.model.partition import partition_of
 from actors.model.task import StoredTask

@@ -22,7 +22,7 @@ from typing import Any  # noqa: E402
 from actors.model.key import TaskKey  # noqa: E402
 from actors.model.task import Task  # noqa: E402
 from scheduler.configuration.settings import Settings  # noqa: E402
-from scheduler.outbox.running import OutboxMover  # noqa: E402
+from scheduler.outbox.mover import OutboxMover  # noqa: E402
 from scheduler.outbox.scheduling import Outbox  # noqa: E402
 from scheduler.outbox.table import dialect_of  # noqa: E402
 from scheduler.outbox.table import migration_statements as _migration_statements  # noqa: E402

@@ -19,8 +19,8 @@ from scheduler.cli.session import (
     command_session,
 )
 from scheduler.cli.text_output import fact_lines
+from scheduler.outbox.mover import OutboxMover
 from scheduler.outbox.opening import migrate_outbox, open_outbox
-from scheduler.outbox.running import OutboxMover
 from scheduler.outbox.table import dialect_of, migration_statements
 
 app = Commands(

@@ -10,7 +10,7 @@ import pytest
 from hourhand import Task, outbox
 from scheduler import wiring
 from scheduler.configuration.settings import Settings
-from scheduler.outbox.running import OutboxMover
+from scheduler.outbox.mover import OutboxMover
 from tests.unit.scheduler.cli.commands import answer, invoke, settings_of
 from tests.waiting import until
 
