@@ -1,9 +1,9 @@
 """What a user puts around attempts and around a node's life: pools, sessions, error reports.
 
 Decides in which order several of them are entered: the first is the outermost.  Never decides what
-becomes of an attempt: what middleware raises counts as raised by the attempt.  Sealed data is opened
-just before all of them: an attempt whose data cannot be opened fails, and its neighbours in a batch
-run.
+becomes of an attempt: what middleware raises counts as raised by the attempt.  Sealed data is
+opened just before all of them: an attempt whose data cannot be opened fails, and its neighbours in
+a batch run.
 """
 
 import asyncio

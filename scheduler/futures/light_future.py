@@ -2,9 +2,10 @@
 
 Most futures of an append are asked for nothing before they are resolved.  The standard
 library's makes a condition all the same, ten objects which the garbage collector walks over
-again and again: half of the time that an append takes.  Whatever is not the plain case is the standard library's.
-A failure that nobody asks for is logged once the future is gone, as asyncio does: that costs a
-request that succeeds nothing, as there is nothing of it before the failure.  Decides nothing else.
+again and again: half of the time that an append takes.  Whatever is not the plain case is the
+standard library's.  A failure that nobody asks for is logged once the future is gone, as asyncio
+does: that costs a request that succeeds nothing, as there is nothing of it before the failure.
+Decides nothing else.
 """
 
 import logging

@@ -107,7 +107,7 @@ def test_the_demo_loses_nothing_and_says_so(elsewhere: Path, tmp_path: Path) -> 
         ("migrate --set events.topic=life", "events.topic = 'life' needs confluent_kafka"),
         (
             "timers",
-            "`hourhand timers` needs starlette, which is not installed: install hourhand[http]",
+            "`hourhand timers` needs uvicorn, which is not installed: install hourhand[http]",
         ),
         ("admin", "`hourhand admin` needs "),
         ("pipeline report page", "`hourhand pipeline` needs "),
