@@ -224,7 +224,7 @@ lock: venv ## Choose the newest versions within the bounds of pyproject.toml ane
 	@for name in build-requirements requirements; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint constraints.txt \
 			--custom-compile-command "make lock" --output-file docker/node/$$name.txt \
-			$$([[ $$name == requirements ]] && echo "--extra kafka --extra cassandra --extra http --extra otel pyproject.toml" || echo docker/node/$$name.in); done
+			$$([[ $$name == requirements ]] && echo "--extra kafka --extra cassandra --extra http --extra otel --extra crypto --extra claims pyproject.toml" || echo docker/node/$$name.in); done
 
 .PHONY: clean
 clean: ## Remove .venv and everything built; data and server downloads stay

@@ -273,7 +273,7 @@ class TaskPersistence(Actor):
         if not tasks:
             return
         scheduler, reach = self._siblings.partition_scheduler, self._reach
-        latest_ms = max([task.key.scheduled_ms for task in tasks])
+        latest_ms = reach.note_rows(tasks)
         if reach.backlog is None and latest_ms < reach.checkpoint.key.scheduled_ms:
             # Nearly always, and to compare each key would take as long as all else here.
             scheduler.tell(ScheduleTasks(tuple(tasks)))
@@ -388,7 +388,7 @@ class TaskPersistence(Actor):
         if message.punctual:
             self._take_punctual(backlog, reached, tasks)
         else:
-            self._take_page(reached, tasks, is_open=2 * len(tasks) >= len(page.tasks))
+            self._take_page(page, reached, tasks)
         is_whole = page.complete and not message.punctual
         self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
 
@@ -443,11 +443,11 @@ class TaskPersistence(Actor):
             ahead_ms = before_ms + self._effects.settings.window.look_ahead_ms
             yield from self._save(replace(self._watermark, loaded_until_ms=ahead_ms))
 
-    def _take_page(self, reached: TaskKey, tasks: Sequence[StoredTask], *, is_open: bool) -> None:
-        """Pass a page on, but for what is in memory or what a flow leaves; ``is_open`` where most
-        of its rows are to run.
-        """
+    def _take_page(self, page: TaskPage, reached: TaskKey, tasks: Sequence[StoredTask]) -> None:
+        """Pass the open tasks of a page on, but for what is in memory or what a flow leaves."""
+        is_open = 2 * len(tasks) >= len(page.tasks)
         tasks = self._reach.take_page(tasks, reached, self._flow_room())
+        self._reach.note_rows(page.tasks)
         if self._reach.is_backlog_over:
             self._end_backlog()
         self._count_ids()
@@ -576,7 +576,8 @@ class TaskPersistence(Actor):
         if drained:
             # It is heard once the save is under way, whose answer nobody waits for.
             self._siblings.supervisor.tell(WatermarkMeasured())
-        if advanced.is_worth_saving(self._saved, lag_ms):
+        is_idle = self._reach.latest_row_ms < self._saved.watermark_ms
+        if advanced.is_worth_saving(self._saved, self._settings.step_ms(lag_ms, is_idle=is_idle)):
             yield from self._save(advanced)
             passed = len(advanced.stragglers)
             self._emit(WatermarkAdvanced(self._partition, advanced.watermark_ms, passed))

@@ -19,7 +19,7 @@ from actors.model.task import StoredTask
 class MemoryReach:
     """The checkpoint of a partition, and what reaches further; no I/O, no locks."""
 
-    __slots__ = ("_rules", "backlog", "checkpoint", "search")
+    __slots__ = ("_rules", "backlog", "checkpoint", "latest_row_ms", "search")
 
     def __init__(self, key: TaskKey, rules: FlowRules) -> None:
         """Memory reaches up to a key; tasks have flows where kinds have rules."""
@@ -29,6 +29,8 @@ class MemoryReach:
         """Which ids are punctual, while others have a backlog."""
         self.search = BacklogSearch(key)
         """It reaches as far as the checkpoint where no flow has left anything."""
+        self.latest_row_ms = 0
+        """No row that it reaches is later: neither of those that were read, nor of those written."""
 
     @property
     def ids_bytes(self) -> int:
@@ -39,6 +41,16 @@ class MemoryReach:
     def is_backlog_over(self) -> bool:
         """Whether memory reaches as far for all as it does for punctual ids."""
         return self.backlog is not None and self.checkpoint.key >= self.backlog.checkpoint.key
+
+    def note_rows(self, rows: Sequence[StoredTask]) -> int:
+        """Note rows that were read or written, and return the time of the latest, 0 for none.
+
+        What memory does not reach yet is read when it does.
+        """
+        latest_ms = max([row.key.scheduled_ms for row in rows], default=0)
+        reached_ms = self.checkpoint.key.scheduled_ms
+        self.latest_row_ms = max(self.latest_row_ms, min(latest_ms, reached_ms))
+        return latest_ms
 
     def split(
         self, tasks: Sequence[StoredTask]

@@ -121,13 +121,13 @@ class Watermark(msgspec.Struct, frozen=True):
         assert end_ms <= self.tasks_swept_until_ms, "a completion outlives its row (P5)"
         return end_ms
 
-    def is_worth_saving(self, saved: "Watermark", lag_ms: int) -> bool:
-        """Whether it tells more than the saved one: an idle partition's watermark follows the
-        clock in steps of its lag.
+    def is_worth_saving(self, saved: "Watermark", step_ms: int) -> bool:
+        """Whether it tells more than the saved one: where nothing else has changed, the watermark
+        follows the clock in steps.
         """
         return (
             self.watermark_ms < saved.watermark_ms
-            or self.watermark_ms >= saved.watermark_ms + max(1, lag_ms)
+            or self.watermark_ms >= saved.watermark_ms + max(1, step_ms)
             or self.stragglers != saved.stragglers
             or self.next_offset != saved.next_offset
             or self.statuses_due_at_ms != saved.statuses_due_at_ms

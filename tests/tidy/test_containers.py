@@ -217,7 +217,7 @@ def test_the_lock_fits_what_the_project_asks_for() -> None:
     entries = re.split(r"(?m)^(?=[a-z0-9-]+==)", text)[1:]
     project: Any = project_metadata()
     asked = [*project["dependencies"]]
-    for extra in ("kafka", "cassandra", "http", "otel"):
+    for extra in ("kafka", "cassandra", "http", "otel", "crypto", "claims"):
         asked += project["optional-dependencies"][extra]
     complaints = [f"{entry.split()[0]} has no hash" for entry in entries if "sha256:" not in entry]
     of_venv = (ROOT / "constraints.txt").read_text().replace("\n", " ")

@@ -4,14 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from actors.messages import DrainTasks, MeasureProgress, ProgressMeasured, WatermarkMeasured
+from actors.model.attempts import NO_STATUS
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import OwnershipLost
 from actors.model.events import WatermarkHeld
 from actors.model.ownership import Assignment, Straggler, Watermark
+from actors.model.settings import WatermarkSettings
+from actors.model.status import Completion, CompletionResult
 from actors.task_persistence import TaskPersistence
 from tests.builders import NOW_MS
 from tests.unit.actors.task_persistence_bench import (
     DAY_MS,
+    INTERVAL_MS,
     LAG_MS,
     TASK,
     Bench,
@@ -22,7 +26,8 @@ from tests.unit.probes import PARTITION
 
 def test_the_watermark_follows_what_is_done() -> None:
     """Not beyond the first open task, nor the clock less its lag, nor the window."""
-    bench = Bench()
+    bench = Bench(next_offset=1)
+    bench.persist(task_due_in(-LAG_MS))
     bench.load()
     bench.harness.advance(0)
 
@@ -86,9 +91,70 @@ def test_an_idle_partition_does_not_write_its_watermark_at_every_interval() -> N
     assert "save_watermark" not in bench.requests.made
 
 
+def _moves(bench: Bench, lags: int) -> list[int]:
+    """Let the clock go on; return by how many lags each save moved the watermark on."""
+    moves = []
+    for _ in range(lags * LAG_MS // INTERVAL_MS):
+        before_ms = bench.saved().watermark_ms
+        bench.advance_watermark()
+        if moved := (bench.saved().watermark_ms - before_ms) // LAG_MS:
+            moves.append(moved)
+    return moves
+
+
+def test_a_partition_without_rows_follows_the_clock_in_steps_of_twenty_lags() -> None:
+    """A save costs a conditional write, and spares the next owner no row."""
+    bench = Bench()
+    bench.load(2 * HOUR_MS)
+
+    assert _moves(bench, 45) == [20, 20]
+
+
+def test_a_partition_with_a_row_follows_the_clock_in_steps_of_its_lag_until_it_is_passed() -> None:
+    """The next owner would read that row again."""
+    bench = Bench(next_offset=1)
+    bench.load(2 * HOUR_MS)
+    bench.persist(task_due_in(3 * LAG_MS))
+
+    assert _moves(bench, 30) == [1, 1, 1, 1, 20]
+
+
+def test_a_row_beyond_memory_keeps_no_partition_busy() -> None:
+    """It is read when the window reaches it."""
+    bench = Bench(next_offset=1)
+    bench.load(LAG_MS)
+    bench.persist(task_due_in(DAY_MS))
+    bench.advance_watermark()
+    bench.load(2 * HOUR_MS)
+
+    assert _moves(bench, 30) == [1, 1, 20]
+
+
+def test_rows_that_are_done_are_passed_in_steps_of_a_lag_too() -> None:
+    """One owner after the other would read them again."""
+    bench = Bench(next_offset=1)
+    bench.persist(task_due_in(LAG_MS))
+    done = Completion(task_due_in(LAG_MS).key, CompletionResult.SUCCESS, offset=1)
+    bench.load(2 * HOUR_MS, statuses={done.key: replace(NO_STATUS, completion=done)})
+    bench.scheduled()
+
+    assert _moves(bench, 30) == [1, 1, 20]
+
+
+def test_steps_of_an_idle_partition_are_an_hour_long_at_most() -> None:
+    """A next owner looks into each hour; a longer lag is kept."""
+    long = WatermarkSettings(lag_ms=HOUR_MS // 2)
+    longest = WatermarkSettings(lag_ms=2 * HOUR_MS)
+
+    assert long.step_ms(long.lag_ms, is_idle=True) == HOUR_MS
+    assert longest.step_ms(longest.lag_ms, is_idle=True) == 2 * HOUR_MS
+    assert long.step_ms(2_000, is_idle=False) == 2_000
+
+
 def test_a_partition_that_is_let_go_saves_how_far_it_is_done() -> None:
     """The next owner reads two seconds instead of the whole lag; nobody waits for the answer."""
     bench = Bench()
+    bench.persist(task_due_in(-LAG_MS + 1))
     bench.load()
     bench.requests.hold("save_watermark")
 
