@@ -16,9 +16,11 @@ from typing import Self
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import encode_data
+from actors.model.errors import InvalidTask
 from actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.key import TaskKey, first_key_at
+from actors.model.limit_change import LimitChange
 from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
@@ -28,6 +30,9 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
+from scheduler.admin.limit_settings import ChangedLimits, Limits
+from scheduler.admin.problems import Problem
+from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.executors.middleware import Middleware
@@ -146,6 +151,49 @@ class VirtualScheduler:
     def client(self) -> SchedulerClient:
         """The real client, on this virtual installation."""
         return self._client
+
+    # What an operator does.
+
+    def set_limit(
+        self,
+        limit: str,
+        *,
+        rate: float | None = None,
+        per: timedelta | None = None,
+        burst: int | None = None,
+        concurrency: int | None = None,
+        reason: str = "",
+    ) -> None:
+        """Change a limit by its name until it is reset, as ``hourhand limits set`` does.
+
+        What is not named stays as it is.  The node knows at once; the change outlives ``restart``
+        and ``crash``.  InvalidTask for what the command refuses.
+        """
+        per_ms = None if per is None else round(per / timedelta(milliseconds=1))
+        change = LimitChange(limit, rate, per_ms, burst, concurrency)
+
+        def changed(limits: Limits) -> ChangedLimits:
+            limits.planned(change)
+            return limits.change(change, "test", reason)
+
+        self._change_limits(changed)
+
+    def reset_limit(self, *limits: str) -> None:
+        """Have limits as the code declares them again, as ``hourhand limits reset`` does.
+
+        InvalidTask for a name that nothing declares.
+        """
+        self._change_limits(lambda settings: settings.reset(limits))
+
+    def _change_limits(self, act: Callable[[Limits], ChangedLimits]) -> None:
+        node = self._node
+        assert node is not None, "this scheduler was stopped"
+        sheets = SheetChanges(self.stores.oversight)
+        try:
+            changed = act(Limits(sheets, lambda: node.runner.declared_limits, self.clock))
+        except Problem as problem:
+            raise InvalidTask(problem.detail) from None
+        node.lease.heed(changed.sheet)
 
     # Time.
 

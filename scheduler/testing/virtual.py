@@ -93,9 +93,7 @@ def awaited(awaitable: Awaitable[Result]) -> Result:
     async def wait() -> Result:
         return await awaitable
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _runs_a_loop():
         return asyncio.run(wait())
     outcome: Future[Result] = Future()
     context = contextvars.copy_context()
@@ -104,6 +102,14 @@ def awaited(awaitable: Awaitable[Result]) -> Result:
         target=resolve, args=(outcome, work), name="hourhand-virtual-loop", daemon=True
     ).start()
     return outcome.result()
+
+
+def _runs_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Callback(NamedTuple):
@@ -197,6 +203,8 @@ class VirtualRunner(LimitedAttempts):
         next_ms = self.next_timer_ms()
         if not self._ready and next_ms is not None and next_ms <= self._clock.monotonic_ms():
             self._limits.look()
+            # What it let through may ask the tree for a durable start first.
+            return True
         if not self._ready:
             return False
         running = self._ready.popleft()

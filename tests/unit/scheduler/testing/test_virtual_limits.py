@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.kernel.simulated import VirtualClock
+from actors.model.errors import InvalidTask
 from actors.model.events import AttemptStarted
 from actors.model.oversight import LATENESS_MS
 from actors.model.status import AttemptResult
@@ -198,3 +199,73 @@ def test_what_is_late_for_another_reason_is_late_beside_a_limit() -> None:
 
     late_ms = [each.delay_ms - each.limited_ms for each in started]
     assert len(started) == 100 and min(late_ms) >= 3_500_000
+
+
+def mails(scheduler: VirtualScheduler, seconds: float) -> int:
+    """Let time pass; return how many began meanwhile."""
+    return len(scheduler.advance(seconds=seconds))
+
+
+def test_a_limit_is_changed_and_reset_at_run_time() -> None:
+    """By its name, as an operator does; the change outlives a crash and a deployment."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=50, burst=1))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 1_000)
+        scheduler.advance(minutes=1)
+        assert mails(scheduler, 2) == 100
+        scheduler.set_limit("mail#1", rate=20, reason="the provider is slow")
+        assert mails(scheduler, 5) == 100
+        scheduler.set_limit("mail#1", per=timedelta(seconds=2))
+        assert mails(scheduler, 10) == 100
+
+        scheduler.crash()
+        assert 99 <= mails(scheduler, 10) <= 101
+        scheduler.restart()
+        assert 99 <= mails(scheduler, 10) <= 101
+        scheduler.reset_limit("mail#1")
+        assert mails(scheduler, 2) == 100
+
+
+def test_a_concurrency_of_a_node_is_changed_too() -> None:
+    """The older ``concurrency=`` of a kind, by the name that the command line has for it."""
+    app = Hourhand()
+
+    @app.task("mail", concurrency=1)
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        scheduler.set_limit("mail@node", concurrency=5)
+        schedule(scheduler, 3)
+        assert mails(scheduler, 60) == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "numbers", "told"),
+    [
+        ("call#1", {"rate": 1}, "declared are: mail#1"),
+        ("mail#1", {}, "say what to change"),
+        ("mail#1", {"rate": 0}, "pause"),
+        ("mail#1", {"concurrency": 2}, "declares no concurrency"),
+    ],
+)
+def test_what_the_command_refuses_is_refused(
+    limit: str, numbers: dict[str, Any], told: str
+) -> None:
+    """And changes nothing."""
+    app = Hourhand()
+
+    @app.task("mail", limits=Limit(rate=1, burst=1))
+    def mail(payload: dict[str, Any]) -> None: ...
+
+    with VirtualScheduler(executors=app) as scheduler:
+        with pytest.raises(InvalidTask, match=told):
+            scheduler.set_limit(limit, **numbers)
+        with pytest.raises(InvalidTask, match="declared are: mail#1"):
+            scheduler.reset_limit("call#1")
+        schedule(scheduler, 20)
+        scheduler.advance(minutes=1)
+        assert mails(scheduler, 10) == 10
