@@ -16,11 +16,14 @@ from typing import Self
 
 from actors.kernel.simulated import VirtualClock
 from actors.model.codec import encode_data
+from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.events import BatchPersisted, CommandDecided, Event, TaskClosed
+from actors.model.flow import Limit
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, from_millis, to_millis
 from actors.model.key import TaskKey, first_key_at
 from actors.model.limit_change import LimitChange
+from actors.model.operator_sheet import OperatorSheet
 from actors.model.settings import TreeSettings
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
@@ -30,9 +33,6 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryMessages, MemoryWriter
 from scheduler.adapters.telemetry import LoggingTelemetry
-from scheduler.admin.limit_settings import ChangedLimits, Limits
-from scheduler.admin.problems import Problem
-from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.client.client import ClientPorts, Receipt, SchedulerClient
 from scheduler.configuration.settings import Settings
 from scheduler.executors.middleware import Middleware
@@ -170,30 +170,48 @@ class VirtualScheduler:
         and ``crash``.  InvalidTask for what the command refuses.
         """
         per_ms = None if per is None else round(per / timedelta(milliseconds=1))
-        change = LimitChange(limit, rate, per_ms, burst, concurrency)
-
-        def changed(limits: Limits) -> ChangedLimits:
-            limits.planned(change)
-            return limits.change(change, "test", reason)
-
-        self._change_limits(changed)
+        numbers = (rate, per_ms, burst, concurrency)
+        if numbers == (None, None, None, None):
+            raise InvalidTask("say what to change: rate, per, burst or concurrency")
+        sheet = self._sheet()
+        earlier = sheet.change_of(limit)
+        if earlier is not None:
+            rate = earlier.rate if rate is None else rate
+            per_ms = earlier.per_ms if per_ms is None else per_ms
+            burst = earlier.burst if burst is None else burst
+            concurrency = earlier.concurrency if concurrency is None else concurrency
+        now_ms = self.clock.now_ms()
+        change = LimitChange(limit, rate, per_ms, burst, concurrency, now_ms, "test", reason)
+        # Refused here where it does not fit.
+        change.of(self._declared_limit(limit))
+        self._replace_sheet(sheet.with_limit(change))
 
     def reset_limit(self, *limits: str) -> None:
         """Have limits as the code declares them again, as ``hourhand limits reset`` does.
 
         InvalidTask for a name that nothing declares.
         """
-        self._change_limits(lambda settings: settings.reset(limits))
+        for each in limits:
+            self._declared_limit(each)
+        self._replace_sheet(self._sheet().without_limits(limits))
 
-    def _change_limits(self, act: Callable[[Limits], ChangedLimits]) -> None:
-        node = self._node
-        assert node is not None, "this scheduler was stopped"
-        sheets = SheetChanges(self.stores.oversight)
-        try:
-            changed = act(Limits(sheets, lambda: node.runner.declared_limits, self.clock))
-        except Problem as problem:
-            raise InvalidTask(problem.detail) from None
-        node.lease.heed(changed.sheet)
+    def _declared_limit(self, name: str) -> Limit:
+        assert self._node is not None, "this scheduler was stopped"
+        declared = self._node.runner.declared_limits
+        if name not in declared:
+            listed = ", ".join(sorted(declared)[:LISTED_MAX]) or "none"
+            raise InvalidTask(f"no kind declares a limit {shown(name)}; declared are: {listed}")
+        return declared[name]
+
+    def _sheet(self) -> OperatorSheet:
+        return self.stores.oversight.read_sheet(OperatorSheet()).result()
+
+    def _replace_sheet(self, sheet: OperatorSheet) -> None:
+        """Keep a sheet, and tell the node without waiting for its next look."""
+        assert self._node is not None, "this scheduler was stopped"
+        replaced = self.stores.oversight.replace_sheet(sheet).result()
+        assert replaced, "nobody else changes it"
+        self._node.lease.heed(sheet)
 
     # Time.
 

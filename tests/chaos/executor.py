@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from actors.model.outcome import Done
-from scheduler import Retry, Task, TaskExecutor
+from scheduler import Limit, Retry, Task, TaskExecutor
+from tests.chaos.limits_auditor import BURST, PER_S
 from tests.chaos.records import AttemptRecorder
 
 FOLDER_VARIABLE = "CHAOS_RECORDS"
 NODE_VARIABLE = "CHAOS_NODE"
 """Name the folder of the records, and the node's number, in a node's environment."""
+LIMITED_KIND = "limited"
+"""Its tasks run under ``LIMIT``."""
+LIMIT = Limit(rate=PER_S, burst=BURST, key="tenant")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -86,3 +90,15 @@ class AsyncExecutor(_Recorded):
             self._recorder.end(line, task.uniqueness_key, succeeded=False)
             raise
         return self._end(line, task)
+
+
+class LimitedBlockingExecutor(BlockingExecutor):
+    """The same for the kind with a limit."""
+
+    limits = LIMIT
+
+
+class LimitedAsyncExecutor(AsyncExecutor):
+    """The same for the kind with a limit."""
+
+    limits = LIMIT

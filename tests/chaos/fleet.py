@@ -13,9 +13,12 @@ from pathlib import Path
 from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.chaos.executor import (
     FOLDER_VARIABLE,
+    LIMITED_KIND,
     NODE_VARIABLE,
     AsyncExecutor,
     BlockingExecutor,
+    LimitedAsyncExecutor,
+    LimitedBlockingExecutor,
 )
 from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
@@ -25,8 +28,12 @@ _READY_S = 90.0
 _LOOK_S = 0.02
 _STOPPED_S = 0.05
 """By then every thread of a frozen process has stopped."""
-_EXECUTORS = (BlockingExecutor, AsyncExecutor)
-"""Nodes of odd numbers run the first, those of even ones the second."""
+_EXECUTORS = (
+    (BlockingExecutor, LimitedBlockingExecutor),
+    (AsyncExecutor, LimitedAsyncExecutor),
+)
+"""Nodes of odd numbers run the first two, those of even ones the others: the second of them what
+has a limit."""
 
 _CHECKED = {"HOURHAND_OBSERVE__METRICS": "true", "HOURHAND_OBSERVE__SELF_CHECK_SHARE": "1"}
 """Every node checks itself, and all of its ordering ids: what it says is judged too."""
@@ -63,7 +70,7 @@ class Fleet:
         for number in numbers:
             self._started += 1
             log = self._folder / f"node-{number}-{self._started}.log"
-            executor = _EXECUTORS[(number - 1) % len(_EXECUTORS)]
+            executor, limited = _EXECUTORS[(number - 1) % len(_EXECUTORS)]
             variables = {
                 **self._settings,
                 **_CHECKED,
@@ -72,6 +79,7 @@ class Fleet:
             }
             path = f"{executor.__module__}:{executor.__name__}"
             command, ready = self._command(number)
+            command += ["--executor", f"{LIMITED_KIND}={limited.__module__}:{limited.__name__}"]
             environment = node_environment(variables)
             node = NodeProcess(path, environment, log, command=command, ready_line=ready)
             self._running[number] = node

@@ -12,9 +12,9 @@ from typing import Literal
 
 Answer = Literal["accepted", "refused", "unknown"]
 """What the client's future said; ``unknown`` where it failed: the log may hold the record."""
-Work = Literal["plain", "slow", "retry"]
-"""``slow`` works for a second or two, ``retry`` asks for a second attempt; each on ordering
-ids of its own, so that they make nothing else late."""
+Work = Literal["plain", "slow", "retry", "limited"]
+"""``slow`` works for a second or two, ``retry`` asks for a second attempt, ``limited`` is of a kind
+with a limit; each on ordering ids of its own, so that they make nothing else late."""
 How = Literal["killed", "frozen", "drained"]
 """SIGKILL; SIGSTOP until SIGCONT; SIGTERM until the process has ended."""
 Harm = Literal["nodes", "log", "replica", "store"]
@@ -35,6 +35,8 @@ class Offer:
     answered_wall_us: int
     partition: int | None = None
     """Where the log put it; None unless accepted."""
+    tenant: str = ""
+    """Whose limit it counts to; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from actors.model.errors import CallerError
 from scheduler import SchedulerClient, Settings, Task
+from tests.chaos.executor import LIMITED_KIND
 from tests.chaos.history import Answer, Offer, Work
 from tests.chaos.records import OFFERS_FILE, Appender, now_us, wall_us, write_offer
 
@@ -24,7 +25,13 @@ _ANSWERS_S = 60.0
 _PLAIN_IDS = 2_000
 _SLOW_IDS = 100
 _RETRY_IDS = 50
+_LIMITED_IDS = 200
 _SLOW_SHARE, _RETRY_SHARE, _NEAR_SHARE = 0.01, 0.01, 0.1
+_LIMITED_SHARE = 0.1
+"""Of groups: of tasks it is a twentieth."""
+_TENANTS = ("first", "second")
+_BUNCH_S = 10
+"""Limited tasks fall due together once in this time: more at once than their limit lets begin."""
 _GROUP_TASKS_MAX = 4
 _GROUP_SPREAD_MS = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -115,6 +122,7 @@ class LoadGenerator:
                     answer=answer,
                     answered_wall_us=wall_us(),
                     partition=done.result().partition if error is None else None,
+                    tenant=str(task.data.get("tenant", "")),
                 ),
             )
             with self._lock:
@@ -134,9 +142,10 @@ class LoadGenerator:
         tasks = [
             Task(
                 ordering_id=ordering_id,
-                scheduled_time=first + timedelta(milliseconds=self._distance_ms()),
+                scheduled_time=self._due(work, first),
                 uniqueness_key=f"{rng.getrandbits(24):06x}-{self._offered + number}",
                 data=self._data(work),
+                kind=LIMITED_KIND if work == "limited" else None,
             )
             for number in range(rng.randint(1, _GROUP_TASKS_MAX) if work == "plain" else 1)
         ]
@@ -148,7 +157,14 @@ class LoadGenerator:
             return "slow", f"slow-{self._rng.randrange(_SLOW_IDS)}"
         if drawn < _SLOW_SHARE + _RETRY_SHARE:
             return "retry", f"retry-{self._rng.randrange(_RETRY_IDS)}"
+        if drawn < _SLOW_SHARE + _RETRY_SHARE + _LIMITED_SHARE:
+            return "limited", f"limited-{self._rng.randrange(_LIMITED_IDS)}"
         return "plain", f"plain-{self._rng.randrange(_PLAIN_IDS)}"
+
+    def _due(self, work: Work, first: datetime) -> datetime:
+        if work == "limited":
+            return _EPOCH + timedelta(seconds=(first.timestamp() // _BUNCH_S + 1) * _BUNCH_S)
+        return first + timedelta(milliseconds=self._distance_ms())
 
     def _distance_ms(self) -> int:
         """Some of a group fall due at the same millisecond."""
@@ -160,5 +176,7 @@ class LoadGenerator:
                 return {"work_ms": self._rng.randint(500, 2_000)}
             case "retry":
                 return {"retry_after_ms": self._rng.randint(200, 2_000)}
+            case "limited":
+                return {"tenant": self._rng.choice(_TENANTS)}
             case "plain":
                 return {"work_ms": self._rng.choice((0, 0, 0, 5, 20))}

@@ -7,6 +7,8 @@ import pytest
 from scheduler.configuration.settings import Settings
 from tests.chaos.auditor import audit
 from tests.chaos.causes import Rules
+from tests.chaos.history import Offer
+from tests.chaos.limits_auditor import BURST
 from tests.chaos.measures import Measures, measure
 from tests.chaos.plan import Extent
 from tests.chaos.planted import (
@@ -17,6 +19,7 @@ from tests.chaos.planted import (
     Plant,
     a_fault,
     an_attempt,
+    an_offer,
     moved,
 )
 from tests.chaos.run import Chaos, Evidence
@@ -49,7 +52,17 @@ def a_whole_run(killed_wait_s: float = 7.0, drained_wait_s: float = 0.5) -> Plan
     drain = a_fault("drained", from_us=last.started_us + 1_000, lasts_us=SECOND_US)
     drain = replace(drain, blows=[replace(each, pid=1000) for each in drain.blows])
     plant.faults = [drain, *plant.faults]
+    limited = [limited_offer(number) for number in range(BURST + 2)]
+    plant.offers += limited
+    plant.attempts += [an_attempt(each, node=2) for each in limited]
     return plant
+
+
+def limited_offer(number: int) -> Offer:
+    """Return a task of an ordering id of its own, due a tenth of a second after the one before."""
+    due_wall_us = WALL_US + FIRST_DUE_US + number * SECOND_US // 10
+    offer = replace(an_offer(0), due_wall_us=due_wall_us, partition=1, tenant="first")
+    return replace(offer, task_id=f"limited-{number}", ordering_id=f"{number}", work="limited")
 
 
 @pytest.mark.parametrize("wait_s", [0.3, 7.0, 9.0])
@@ -170,6 +183,7 @@ def test_a_doubt_of_a_self_check_fails_the_run() -> None:
 def test_a_run_without_the_faults_it_is_judged_on_fails() -> None:
     """What was not tried has not been shown."""
     assert broken(judged(Plant())) == [
+        "starts of a tenant in 5 s, more than a burst",
         "recovery after SIGKILL of a node",
         "recovery after a graceful stop",
     ]

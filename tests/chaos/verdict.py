@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.chaos.auditor import Finding, Findings
 from tests.chaos.doors_auditor import audit_doors
-from tests.chaos.history import Fault
+from tests.chaos.history import Fault, History
+from tests.chaos.limits_auditor import BURST, audit_limit, most_within, starts_by_tenant
 from tests.chaos.measures import Measures
 from tests.chaos.plan import Kind
 from tests.chaos.run import Chaos, Evidence
@@ -91,6 +92,7 @@ def judge(
             details=_first(lost),
         ),
         *(_none(kind, findings.by_kind[kind]) for kind in findings.by_kind),
+        *_limit(evidence.history),
         *_doors(evidence),
         Check(
             "nodes that ended by themselves, or badly",
@@ -124,6 +126,15 @@ def _none(kind: str, found: Sequence[Finding]) -> Check:
         not violations,
         len(found) - len(violations),
         _first(violations),
+    )
+
+
+def _limit(history: History) -> Iterator[Check]:
+    """Yield what P24 is held to, and whether the limit was felt at all."""
+    yield _none("starts beyond a limit (P24)", audit_limit(history))
+    most = min((most_within(each, 5) for each in starts_by_tenant(history).values()), default=0)
+    yield Check(
+        "starts of a tenant in 5 s, more than a burst", f"> {BURST}", str(most), most > BURST
     )
 
 
