@@ -122,7 +122,8 @@ def build_node(
             telemetry=counting,
             settings=settings.tree.execution,
             limits=NodeLimits(
-                executors.flow_rules, executors.limits, opened.partition_count, lease
+                *(executors.flow_rules, executors.limits, opened.partition_count, lease),
+                lend=settings.lends_limits,
             ),
         )
         lease.also_tell(runner.heed)
@@ -237,7 +238,7 @@ def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: Exi
 
 def _reporter(settings: Settings, opened: _Connections, node: Node, runner: NodeRunner) -> Reporter:
     ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
-    limits = runner.limited, runner.declared_limits
+    limits = runner.limited, runner.declared_limits, runner.loans
     return Reporter(
         Reported(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
         stores=opened.stores,

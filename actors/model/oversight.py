@@ -115,6 +115,19 @@ class LimitedFlow(msgspec.Struct, frozen=True, rename="camel"):
     """Since when the first of them waits."""
 
 
+class LimitLoan(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a limit's rate that the node lends to another one, for one value of its key."""
+
+    limit: str
+    value: str
+    borrower: str
+    """Which node may use it."""
+    beat: int
+    """Of the borrower's report that is answered: from when it was made the loan counts."""
+    part: float
+    """Of what the limit allows in the whole cluster."""
+
+
 class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
     """A task whose attempts fail, or whose ordering id waits for an operator."""
 
@@ -168,6 +181,9 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     """Those with the most tasks."""
     limits: tuple[DeclaredLimit, ...] = ()
     """The first of those that its code declares."""
+    borrows: bool = False
+    """Whether other nodes may lend it of the rates that its flows wait for."""
+    lent: tuple[LimitLoan, ...] = ()
 
 
 _report_decoder = msgspec.json.Decoder(NodeReport)

@@ -95,6 +95,9 @@ class ExecutionSettings(Group):
     """A longer record can never be stored and goes to the dead-letter topic (P10)."""
     lease_retry_ms: int = Field(default=200, ge=1, le=60_000)
     """Pause before an attempt that was refused without a lease asks again."""
+    lend_limits: bool = True
+    """Whether nodes lend each other the rates of limits that they do not use (P24).  It must be the
+    same on all nodes of a cluster."""
 
 
 class RecoverySettings(Group):

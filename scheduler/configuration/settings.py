@@ -279,6 +279,11 @@ class Settings(BaseSettings):
             raise ValueError(f"store is 'kafka' and log is {self.log!r}: set log to 'kafka' too")
         return self
 
+    @property
+    def lends_limits(self) -> bool:
+        """Whether nodes lend each other the rates of limits: where several share a store."""
+        return self.tree.execution.lend_limits and self.store == "cassandra"
+
     _events_go_elsewhere = model_validator(mode="after")(with_events_apart)
 
     if TYPE_CHECKING:

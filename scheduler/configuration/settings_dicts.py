@@ -259,6 +259,7 @@ class ExecutionSettingsDict(TypedDict, total=False):
     timeout_ms: int | None
     row_bytes_max: int
     lease_retry_ms: int
+    lend_limits: bool
 
 
 class RecoverySettingsDict(TypedDict, total=False):

@@ -26,14 +26,15 @@ class Portion(NamedTuple):
     slots: float
 
     @classmethod
-    def of(cls, limit: Limit, share: float) -> "Portion":
+    def of(cls, limit: Limit, share: float, rate_share: float) -> "Portion":
         """Return a share, above 0 and up to 1, of a limit; one task at a time may always start."""
         assert 0 < share <= 1, "a node has a part of a limit"
+        assert rate_share > 0, "some of a rate stays"
         concurrency = limit.concurrency
         slots = math.inf if concurrency is None else max(1, math.floor(concurrency * share))
         if limit.rate is None:
             return cls(0.0, math.inf, slots)
-        return cls(limit.per_ms / share, max(1.0, limit.burst_tasks * share), slots)
+        return cls(limit.per_ms / rate_share, max(1.0, limit.burst_tasks * share), slots)
 
 
 class Ticket:
@@ -81,6 +82,7 @@ class Allowance:
         "_waiting",
         "key",
         "short_since_ms",
+        "used_ms",
         "wake_ms",
         "wanted",
     )
@@ -105,6 +107,8 @@ class Allowance:
         """How many wait for this one or another, and need this one too."""
         self.short_since_ms: float | None = None
         """Since when each one that came had to wait; None where the last one did not."""
+        self.used_ms = -NEVER_MS
+        """When the last one began."""
         self.wake_ms = NEVER_MS
         """When somebody will look whether the next one may be let through."""
 
@@ -140,6 +144,7 @@ class Allowance:
         assert self._reserved >= 0, "more begin than were let through"
         full_ms = self._full_ms
         self._full_ms = (max(now_ms, full_ms)) + self._portion[0]
+        self.used_ms = now_ms
         return len(self._waiting) > self._left
 
     def leave(self, *, began: bool) -> bool:
@@ -160,6 +165,19 @@ class Allowance:
         assert before.interval_ms, "a share of a rate is a rate"
         tokens = before.burst - max(0.0, self._full_ms - since_ms) / before.interval_ms
         self._full_ms = now_ms + (portion.burst - min(tokens, tokens_max)) * portion.interval_ms
+
+    def change_rate(self, interval_ms: float, since_ms: float, now_ms: float) -> None:
+        """Have another rate from now on, with the tokens there were at ``since_ms``."""
+        before_ms = self._portion.interval_ms
+        assert before_ms, "a share of a rate is a rate"
+        assert interval_ms, "and stays one"
+        self._portion = self._portion._replace(interval_ms=interval_ms)
+        if self._full_ms > since_ms:
+            self._full_ms = now_ms + (self._full_ms - since_ms) * interval_ms / before_ms
+
+    def is_unused(self, since_ms: float) -> bool:
+        """Whether nothing began since a time, and nothing is about to."""
+        return not self._reserved and not self.wanted and self.used_ms <= since_ms
 
     def is_idle(self, now_ms: float) -> bool:
         """Whether one that is made anew would be the same."""

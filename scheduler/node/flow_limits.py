@@ -3,7 +3,8 @@
 They wait here before their starts are made durable, and hold no worker; for each limit and value of
 its key in the order in which they came, or by fair shares where their kind has these.  A node has
 the share of a limit that it has of the partitions: what all nodes let through is the limit, and
-nobody is asked.  Decides nothing of what has no limit.  Used from any thread.
+nobody is asked.  Of rates it lends and borrows what ``loans`` says.  Decides nothing of what has no
+limit.  Used from any thread.
 """
 
 import heapq
@@ -19,6 +20,7 @@ from actors.model.attempts import Attempt
 from actors.model.errors import InvalidTask
 from actors.model.flow import FlowRules, Limit, LimitKey
 from actors.model.limit_change import LimitChange
+from actors.model.oversight import LimitLoan, NodeReport
 from actors.model.task import StoredTask
 from scheduler.node.allowance import (
     NEVER_MS,
@@ -29,6 +31,7 @@ from scheduler.node.allowance import (
     reserve_all,
 )
 from scheduler.node.attempts import RunningAttempt
+from scheduler.node.loans import KEPT, LOAN_MS, Loans
 
 logger = logging.getLogger("hourhand.runner")
 
@@ -36,8 +39,11 @@ VALUES_MAX = 100_000
 """Values of keys that a node keeps an allowance for; those beyond share some, which limits them
 more than was asked, never less."""
 FIRST_MS = 1_000.0
-"""A node that has a partition anew waits no longer than this with the first start of a value."""
+"""A node that has a partition anew waits no longer than this with the first start of a value, from
+when its rate counts."""
 _SHARED = 1_000
+_MANY = "~"
+"""Begins the name of an allowance that stands for many values."""
 _KEPT_MIN = 1_000
 """So many allowances are kept without a look for idle ones."""
 
@@ -54,8 +60,16 @@ class HeldPartitions(Protocol):
     def held(self) -> int:
         """How many they are now."""
 
+    @property
+    def since_ms(self) -> Sequence[float]:
+        """The monotonic time since which it holds each of them."""
+
+    @property
+    def alone_until_ms(self) -> float:
+        """The monotonic time before which no other node can hold one of them."""
+
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call this whenever they are another number."""
+        """Call this whenever they are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,8 @@ class NodeLimits:
     """How many the topic has."""
     held: HeldPartitions | None = None
     """Those of them that the node holds; None for all, from the beginning."""
+    lend: bool = False
+    """Whether nodes lend each other rates, which all of them must know."""
 
 
 NO_LIMITS = NodeLimits()
@@ -121,11 +137,6 @@ class FlowLimits:
         self._submit, self._refuse, self._wake_later = submit, refuse, wake_later
         self._numbers = count()
         self._lock = threading.Lock()
-        self._changed_ms: float | None = None
-        """Since when the node holds another number of partitions than its portions are of."""
-        self._held_none = self._held is not None and not self._held.held
-        """Whether it held none of them meanwhile, or ever since it began."""
-        self._portions: dict[str, Portion] = {}
         self._allowances: dict[tuple[str, str], Allowance] = {}
         """By the limit's name and the value of its key."""
         self._kept_max = _KEPT_MIN
@@ -133,7 +144,23 @@ class FlowLimits:
         self._timer_ms = NEVER_MS
         self._tickets: dict[RunningAttempt, Ticket] = {}
         """Of what waits here."""
-        self._set_portions(self._partitions if self._held is None else self._held.held)
+        self.lends = limits.lend and any(each.rate for each in self.declared.values())
+        """Whether there is anything to lend or borrow."""
+        self._begin_shares()
+
+    def _begin_shares(self) -> None:
+        self._changed_ms: float | None = None
+        """Since when the node holds other partitions than its portions are of."""
+        self._loans = Loans()
+        self._shift_ms = -NEVER_MS if self.lends else NEVER_MS
+        """When portions are others by the mere passing of time; the first look finds out."""
+        self._rose_ms = -NEVER_MS
+        """When partitions that came were counted last."""
+        self._held_none = self._held is not None and not self._held.held
+        """Whether it held none of them meanwhile, or ever since it began."""
+        self._shared_held = self._shared_counted = 0
+        self._portions: dict[str, Portion] = {}
+        self._set_portions(self._partitions if self._held is None else self._held.held, 0.0)
         if self._limits and self._held is not None:
             self._held.watch(self.note_change)
 
@@ -204,8 +231,8 @@ class FlowLimits:
         passed: list[RunningAttempt] = []
         with self._lock:
             now_ms = self._monotonic_ms()
-            self._timer_ms = NEVER_MS
             self._take_share(now_ms, passed)
+            self._timer_ms = NEVER_MS
             while self._wakes and self._wakes[0][0] <= now_ms:
                 planned_ms, _, allowance = heapq.heappop(self._wakes)
                 if planned_ms == allowance.wake_ms:
@@ -260,9 +287,9 @@ class FlowLimits:
                 now_ms = self._monotonic_ms()
                 self._take_share(now_ms, passed)
                 self._limits = limits
-                self._set_portions(self._shared_held)
-                for (name, _), allowance in self._allowances.items():
-                    portion = self._portions[name]
+                self._set_portions(self._shared_held, now_ms)
+                for allowance in self._allowances.values():
+                    portion = self._portion_of(allowance.key)
                     allowance.change(portion, portion.burst, now_ms, now_ms)
                 self._admit_waiting(now_ms, passed)
         if passed:
@@ -283,6 +310,40 @@ class FlowLimits:
                 if ticket.waits_for is not None
             ]
 
+    # Loans.
+
+    def note_asked(self, beat: int) -> None:
+        """A report with this beat is made now, which says what waits here."""
+        with self._lock:
+            self._loans.note_asked(beat, self._monotonic_ms())
+
+    def heed_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
+        """Take what others lend this node, and lend what they wait for and it does not use."""
+        passed: list[RunningAttempt] = []
+        with self._lock:
+            now_ms = self._monotonic_ms()
+            self._take_share(now_ms, passed)
+            changed = self._loans.take(node, reports, now_ms)
+            asking = self._loans.asking(node, reports)
+            if asking and self._held is not None and now_ms < self._held.alone_until_ms:
+                lendable = (1 - KEPT) * self._counted(now_ms) / self._partitions
+                for key, askers in asking.items():
+                    if self._may_lend(key, now_ms) and self._loans.give(
+                        key, askers, lendable, now_ms
+                    ):
+                        changed.add(key)
+            for key in sorted(changed):
+                self._change_rate(key, now_ms, now_ms, passed)
+            self._plan_shift(now_ms)
+        if passed:
+            self._submit(passed)
+
+    def lent(self) -> tuple[LimitLoan, ...]:
+        """Return what others may use of this node's shares."""
+        self.look()
+        with self._lock:
+            return self._loans.reported()
+
     # Under the lock.
 
     def _needed(self, task: StoredTask) -> Sequence[Allowance]:
@@ -302,15 +363,15 @@ class FlowLimits:
     def _made(self, limit: str, value: str) -> Allowance:
         """Return an allowance that is new, or one that is shared where there are too many."""
         if len(self._allowances) >= VALUES_MAX:
-            value = f"~{zlib.crc32(value.encode()) % _SHARED}"
+            value = f"{_MANY}{zlib.crc32(value.encode()) % _SHARED}"
             if (found := self._allowances.get((limit, value))) is not None:
                 return found
         portion = self._portions[limit]
-        made = Allowance(LimitKey(limit, value), portion, self._full_ms(portion))
+        made = Allowance(LimitKey(limit, value), portion, self._full_ms(limit, portion))
         self._allowances[made.key] = made
         return made
 
-    def _full_ms(self, portion: Portion) -> float:
+    def _full_ms(self, limit: str, portion: Portion) -> float:
         """Return when an allowance is full that has not been used since partitions came.
 
         What their last owner let through is not known: it begins without tokens then, but for one
@@ -318,11 +379,24 @@ class FlowLimits:
         """
         if self._held is None or not portion.interval_ms:
             return 0.0
-        first_ms = self._held.gained_ms + min(portion.interval_ms, FIRST_MS)
+        if self._is_slow(limit):
+            first_ms = max(self._held.gained_ms + FIRST_MS, self._rose_ms)
+        else:
+            first_ms = max(self._held.gained_ms, self._rose_ms) + portion.interval_ms
         return first_ms + (portion.burst - 1) * portion.interval_ms
 
+    def _is_slow(self, limit: str) -> bool:
+        """Whether this node's starts of one value are over a second apart, by what it holds."""
+        per_ms = self._limits[limit].per_ms
+        return per_ms * self._partitions > FIRST_MS * max(1, self._shared_held)
+
     def _forget_idle(self, now_ms: float) -> None:
-        kept = {k: each for k, each in self._allowances.items() if not each.is_idle(now_ms)}
+        loans = self._loans
+        kept = {
+            key: each
+            for key, each in self._allowances.items()
+            if not each.is_idle(now_ms) or each.key in loans
+        }
         self._allowances = kept
         self._kept_max = max(_KEPT_MIN, 2 * len(kept))
 
@@ -375,14 +449,15 @@ class FlowLimits:
             self._set_timer(now_ms)
 
     def _set_timer(self, now_ms: float) -> None:
-        if self._wakes and self._wakes[0][0] < self._timer_ms:
-            self._timer_ms = self._wakes[0][0]
-            self._wake_later(max(0.0, self._timer_ms - now_ms))
+        first_ms = min(self._wakes[0][0], self._shift_ms) if self._wakes else self._shift_ms
+        if first_ms < self._timer_ms:
+            self._timer_ms = first_ms
+            self._wake_later(max(0.0, first_ms - now_ms))
 
     # The node's share.
 
     def note_change(self) -> None:
-        """The node holds another number of partitions from now on."""
+        """The node holds other partitions from now on."""
         assert self._held is not None, "somebody says how many they are"
         with self._lock:
             now_ms = self._monotonic_ms()
@@ -394,10 +469,25 @@ class FlowLimits:
             self._wake_later(0.0)
 
     def _take_share(self, now_ms: float, passed: list[RunningAttempt]) -> None:
+        """Have the share that the node has now, by what it holds and what is lent.
+
+        From a change up to now nothing is gained.
+        """
+        if now_ms >= self._shift_ms:
+            for key, ended_ms in self._loans.end(now_ms).items():
+                self._change_rate(key, ended_ms, now_ms, passed)
+            if self._changed_ms is None and self._counted(now_ms) != self._shared_counted:
+                self._changed_ms = now_ms
+            self._take_partitions(now_ms, passed)
+            self._plan_shift(now_ms)
+        elif self._changed_ms is not None:
+            self._take_partitions(now_ms, passed)
+            self._plan_shift(now_ms)
+
+    def _take_partitions(self, now_ms: float, passed: list[RunningAttempt]) -> None:
         """Have the share of the partitions that are held now; without any, that does not matter.
 
-        From the change up to now nothing is gained, and a node that held none begins as with a new
-        value: what it did not use then, others did.
+        A node that held none begins as with a new value: what it did not use then, others did.
         """
         changed_ms = self._changed_ms
         if changed_ms is None:
@@ -407,12 +497,13 @@ class FlowLimits:
         if not held:
             return
         begins_anew, self._changed_ms, self._held_none = self._held_none, None, False
-        self._set_portions(held)
-        for (name, _), allowance in self._allowances.items():
+        self._set_portions(held, now_ms)
+        for allowance in self._allowances.values():
+            name = allowance.key.limit
             if name in self._whole:
                 continue
-            portion = self._portions[name]
-            tokens_max = float(portion.interval_ms > FIRST_MS) if begins_anew else portion.burst
+            portion = self._portion_of(allowance.key)
+            tokens_max = float(self._is_slow(name)) if begins_anew else portion.burst
             allowance.change(portion, tokens_max, changed_ms, now_ms)
         self._admit_waiting(now_ms, passed)
 
@@ -422,13 +513,72 @@ class FlowLimits:
             if allowance.waiting:
                 self._admit(allowance, now_ms, passed)
 
-    def _set_portions(self, held: int) -> None:
-        self._shared_held = held
+    def _set_portions(self, held: int, now_ms: float) -> None:
+        counted = self._counted(now_ms)
+        if self._portions and counted > self._shared_counted:
+            self._rose_ms = now_ms
+        self._shared_held, self._shared_counted = held, counted
         part = max(1, held) / self._partitions
         self._portions = {
-            name: Portion.of(limit, 1.0 if name in self._whole else part)
+            name: Portion.of(limit, 1.0, 1.0)
+            if name in self._whole
+            else Portion.of(limit, part, self._rate_share(0.0))
             for name, limit in self._limits.items()
         }
+
+    def _counted(self, now_ms: float) -> int:
+        """Return of how many partitions the node has the rate: of what it held before any loan of
+        the last owner was over, it has no more than nobody lends.
+        """
+        if self._held is None:
+            return self._partitions
+        if not self.lends:
+            return max(1, self._held.held)
+        return sum(each + LOAN_MS <= now_ms for each in self._held.since_ms)
+
+    def _rate_share(self, lent: float) -> float:
+        """Return the node's own part of each rate, where so much is lent."""
+        held, counted = max(1, self._shared_held), self._shared_counted
+        if counted == held and not lent:
+            return held / self._partitions
+        lendable = (1 - KEPT) * counted / self._partitions
+        return KEPT * held / self._partitions + max(0.0, lendable - lent)
+
+    # What is lent and borrowed.
+
+    def _portion_of(self, key: LimitKey) -> Portion:
+        portion = self._portions[key.limit]
+        if not portion.interval_ms or key not in self._loans:
+            return portion
+        loans = self._loans
+        share = min(1.0, self._rate_share(loans.lent(key)) + loans.borrowed(key))
+        return portion._replace(interval_ms=self._limits[key.limit].per_ms / share)
+
+    def _may_lend(self, key: LimitKey, now_ms: float) -> bool:
+        """Whether the node has no work for a value, and one allowance for it and no other."""
+        limit = self._limits.get(key.limit)
+        if limit is None or limit.rate is None or key.value.startswith(_MANY):
+            return False
+        allowance = self._allowances.get(key)
+        if allowance is not None:
+            return allowance.is_unused(now_ms - LOAN_MS)
+        return len(self._allowances) < VALUES_MAX and self._made(*key).key == key
+
+    def _change_rate(
+        self, key: LimitKey, since_ms: float, now_ms: float, passed: list[RunningAttempt]
+    ) -> None:
+        allowance, portion = self._allowances.get(key), self._portions.get(key.limit)
+        if allowance is not None and portion is not None and portion.interval_ms:
+            allowance.change_rate(self._portion_of(key).interval_ms, since_ms, now_ms)
+            if allowance.waiting:
+                self._admit(allowance, now_ms, passed)
+
+    def _plan_shift(self, now_ms: float) -> None:
+        """Look again when a loan ends, or when partitions that came begin to count."""
+        since_ms = () if self._held is None or not self.lends else self._held.since_ms
+        counts_ms = [each + LOAN_MS for each in since_ms if each + LOAN_MS > now_ms]
+        self._shift_ms = min([*counts_ms, self._loans.next_end_ms()])
+        self._set_timer(now_ms)
 
 
 def _declared(limits: NodeLimits, on_node: Mapping[str | None, str]) -> Mapping[str, Limit]:

@@ -6,7 +6,7 @@ operators decided is looked up now and then, and stays known while the store is 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
@@ -32,6 +32,7 @@ class Lease:
         self._clock = clock
         self._membership_ends_ms = membership_ends_ms
         self._epochs: dict[int, int] = {}
+        self._since_ms: dict[int, float] = {}
         self.gained_ms = clock.monotonic_ms()
         """Monotonic time at which a partition was granted last that was not held before."""
         self._changed: Callable[[], object] = lambda: None
@@ -41,23 +42,23 @@ class Lease:
         self._told: tuple[Callable[[OperatorSheet], None], ...] = ()
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call this whenever another number of partitions is held, in the thread that knows."""
+        """Call this whenever other partitions are held, in the thread that knows."""
         self._changed = changed
 
     def grant(self, partition: int, epoch: int) -> None:
         """Allow attempts of a partition under this epoch."""
-        if self._epochs.get(partition) != epoch:
-            self.gained_ms = self._clock.monotonic_ms()
-        held = self.held
+        if self._epochs.get(partition) == epoch:
+            return
+        self.gained_ms = self._since_ms[partition] = self._clock.monotonic_ms()
         self._epochs[partition] = epoch
-        if self.held != held:
-            self._changed()
+        self._changed()
 
     def withdraw(self, partitions: Iterable[int]) -> None:
         """Allow no attempt of these partitions any more, at once."""
         held = self.held
         for partition in partitions:
             self._epochs.pop(partition, None)
+            self._since_ms.pop(partition, None)
         if self.held != held:
             self._changed()
 
@@ -65,6 +66,16 @@ class Lease:
     def held(self) -> int:
         """How many partitions attempts are allowed of."""
         return len(self._epochs)
+
+    @property
+    def since_ms(self) -> Sequence[float]:
+        """The monotonic time since which it holds each of them."""
+        return tuple(self._since_ms.values())
+
+    @property
+    def alone_until_ms(self) -> float:
+        """The monotonic time before which no other node can hold one of them."""
+        return self._membership_ends_ms()
 
     def also_tell(self, heed: Callable[[OperatorSheet], None]) -> None:
         """Tell one more of each sheet, before the first of them."""

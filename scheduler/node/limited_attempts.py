@@ -14,6 +14,7 @@ from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
 from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
+from scheduler.node.loans import LoanDesk
 
 
 class LimitedAttempts(RegisteredAttempts):
@@ -56,6 +57,11 @@ class LimitedAttempts(RegisteredAttempts):
     def declared_limits(self) -> Mapping[str, Limit]:
         """All limits by name, as the code has them."""
         return self._limits.declared
+
+    @property
+    def loans(self) -> LoanDesk | None:
+        """Through which other nodes' reports come here; None where nothing is lent."""
+        return self._limits if self._limits.lends else None
 
     def heed(self, sheet: OperatorSheet) -> None:
         """Limit as operators say from now on."""

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from itertools import islice
 
+from actors.model.errors import HourhandError
 from actors.model.flow import Limit
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.oversight import (
@@ -33,6 +34,7 @@ from actors.ports.store import Stores
 from scheduler.futures.answers import LOOK_S, answered
 from scheduler.node.flow_limits import Limited
 from scheduler.node.holdings import Held
+from scheduler.node.loans import LoanDesk
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.troubles import TroubleCounts
 from scheduler.process.guarded_loop import guarded
@@ -44,6 +46,10 @@ LISTED_MAX = 200
 LIMITS_MAX = 1_000
 """Declared limits that a report has."""
 TALLIES_MS = 5_000.0
+ROW_MS = 50.0
+"""A node that borrows and lends reads no more than one report in this time, on average."""
+_LOOKS = 4
+"""So often in the time between two reports it sees whether those of others have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Reported:
     version: str
     limited: Callable[[], Sequence[Limited]] = tuple
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    loans: LoanDesk | None = None
 
 
 class Reporter:
@@ -86,6 +93,9 @@ class Reporter:
         )
         self._beat = 0
         self._saving: Future[None] | None = None
+        self._reading: Future[tuple[NodeReport, ...]] | None = None
+        self._report_ms = self._read_ms = -1e18
+        """When the next one is due."""
         self._epochs: dict[int, int] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hourhand-report", daemon=True)
@@ -101,18 +111,43 @@ class Reporter:
             self._thread.join(LOOK_S)
 
     def _run(self) -> None:
-        due: dict[Callable[[], None], float] = {
-            self._report: 0.0,
-            self._flush: TALLIES_MS + self._clock.monotonic_ms(),
-        }
-        every = {self._report: float(self._interval_ms), self._flush: TALLIES_MS}
-        while not self._closed.wait(self._interval_ms / 1000):
-            for work, due_ms in due.items():
-                now_ms = self._clock.monotonic_ms()
-                if now_ms >= due_ms:
-                    due[work] = now_ms + every[work]
-                    guarded(work, "a report", logger)
+        flush_ms = TALLIES_MS + self._clock.monotonic_ms()
+        while not self._closed.wait(self.pause_ms / 1000):
+            guarded(self.step, "a report", logger)
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= flush_ms:
+                flush_ms = now_ms + TALLIES_MS
+                guarded(self._flush, "a report", logger)
         guarded(self._flush, "a report", logger)
+
+    @property
+    def pause_ms(self) -> float:
+        """How long to wait before the next ``step``."""
+        return self._interval_ms if self._reported.loans is None else self._interval_ms / _LOOKS
+
+    def step(self) -> None:
+        """Report where that is due, and heed what others reported; never waits."""
+        now_ms = self._clock.monotonic_ms()
+        if self._reported.loans is not None:
+            self._heed_others(self._reported.loans, now_ms)
+        if now_ms >= self._report_ms:
+            self._report_ms = now_ms + self._interval_ms
+            self._report()
+
+    def _heed_others(self, loans: LoanDesk, now_ms: float) -> None:
+        reading = self._reading
+        if reading is not None and reading.done():
+            self._reading = None
+            try:
+                reports = reading.result()
+            except HourhandError as error:
+                logger.debug("reports could not be read: %s", error)
+                return
+            self._read_ms = max(self._read_ms, now_ms + ROW_MS * len(reports) - self._interval_ms)
+            loans.heed_reports(self.node, reports)
+        if self._reading is None and now_ms >= self._read_ms:
+            self._read_ms = now_ms + self._interval_ms
+            self._reading = self._stores.oversight.read_reports()
 
     def _flush(self) -> None:
         epochs = {
@@ -131,12 +166,14 @@ class Reporter:
         if self._saving is not None and not self._saving.done():
             return
         self._beat += 1
+        if self._reported.loans is not None:
+            self._reported.loans.note_asked(self._beat)
         self._saving = self._stores.oversight.save_report(self.report(self._clock.now_ms()))
 
     def report(self, now_ms: int) -> NodeReport:
         """Return what this node knows of itself."""
         lease_ms = self._reported.lease_ends_ms() - self._clock.monotonic_ms()
-        troubles = self._telemetry.troubles
+        troubles, loans = self._telemetry.troubles, self._reported.loans
         blocked_count, blocked = troubles.listed(LISTED_MAX, blocked=True)
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
         states = self._reported.describe()
@@ -170,6 +207,8 @@ class Reporter:
             limited=tuple(limited[:LISTED_MAX]),
             limited_flows=_limited_flows(limited),
             limits=self._limits,
+            borrows=loans is not None,
+            lent=() if loans is None else loans.lent(),
         )
 
     def _running(self, states: Sequence[Held]) -> list[RunningTask]:

@@ -54,6 +54,8 @@ def make_driver(world: ServedWorld, fork: Callable[[], random.Random]) -> Worklo
     clock = NodeClock(world.clock, fork().randint(-scenario.skew_ms, scenario.skew_ms))
     writer = MemoryWriter(world.broker, record_bytes_max=settings.client.record_bytes_max)
     maker = TaskMaker(load, clock=clock, grace_ms=grace_ms, pace=scenario.pace, rng=fork())
+    if load.hot_partitions:
+        maker.keep_to(load.hot_partitions, scenario.partitions)
 
     ports = ClientPorts(
         writer=writer,

@@ -12,6 +12,7 @@ from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.group import Coordinator
 from scheduler.adapters.memory.stores import MemoryStores
 from tests.simulation.history import Happened
+from tests.simulation.limited import Limits
 from tests.simulation.member import Member
 from tests.simulation.network import Network
 from tests.simulation.outbox_world import WorldOutbox
@@ -36,8 +37,8 @@ class FaultyWorld(Protocol):
         """The nodes that live, in the order of their names."""
 
     @property
-    def has_limits(self) -> bool:
-        """Whether kinds have limits that operators can change."""
+    def limits(self) -> Limits:
+        """The limits of its kinds, which operators can change."""
 
     @property
     def coordinator(self) -> Coordinator:

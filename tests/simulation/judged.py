@@ -23,6 +23,7 @@ from tests.simulation.history import (
     Noted,
     Started,
 )
+from tests.simulation.limited import Limits
 from tests.simulation.truth import Truth
 
 Complaints = Iterator[str]
@@ -54,6 +55,10 @@ class Run:
     """How often a callback is tried."""
     advance_ms: int = 0
     """How long before its deadline a message is passed on."""
+    limits: Limits = field(default_factory=dict)
+    """Of its kinds."""
+    lends: bool = False
+    """Whether nodes lend each other rates."""
     letters: set[tuple[int, int]] | None = None
     """Places of the in-topic whose records were put aside; None where there are no doors."""
     started: list[Started] = field(init=False)

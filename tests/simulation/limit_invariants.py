@@ -14,7 +14,6 @@ from dataclasses import replace
 from actors.model.flow import Limit
 from tests.simulation.history import Heeded, Held, Started
 from tests.simulation.judged import Complaints, Run
-from tests.simulation.limited import LIMITS
 
 FIRST_MS = 1_000.0
 """A node that gained a partition waits no longer than this with the first start of a value."""
@@ -25,7 +24,7 @@ class _Holdings:
     """How many partitions each node held, and when it gained or lost some."""
 
     def __init__(self, run: Run) -> None:
-        self._partitions = run.partitions
+        self._partitions, self._lends = run.partitions, run.lends
         self._changes: dict[str, list[Held]] = defaultdict(list)
         self.gains: list[Held] = []
         for each in run.history.of(Held):
@@ -58,7 +57,9 @@ class _Holdings:
                 held = max(held, first.partitions)
                 if not since[-1].partitions:
                     break
-            gained = (at_ms - first.at_ms) * held / self._partitions / limit.per_ms
+            # A node that borrows may have gained by the whole rate.
+            share = 1.0 if self._lends else held / self._partitions
+            gained = (at_ms - first.at_ms) * share / limit.per_ms
             if self._is_slow(slowest, self.held(node, at_ms)):
                 gained = max(1.0, gained)
             share = self.held(node, at_ms) / self._partitions
@@ -97,7 +98,7 @@ class _Known:
     """What nodes knew of one limit: as it is declared, until an operator's change came to them."""
 
     def __init__(self, run: Run, kind: str, number: int) -> None:
-        self._declared = LIMITS[kind][number - 1]
+        self._declared = run.limits[kind][number - 1]
         self._by_node: dict[str, list[tuple[float, Limit]]] = defaultdict(list)
         for each in run.history.of(Heeded):
             found = (c for c in each.changes if c.limit == f"{kind}#{number}")
@@ -139,7 +140,7 @@ def p24_limits_are_kept(run: Run) -> Complaints:
     holdings = _Holdings(run)
     by_value: dict[tuple[str, int, str], list[Started]] = defaultdict(list)
     for start in run.started:
-        for number, limit in enumerate(LIMITS.get(start.kind or "", ()), 1):
+        for number, limit in enumerate(run.limits.get(start.kind or "", ()), 1):
             value = start.tenant if limit.key else ""
             by_value[start.kind or "", number, value].append(start)
     for (kind, number, value), starts in by_value.items():

@@ -5,22 +5,41 @@ no limit holds them up.
 """
 
 import zlib
+from collections.abc import Mapping
 from datetime import timedelta
 
 from actors.model.flow import FlowRule, FlowRules, Limit
 from actors.model.key import TaskKey
 
 MAIL, REPORT, RENDER = "mail", "report", "render"
-LIMITS: dict[str, tuple[Limit, ...]] = {
+Limits = Mapping[str, tuple[Limit, ...]]
+LIMITS: Limits = {
     MAIL: (Limit(rate=3, burst=4), Limit(rate=1, burst=2, key="tenant")),
     REPORT: (Limit(rate=1, per=timedelta(seconds=1.5), burst=1),),
     RENDER: (Limit(concurrency=4), Limit(rate=5, burst=5, concurrency=2, key="tenant")),
 }
 """By kind."""
-RULES = FlowRules({kind: FlowRule(limits) for kind, limits in LIMITS.items()})
+FETCH, BILL = "fetch", "bill"
+LENT: Limits = {
+    FETCH: (Limit(rate=6, burst=2),),
+    BILL: (Limit(rate=2, burst=1, key="tenant"), Limit(rate=20, burst=3, concurrency=9)),
+}
+"""Where nodes lend each other rates."""
 _KINDS = (None, MAIL, MAIL, REPORT, RENDER, RENDER)
+_LENT_KINDS = (None, FETCH, FETCH, FETCH, BILL, BILL)
 
 
-def kind_of(key: TaskKey) -> str | None:
+def limits_of(*, limits: bool, lend: bool) -> Limits:
+    """Return those of a run."""
+    return LENT if lend else LIMITS if limits else {}
+
+
+def rules_of(limits: Limits) -> FlowRules:
+    """Return what a run's kinds declare."""
+    return FlowRules({kind: FlowRule(each) for kind, each in limits.items()})
+
+
+def kind_of(key: TaskKey, *, lend: bool) -> str | None:
     """Return the kind of a sick task: its name gives it one."""
-    return _KINDS[zlib.crc32(key.uniqueness_key.encode()) % len(_KINDS)]
+    kinds = _LENT_KINDS if lend else _KINDS
+    return kinds[zlib.crc32(key.uniqueness_key.encode()) % len(kinds)]

@@ -35,6 +35,8 @@ from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.flow_limits import NodeLimits
 from scheduler.node.node import Node
+from scheduler.observe.node_telemetry import NodeTelemetry
+from scheduler.observe.reporting import Reported, Reporter
 from scheduler.services.system_tasks import RoutedFactory, routed
 from tests.simulation.doors import DoorSite, NodeDoors
 from tests.simulation.execution import SimulatedRunner
@@ -49,6 +51,7 @@ from tests.simulation.user_code import (
 )
 from tests.simulation.watched import NodeClock, Trace, TracingSystem, WatchedLease, WatchedLog
 
+REPORT_MS = 1_000
 MESSAGES_MAX = 50_000
 """Messages at one moment; more than that means that actors keep each other busy for ever."""
 
@@ -96,6 +99,8 @@ class Site:
     unknowing: float = 0.0
     """Share of processes that have no executor for tasks which have a kind."""
     flow_rules: FlowRules = FlowRules.NONE
+    lend: bool = False
+    """Whether nodes report, and lend each other the rates of limits."""
     unordered: Mapping[str | None, int | None] = field(default_factory=dict)
     """The kinds without order."""
     runs: Mapping[str | None, int] = field(default_factory=dict)
@@ -133,21 +138,47 @@ class Member:
         )
         self._loop = SimulatedLoop(clock, self._woken)  # type: ignore[abstract]
         self.doors: NodeDoors | None = None
-        self.runner = SimulatedRunner(
-            clock=clock,
+        self.runner = self._make_runner(site)
+        self.system: TracingSystem
+        stores = open_memory_stores(site.data, deliver)
+        self.node = self._make_node(site, stores)
+        self._reporter = self._make_reporter(stores) if site.lend else None
+        self._report_at_ms = 0.0
+
+    def _make_runner(self, site: Site) -> SimulatedRunner:
+        return SimulatedRunner(
+            clock=self.clock,
             gate=self.lease.allows,
             telemetry=self,
             observer=_AttemptsOf(self, site.observer),
             workers=site.settings.tree.execution.workers,
             loop=self._loop,
             limits=NodeLimits(
-                site.flow_rules, partitions=len(site.broker.partitions), held=self.lease
+                site.flow_rules,
+                partitions=len(site.broker.partitions),
+                held=self.lease,
+                lend=site.lend,
             ),
         )
-        self.system: TracingSystem
-        self.node = self._make_node(site, deliver)
 
-    def _make_node(self, site: Site, deliver: Deliver) -> Node:
+    def _make_reporter(self, stores: Stores) -> Reporter:
+        node, runner = self.node, self.runner
+        reported = Reported(
+            *(node.describe, self.log.lease_ends_ms, lambda: node.sheet_watch.sheet, ""),
+            *(runner.limited, runner.declared_limits, runner.loans),
+        )
+        reporter = Reporter(
+            reported,
+            stores=stores,
+            runner=runner,
+            telemetry=NodeTelemetry(self.clock),
+            clock=self.clock,
+            interval_ms=REPORT_MS,
+        )
+        reporter.node = self.name
+        return reporter
+
+    def _make_node(self, site: Site, stores: Stores) -> Node:
         self.lease.also_tell(partial(site.observer.heeded, self))
         self.lease.also_tell(self.runner.heed)
 
@@ -157,7 +188,7 @@ class Member:
             self.system.woken = self._woken
             return self.system
 
-        group, stores = site.settings.group, open_memory_stores(site.data, deliver)
+        group = site.settings.group
         make_executor = self._executors(site, stores)
         return Node(
             log=self.log,
@@ -249,7 +280,10 @@ class Member:
         now_ms = self.clock.monotonic_ms()
         if now_ms < self.paused_until_ms:
             return
-        # After a pause the polling thread and the dispatcher wake up in any order.
+        # After a pause the threads wake up in any order.
+        if self._reporter is not None and now_ms >= self._report_at_ms and self.rng.random() < 0.5:
+            self._report_at_ms = now_ms + self._reporter.pause_ms * self.rng.uniform(0.9, 1.3)
+            self._reporter.step()
         if now_ms >= self._poll_at_ms and self.rng.random() < 0.5:
             self._poll_at_ms = now_ms + self.rng.uniform(30.0, 150.0) * self._pace
             self.node.step(0)
@@ -259,6 +293,8 @@ class Member:
         times = [self._poll_at_ms, self.system.next_timer_ms(), self.runner.next_ms()]
         if self.doors is not None:
             times.append(self.doors.next_ms())
+        if self._reporter is not None:
+            times.append(self._report_at_ms)
         self._wake_ms = min(time for time in times if time is not None)
 
     def _work_off(self) -> None:

@@ -11,7 +11,6 @@ from actors.model.partition import partition_of
 from actors.model.pauses import Pause, PauseScope
 from tests.simulation.faulty_world import FaultyWorld
 from tests.simulation.history import Happened
-from tests.simulation.limited import LIMITS
 from tests.simulation.task_maker import SICK
 
 SICK_IDS = 8
@@ -21,7 +20,7 @@ HELD_MS = (300.0, 2_000.0, 6_000.0, 12_000.0)
 
 def operator(world: FaultyWorld, rng: random.Random) -> None:
     """Pause something, or change a limit where there are some, and undo it some time later."""
-    if world.has_limits and rng.random() < CHANGES_SHARE:
+    if world.limits and rng.random() < CHANGES_SHARE:
         _change_limit(world, rng)
         return
     pause = _chosen(world, rng)
@@ -35,9 +34,9 @@ def operator(world: FaultyWorld, rng: random.Random) -> None:
 
 
 def _change_limit(world: FaultyWorld, rng: random.Random) -> None:
-    kind = rng.choice(sorted(LIMITS))
-    place = rng.randrange(len(LIMITS[kind]))
-    declared = LIMITS[kind][place]
+    kind = rng.choice(sorted(world.limits))
+    place = rng.randrange(len(world.limits[kind]))
+    declared = world.limits[kind][place]
     change = LimitChange(
         f"{kind}#{place + 1}",
         rate=None if declared.rate is None else declared.rate * rng.choice((0.5, 2.0, 4.0)),

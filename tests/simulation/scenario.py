@@ -93,6 +93,10 @@ class Workload(_Part):
     """
     limits: bool = False
     """Whether most tasks of sick ids are of kinds with limits."""
+    lend: bool = False
+    """Whether these are of kinds whose rates nodes lend each other, as they report."""
+    hot_partitions: int = 0
+    """Sick ids are of the first so many partitions; with 0 of all."""
     unordered: bool = False
     """Whether two of three tasks are of kinds without order."""
     runs: int = 0

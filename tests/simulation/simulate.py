@@ -83,6 +83,8 @@ def judge(world: World) -> Iterator[str]:
         polled_most=world.recorder.polled_most,
         tries_max=world.settings.timers.callback_tries_max,
         advance_ms=world.settings.relay.timing_advance_ms,
+        limits=world.limits,
+        lends=world.scenario.workload.lend,
         letters=None if world.doors is None else world.doors.letters(),
     )
     for invariant in INVARIANTS:

@@ -4,6 +4,7 @@ All from random numbers.  It sends nothing.
 """
 
 import random
+from itertools import count, islice
 
 from pydantic import JsonValue
 
@@ -11,6 +12,7 @@ from actors.model.codec import encode_task
 from actors.model.flow import FairShare, FlowRule, FlowRules
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
+from actors.model.partition import partition_of
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from tests.simulation import limited, unordered
@@ -36,7 +38,7 @@ HEALTHY, SICK = "h", "s"
 def rules_of(workload: Workload) -> FlowRules:
     """Return the rules of flow control of a run's kinds."""
     if workload.limits:
-        return limited.RULES
+        return limited.rules_of(limited.limits_of(limits=True, lend=workload.lend))
     return FLOW_RULES if workload.tenants else FlowRules.NONE
 
 
@@ -52,6 +54,13 @@ class TaskMaker:
         self._grace_ms = grace_ms
         self._rng = rng
         self._number = 0
+        self._hot_ids: tuple[str, ...] = ()
+
+    def keep_to(self, partitions: int, of: int) -> None:
+        """Give sick tasks ids of the first partitions alone."""
+        ids = (f"{SICK}{number}" for number in count())
+        hot = (each for each in ids if partition_of(each, of) < partitions)
+        self._hot_ids = tuple(islice(hot, self._workload.sick_ordering_ids))
 
     def next_name(self) -> str:
         """Return a uniqueness key that was not used before."""
@@ -66,7 +75,8 @@ class TaskMaker:
 
     def sick_id(self) -> str:
         """Return one of the ids whose tasks do not all go well."""
-        return f"{SICK}{self._rng.randrange(max(1, self._workload.sick_ordering_ids))}"
+        number = self._rng.randrange(max(1, self._workload.sick_ordering_ids))
+        return self._hot_ids[number] if self._hot_ids else f"{SICK}{number}"
 
     def healthy_id(self) -> str:
         """Return one of the ids whose tasks are short and succeed."""
@@ -178,7 +188,7 @@ class TaskMaker:
         if self._workload.unordered:
             return unordered.kind_of(key)
         if self._workload.limits and not key.ordering_id.startswith(HEALTHY):
-            return limited.kind_of(key)
+            return limited.kind_of(key, lend=self._workload.lend)
         share = self._workload.kinds
         if not share or key.ordering_id.startswith(HEALTHY):
             return None

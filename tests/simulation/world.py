@@ -30,6 +30,7 @@ from tests.simulation.history import (
     Stopped,
     TransactionEnded,
 )
+from tests.simulation.limited import Limits, limits_of
 from tests.simulation.member import Member, Site
 from tests.simulation.network import Network
 from tests.simulation.outbox_world import open_outbox
@@ -85,6 +86,7 @@ class World:
             doors=None if self.doors is None else self.doors.site,
             unknowing=scenario.workload.unknowing,
             flow_rules=rules_of(scenario.workload),
+            lend=scenario.workload.lend,
             unordered=PLACES if scenario.workload.unordered else {},
             runs=scenario.workload.runs_by_kind,
         )
@@ -92,9 +94,10 @@ class World:
         self.driver = make_driver(self, self._fork)
 
     @property
-    def has_limits(self) -> bool:
-        """Whether kinds have limits that operators can change."""
-        return self.scenario.workload.limits
+    def limits(self) -> Limits:
+        """The limits of its kinds, which operators can change."""
+        load = self.scenario.workload
+        return limits_of(limits=load.limits, lend=load.lend)
 
     def _policy(self) -> RetryPolicy:
         load = self.scenario.workload

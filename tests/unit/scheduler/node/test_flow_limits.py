@@ -32,19 +32,24 @@ class LimitsBench:
         partitions: int = 1,
         gate: Callable[[Any], bool] = lambda _: True,
         fair: FairShare | None = None,
+        lend: bool = False,
+        held: int | None = None,
     ) -> None:
+        """``held`` of the partitions are its own; all where nothing is said."""
         self.clock = VirtualClock(0)
         self.passed: list[RunningAttempt] = []
         self.refused: list[RunningAttempt] = []
         self.begun_ms: list[float] = []
         self.done: list[RunningAttempt] = []
-        self.held, self.gained_ms = partitions, 0.0
+        self.gained_ms, self.alone_until_ms = 0.0, 1e18
+        self.since_ms = [-1e9] * (partitions if held is None else held)
         self.limits = FlowLimits(
             NodeLimits(
                 FlowRules({"mail": FlowRule(limits, fair=fair)}),
                 {} if on_node is None else {"mail": on_node},
                 partitions,
                 self,
+                lend,
             ),
             gate=gate,
             monotonic_ms=self.clock.monotonic_ms,
@@ -61,10 +66,17 @@ class LimitsBench:
 
     def hold(self, partitions: int) -> None:
         """Hold so many from now on."""
-        if partitions > self.held:
+        new = partitions - self.held
+        if new > 0:
             self.gained_ms = self.clock.monotonic_ms()
-        self.held = partitions
+            self.since_ms += [self.gained_ms] * new
+        del self.since_ms[partitions:]
         self.tell_changed()
+
+    @property
+    def held(self) -> int:
+        """How many it holds."""
+        return len(self.since_ms)
 
     def begin(self, count: int = 1, data: bytes = b"{}", kind: str | None = "mail") -> None:
         """Have some attempts wait for what they need."""

@@ -1,0 +1,181 @@
+"""What one node borrows and lends of the rates of limits, and until when.
+
+A node whose tasks wait for a limit says so in its report; one that has no work for it answers in
+its own.  A loan ends for the borrower a fixed time after it made the report, and for the lender as
+long after it answered, each by its own monotonic clock: the borrower always ends first.  Decides
+nothing of starts, and reads no clock.  Used under the lock of the limits.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+from actors.model.flow import LimitKey
+from actors.model.oversight import LimitLoan, NodeReport
+
+LOAN_MS = 5_000.0
+"""How long a loan lasts.  All nodes must agree on it: with another number a version could not run
+beside this one."""
+KEPT = 0.1
+"""The part of its share that no node lends, so that work which comes to it begins."""
+LOANS_MAX = 200
+"""So many loans a node gives at once, which bounds its report."""
+
+
+class LoanDesk(Protocol):
+    """Through which a node borrows and lends; any thread may call it."""
+
+    def note_asked(self, beat: int) -> None:
+        """A report with this beat is made now, which says what waits here."""
+
+    def heed_reports(self, node: str, reports: Sequence[NodeReport]) -> None:
+        """Take what others lend this node, and lend what they wait for and it does not use."""
+
+    def lent(self) -> tuple[LimitLoan, ...]:
+        """Return what others may use of this node's shares."""
+
+
+@dataclass(slots=True)
+class _Loan:
+    """One answer, as its lender or its borrower has it."""
+
+    beat: int
+    """Of the borrower's report."""
+    part: float
+    """Of the limit."""
+    ends_ms: float
+
+
+_ByNode = defaultdict[LimitKey, dict[str, list[_Loan]]]
+"""By limit and value, then by the node at the other end."""
+
+
+def _by_node() -> _ByNode:
+    return defaultdict(dict)
+
+
+@dataclass(slots=True)
+class Loans:
+    """The loans of one node."""
+
+    _asked_ms: dict[int, float] = field(default_factory=dict)
+    """When this node made a report, by its beat."""
+    _beats: dict[str, int] = field(default_factory=dict)
+    """The last one read of each node."""
+    _given: _ByNode = field(default_factory=_by_node)
+    """A borrower goes by one answer at a time, and its lender does not know by which."""
+    _taken: _ByNode = field(default_factory=_by_node)
+    """The newest answer of each lender, in a list of one."""
+
+    def __contains__(self, key: LimitKey) -> bool:
+        return key in self._given or key in self._taken
+
+    def __bool__(self) -> bool:
+        return bool(self._given or self._taken)
+
+    def lent(self, key: LimitKey) -> float:
+        """Return the part of the limit that others may use."""
+        return sum(map(_largest, self._given.get(key, {}).values()))
+
+    def borrowed(self, key: LimitKey) -> float:
+        """Return the part of the limit that this node uses beside its own."""
+        return sum(map(_largest, self._taken.get(key, {}).values()))
+
+    def reported(self) -> tuple[LimitLoan, ...]:
+        """Return the newest answer to each borrower, for this node's report."""
+        return tuple(
+            LimitLoan(*key, node, loans[-1].beat, loans[-1].part)
+            for key, by_node in self._given.items()
+            for node, loans in by_node.items()
+        )
+
+    def note_asked(self, beat: int, now_ms: float) -> None:
+        """A report of this node, which says what waits, is made now and sent later."""
+        self._asked_ms = {b: ms for b, ms in self._asked_ms.items() if ms + LOAN_MS > now_ms}
+        self._asked_ms[beat] = now_ms
+
+    def take(self, node: str, reports: Sequence[NodeReport], now_ms: float) -> set[LimitKey]:
+        """Take what others lend this node; return for which limits and values."""
+        changed = set()
+        for report in reports:
+            for loan in report.lent:
+                asked_ms = self._asked_ms.get(loan.beat)
+                if loan.borrower != node or asked_ms is None or asked_ms + LOAN_MS <= now_ms:
+                    continue
+                key = LimitKey(loan.limit, loan.value)
+                known = self._taken[key].get(report.node)
+                if known is None or known[0].beat < loan.beat:
+                    part = min(1.0, max(0.0, loan.part))
+                    self._taken[key][report.node] = [_Loan(loan.beat, part, asked_ms + LOAN_MS)]
+                    changed.add(key)
+        return changed
+
+    def asking(
+        self, node: str, reports: Sequence[NodeReport]
+    ) -> Mapping[LimitKey, Sequence[NodeReport]]:
+        """Return the reports made since the last look, by what waits on their nodes.
+
+        One that is read for the first time may be of a node that died long ago.
+        """
+        asking: defaultdict[LimitKey, list[NodeReport]] = defaultdict(list)
+        for report in sorted(reports, key=lambda report: report.node):
+            is_new = report.beat > self._beats.get(report.node, report.beat)
+            if report.borrows and report.node != node and is_new:
+                for flow in report.limited_flows:
+                    asking[LimitKey(flow.limit, flow.value)].append(report)
+        self._beats = {report.node: report.beat for report in reports}
+        return asking
+
+    def give(
+        self, key: LimitKey, askers: Sequence[NodeReport], lendable: float, now_ms: float
+    ) -> bool:
+        """Lend each asker an equal part, as far as it is not lent yet; return whether any got it.
+
+        ``lendable`` is all that this node may have lent of the limit at a time.
+        """
+        gave = False
+        for asker in askers:
+            given = self._given.get(key, {})
+            loans = given.get(asker.node, [])
+            others = sum(_largest(each) for node, each in given.items() if node != asker.node)
+            part = min(lendable / len(askers), lendable - others)
+            if part <= 0 or (not loans and sum(map(len, self._given.values())) >= LOANS_MAX):
+                continue
+            # An earlier answer that allows more holds until it ends.
+            larger = [each for each in loans if each.part > part]
+            newest = _Loan(asker.beat, part, now_ms + LOAN_MS)
+            self._given[key][asker.node] = [*larger, newest]
+            gave = True
+        return gave
+
+    def next_end_ms(self) -> float:
+        """Return when the next loan ends; never where there are none."""
+        by_node = chain(self._given.values(), self._taken.values())
+        loans = (each.ends_ms for nodes in by_node for loans in nodes.values() for each in loans)
+        return min(loans, default=math.inf)
+
+    def end(self, now_ms: float) -> Mapping[LimitKey, float]:
+        """Forget the loans that are over; return since when, by limit and value."""
+        ended: dict[LimitKey, float] = {}
+        for loans_of in (self._given, self._taken):
+            for key in [*loans_of]:
+                for node, loans in [*loans_of[key].items()]:
+                    left = [each for each in loans if each.ends_ms > now_ms]
+                    over = (each.ends_ms for each in loans if each.ends_ms <= now_ms)
+                    first_ms = min(over, default=None)
+                    if first_ms is None:
+                        continue
+                    ended[key] = min(first_ms, ended.get(key, first_ms))
+                    loans_of[key][node] = left
+                    if not left:
+                        del loans_of[key][node]
+                if not loans_of[key]:
+                    del loans_of[key]
+        return ended
+
+
+def _largest(loans: Sequence[_Loan]) -> float:
+    return max(each.part for each in loans)

@@ -1,0 +1,193 @@
+"""What nodes lend each other of the rates of limits: each step of a loan, to the millisecond."""
+
+from collections.abc import Sequence
+
+from actors.model.flow import Limit, LimitKey
+from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport
+from scheduler.node.loans import LOAN_MS, Loans
+from tests.unit.scheduler.node.test_flow_limits import LimitsBench
+
+KEY = LimitKey("mail#1", "")
+PER_S = 12.0
+"""Of the whole limit; each of three nodes has a third."""
+
+
+def asker(beat: int, node: str = "b", *keys: LimitKey) -> NodeReport:
+    """Return the report of a node where something waits."""
+    flows = tuple(LimitedFlow(*key, 3, 0) for key in keys or (KEY,))
+    return NodeReport(node, beat=beat, limited_flows=flows, borrows=True)
+
+
+def answer(beat: int, part: float, node: str = "a", borrower: str = "b") -> NodeReport:
+    """Return the report of a node that lends."""
+    return NodeReport(node, beat=beat, lent=(LimitLoan(*KEY, borrower, beat, part),))
+
+
+def bench_of(partitions: int = 3, held: int = 1) -> LimitsBench:
+    """Return a node that holds some partitions, for long."""
+    return LimitsBench(Limit(rate=PER_S, burst=3), partitions=partitions, held=held, lend=True)
+
+
+def ask(bench: LimitsBench, beat: int, *others: NodeReport) -> Sequence[LimitLoan]:
+    """Let a node read what another one asks; return what it lends."""
+    bench.limits.heed_reports("a", [asker(beat), *others])
+    return bench.limits.lent()
+
+
+def starts_within(bench: LimitsBench, ms: float) -> int:
+    """Return how many begin in the next time of those that wait."""
+    before = len(bench.done)
+    bench.advance(ms)
+    return len(bench.done) - before
+
+
+def waits(bench: LimitsBench) -> None:
+    """Have more wait than may begin for long, and its tokens used up."""
+    bench.begin(400)
+    bench.work_all()
+
+
+def test_a_node_without_work_lends_all_but_a_tenth_of_its_share() -> None:
+    """To one that reported once more since it was read first."""
+    bench = bench_of()
+
+    assert ask(bench, 1) == ()
+    assert ask(bench, 2) == (LimitLoan(*KEY, "b", 2, 0.9 / 3),)
+
+
+def test_a_node_that_died_is_lent_nothing_more() -> None:
+    """Its last report stays in the store for minutes, with the same number."""
+    bench = bench_of()
+    ask(bench, 1)
+    ask(bench, 2)
+
+    bench.advance(LOAN_MS)
+
+    assert ask(bench, 2) == ()
+
+
+def test_a_node_lends_nothing_of_a_value_that_it_used_or_that_waits_there() -> None:
+    """Nor while it may not be the owner of its partitions any more."""
+    bench = bench_of()
+    ask(bench, 1)
+    bench.begin(1)
+    bench.work_all()
+
+    bench.advance(LOAN_MS - 1)
+    assert ask(bench, 2) == ()
+    bench.alone_until_ms = bench.clock.monotonic_ms()
+    bench.advance(1)
+    assert ask(bench, 3) == ()
+    bench.alone_until_ms = 1e18
+    assert ask(bench, 4) != ()
+
+    waiting = bench_of()
+    waits(waiting)
+    waiting.limits.heed_reports("a", [asker(1)])
+    waiting.limits.heed_reports("a", [asker(2)])
+    assert waiting.limits.lent() == ()
+
+
+def test_a_lender_has_a_tenth_until_its_loan_is_over() -> None:
+    """What comes meanwhile begins with the tokens it had, and waits no longer than that."""
+    bench = bench_of()
+    ask(bench, 1)
+    ask(bench, 2)
+    bench.begin(100)
+    assert len(bench.work_all()) == 1
+
+    assert starts_within(bench, LOAN_MS) == 2, "5 s of 0.4 a second"
+    assert 19 <= starts_within(bench, 5_000) <= 20
+
+
+def test_a_borrower_uses_a_loan_until_so_long_after_its_report() -> None:
+    """Whenever it reads the answer; an answer to a report of long ago is not used."""
+    bench = bench_of()
+    waits(bench)
+    bench.limits.note_asked(7)
+    bench.advance(2_000)
+    bench.limits.heed_reports("b", [answer(7, 0.3), answer(7, 0.3, "c")])
+
+    assert 32 <= starts_within(bench, LOAN_MS - 2_000) <= 34, "3 s of (4 + 7.2) a second"
+    bench.limits.heed_reports("b", [answer(7, 0.3)])
+    assert 19 <= starts_within(bench, 5_000) <= 20, "its own share again"
+
+
+def test_a_loan_of_another_node_or_report_is_not_taken() -> None:
+    """Nor an answer that is older than the one it goes by."""
+    loans = Loans()
+    loans.note_asked(7, 0.0)
+    loans.note_asked(8, 1_000.0)
+
+    assert loans.take("b", [answer(7, 0.3, borrower="c"), answer(6, 0.3)], 1_500.0) == set()
+    assert loans.take("b", [answer(8, 0.2)], 1_500.0) == {KEY}
+    assert loans.take("b", [answer(7, 0.3)], 1_500.0) == set()
+    assert loans.borrowed(KEY) == 0.2
+    assert loans.end(LOAN_MS + 999.0) == {} and KEY in loans
+    assert loans.end(LOAN_MS + 1_000.0) == {KEY: LOAN_MS + 1_000.0} and KEY not in loans
+
+
+def test_two_borrowers_never_have_more_than_there_is() -> None:
+    """The second one has its half when the first one's larger loan is over."""
+    loans = Loans()
+    first, second = asker(2, "b"), asker(2, "c")
+
+    assert loans.give(KEY, [first], 0.3, 0.0)
+    loans.give(KEY, [first, second], 0.3, 1_000.0)
+    assert loans.lent(KEY) == 0.3
+    assert [each.part for each in loans.reported()] == [0.15]
+    loans.end(LOAN_MS)
+    loans.give(KEY, [first, second], 0.3, LOAN_MS)
+
+    assert loans.lent(KEY) == 0.3
+    assert {each.borrower: each.part for each in loans.reported()} == {"b": 0.15, "c": 0.15}
+
+
+def test_what_is_lent_stays_lent_when_partitions_are_lost() -> None:
+    """The lender's share may then be smaller than its loan: it has the rest alone."""
+    bench = bench_of(partitions=6, held=4)
+    ask(bench, 1)
+    ask(bench, 2)
+
+    bench.hold(1)
+    bench.begin(100)
+    bench.work_all()
+
+    assert starts_within(bench, LOAN_MS - 1) == 0, "a tenth of a sixth is 0.2 a second"
+    assert 9 <= starts_within(bench, 5_000) <= 10
+
+
+def test_partitions_that_came_count_when_no_loan_of_their_last_owner_can_be_left() -> None:
+    """Until then it has the tenth of their share that is never lent."""
+    bench = bench_of(partitions=3, held=1)
+    waits(bench)
+    bench.hold(3)
+
+    began = starts_within(bench, LOAN_MS)
+    assert 23 <= began <= 25, "5 s of (4 + 0.8) a second"
+    assert 59 <= starts_within(bench, 5_000) <= 60
+
+
+def test_a_change_of_rate_keeps_tokens_and_gives_none() -> None:
+    """Whatever is lent and taken, no time has more than the burst and the whole rate."""
+    bench = bench_of()
+    for beat in range(1, 40):
+        bench.begin(8)
+        bench.work_all()
+        bench.limits.note_asked(beat)
+        bench.limits.heed_reports("b", [answer(beat, 0.6 if beat % 3 else 0.1)])
+        bench.advance(700)
+
+    bench.expect_kept(burst=3, per_ms=1_000 / PER_S)
+    assert len(bench.begun_ms) > 200
+
+
+def test_a_shared_allowance_of_many_values_is_not_lent() -> None:
+    """Another node counts the same values one by one."""
+    bench = bench_of()
+    shared = LimitKey("mail#1", "~7")
+
+    bench.limits.heed_reports("a", [asker(1, "b", shared, LimitKey("other#1", ""))])
+    bench.limits.heed_reports("a", [asker(2, "b", shared, LimitKey("other#1", ""))])
+
+    assert bench.limits.lent() == ()
