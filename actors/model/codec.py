@@ -22,7 +22,8 @@ from actors.model.instant import (
     parse_instant,
 )
 from actors.model.key import TaskKey
-from actors.model.kind import checked_kind, split_kind, with_kind
+from actors.model.kind import checked_kind, with_kind
+from actors.model.priority import checked_priority, split_members, with_priority
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
 from actors.model.trace import (
     TRACEPARENT,
@@ -117,6 +118,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False):
     command: str | None = None
     to: str | None = None
     kind: str | None = None
+    priority: int | None = None
 
 
 class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
@@ -128,6 +130,7 @@ class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
     task_data: object
     version: int = RECORD_VERSION
     kind: str | msgspec.UnsetType = msgspec.UNSET
+    priority: int | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode_fields = msgspec.json.Decoder(_Record).decode
@@ -157,16 +160,20 @@ def encode_object(data: object) -> bytes:
 
 def encode_task(task: Task) -> bytes:
     """Return the log record's value for ``task``; raises InvalidTask."""
-    return encode_parts(task.key, task.data, task.kind)
+    return encode_parts(task.key, task.data, task.kind, task.priority)
 
 
-def encode_parts(key: TaskKey, data: object, kind: str | None = None) -> bytes:
-    """Return the log record's value for a task's key, data and kind; raises InvalidTask."""
+def encode_parts(
+    key: TaskKey, data: object, kind: str | None = None, priority: int | None = None
+) -> bytes:
+    """Return the log record's value for what a task is made of; raises InvalidTask."""
     fields = _TaskRecord(
         key.ordering_id, format_instant(key.scheduled_ms), key.uniqueness_key, data
     )
     if kind is not None:
         fields.kind = kind
+    if priority is not None:
+        fields.priority = priority
     try:
         record = _encoder.encode(fields)
     except Exception:
@@ -192,16 +199,20 @@ def encode_command(command: Command) -> bytes:
     return record + b"}"
 
 
-def encode_json(key: TaskKey, data: bytes, kind: str | None = None) -> bytes:
+def encode_json(
+    key: TaskKey, data: bytes, kind: str | None = None, priority: int | None = None
+) -> bytes:
     """Return the log record's value for a task whose data is written as JSON already."""
     end = b"}" if kind is None else b',"kind":"%b"}' % kind.encode()
+    if priority is not None:
+        end = b',"priority":%d%b' % (priority, end)
     return b'{%b,"taskData":%b,"version":%d%b' % (_encoded_key(key), data, RECORD_VERSION, end)
 
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    kind, data = split_kind(task.data)
-    value = encode_json(task.key, data, kind)
+    kind, priority, data = split_members(task.data)
+    value = encode_json(task.key, data, kind, priority)
     context = carried_context(task.data)
     headers = () if context is None else ((TRACEPARENT, context),)
     return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)
@@ -226,7 +237,8 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
         raise PoisonRecord(f"{size_bytes} bytes, a row holds at most {row_bytes_max}")
     try:
         fields = _decode_fields(record.value)
-        if fields.command is None and fields.kind is None and not record.headers:
+        is_plain = fields.command is None and fields.kind is None and fields.priority is None
+        if is_plain and not record.headers:
             ordering_id, uniqueness_key = fields.ordering_id, fields.uniqueness_key
             short = 0 < len(ordering_id) < _SHORT_CHARS and len(uniqueness_key) < _SHORT_CHARS
             if short and fields.version == RECORD_VERSION:
@@ -237,7 +249,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
                 return StoredTask(key, bytes(fields.task_data), record.offset)
         key = _checked_key(fields)
         if fields.command is None:
-            data = _row_data(fields.task_data, fields.kind, record)
+            data = _row_data(fields, record)
             return StoredTask(key, data, record.offset)
         return _command(fields.command, fields.to, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
@@ -260,11 +272,13 @@ def _checked_key(fields: _Record) -> TaskKey:
     return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
 
 
-def _row_data(raw: msgspec.Raw, kind: str | None, record: LogRecord) -> bytes:
-    """Return what the row holds: the data, the kind, and the trace the record belongs to."""
-    data = _checked_data(raw)
-    if kind is not None:
-        data = with_kind(data, checked_kind(kind))
+def _row_data(fields: _Record, record: LogRecord) -> bytes:
+    """Return what the row holds: the data, the priority, the kind, and the record's trace."""
+    data = _checked_data(fields.task_data)
+    if fields.priority is not None:
+        data = with_priority(data, checked_priority(fields.priority))
+    if fields.kind is not None:
+        data = with_kind(data, checked_kind(fields.kind))
     context = context_of(record.headers) if record.headers else None
     return data if context is None else with_context(data, context)
 

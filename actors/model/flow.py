@@ -18,12 +18,11 @@ from actors.model.display import shown
 from actors.model.errors import InvalidExecutor
 from actors.model.kind import KIND_CHARS_MAX
 from actors.model.kind import MEMBER as KIND_MEMBER
+from actors.model.priority import PRIORITY_MAX, is_priority
 from actors.model.task import StoredTask
 
 VALUE_CHARS_MAX = 64
 """Longest value of a key that stands for itself; of a longer one the rest becomes a checksum."""
-PRIORITY_MAX = 100
-"""Priorities lie between this and the same number below zero."""
 WEIGHT_MAX = 1_000_000.0
 NO_VALUE = ""
 """The value of a key that a task's data lacks, or holds as null, a list or an object."""
@@ -34,6 +33,9 @@ what starts a little late is made up for."""
 _KIND_OPENS = b'"%b":"' % KIND_MEMBER.encode()
 _KIND_REACH_BYTES = len(_KIND_OPENS) + KIND_CHARS_MAX + 2
 _MISSING = msgspec.Raw(b"null")
+_OWN = "!"
+"""In the name of a flow, between its kind and the priority that its tasks have of their own; no
+kind has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +156,9 @@ class FlowRule:
     """What one kind declares of its flow."""
 
     limits: tuple[Limit, ...] = ()
-    priority: int = 0
-    """What is due at once starts in the order of this, the highest first."""
+    priority: int | None = None
+    """What is due at once starts in the order of this, the highest first.  None is 0, and declares
+    nothing: 0 is a rule, so that tasks may have a priority of their own."""
     fair: FairShare | None = None
 
     def __bool__(self) -> bool:
@@ -170,7 +173,7 @@ class FlowRule:
         return next((each.key for each in self.limits if each.key is not None), None)
 
     @classmethod
-    def of(cls, limits: object = (), priority: object = 0, fair: object = None) -> "FlowRule":
+    def of(cls, limits: object = (), priority: object = None, fair: object = None) -> "FlowRule":
         """Return what was declared; InvalidExecutor for what means nothing.
 
         One Limit may stand where a list of them does.
@@ -184,8 +187,7 @@ class FlowRule:
                     " Limit(rate=50)"
                 )
             checked.append(each)
-        # A bool is a whole number to isinstance.
-        if not isinstance(priority, int) or type(priority) is bool or abs(priority) > PRIORITY_MAX:
+        if priority is not None and not is_priority(priority):
             raise InvalidExecutor(
                 f"priority is {shown(priority)}, a whole number from {-PRIORITY_MAX} to"
                 f" {PRIORITY_MAX} is needed"
@@ -273,21 +275,31 @@ class FlowRules:
         return self._rules.get(kind)
 
     def flow_of(self, task: StoredTask) -> str:
-        """Return the flow that a task belongs to: its kind and a value; '' without a rule."""
+        """Return the flow that a task belongs to: its kind and a value, '' without a rule; and the
+        task's own priority where that is not its kind's.
+        """
         found = self.of_task(task)
-        return "" if found is None else found.flow_of(task)
+        flow = "" if found is None else found.flow_of(task)
+        own = task.priority
+        if own is None or own == (0 if found is None else found.priority):
+            return flow
+        kind, space, value = flow.partition(" ")
+        return f"{kind}{_OWN}{own}{space}{value}"
 
     def priority_of(self, task: StoredTask) -> int:
-        """Return a task's priority."""
+        """Return a task's priority: its own, or else its kind's."""
+        own = task.priority
+        if own is not None:
+            return own
         found = self.of_task(task)
-        priority = 0 if found is None else found.rule.priority
-        assert abs(priority) <= PRIORITY_MAX, "checked where it was declared"
+        priority = 0 if found is None else found.priority
+        assert is_priority(priority), "checked where it was declared"
         return priority
 
     def weight_of(self, flow: str) -> float:
         """Return the weight of a flow among those of its kind."""
-        kind, _, value = flow.partition(" ")
-        found = self._rules.get(kind or None) if flow else None
+        name, space, value = flow.partition(" ")
+        found = self._rules.get(name.partition(_OWN)[0] or None) if space else None
         if found is None or found.rule.fair is None:
             return 1.0
         weight = found.rule.fair.weights.get(value, 1.0)
@@ -304,6 +316,8 @@ class KindFlow:
         self.limits = {f"{kind or ''}#{place}": limit for place, limit in enumerate(rule.limits, 1)}
         self.limit_values = [(name, value_reader(each.key)) for name, each in self.limits.items()]
         """Each limit's name, and what reads the value of its key."""
+        self.priority = rule.priority or 0
+        """That of its tasks which have none of their own."""
         self._prefix = f"{kind or ''} "
         self._flow_value = value_reader(rule.key)
 

@@ -19,7 +19,8 @@ is_kind = re.compile(KIND_PATTERN).fullmatch
 _OPENS = b'"%b":"' % MEMBER.encode()
 _CLOSES = b'"}'
 _MEMBER_BYTES_MAX = len(_OPENS) + KIND_CHARS_MAX + len(_CLOSES)
-_REACH_BYTES = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
+TAIL_BYTES_MAX = _MEMBER_BYTES_MAX + CONTEXT_TAIL_BYTES
+"""What kind and trace take at the end of the data, at most."""
 
 
 def checked_kind(kind: object) -> str:
@@ -41,11 +42,9 @@ def with_kind(data: bytes, kind: str) -> bytes:
 
 
 def split_kind(data: bytes) -> tuple[str | None, bytes]:
-    """Return the kind that a row's data carries, and the data as its producer wrote it: without
-    kind and trace.
-    """
+    """Return the kind that a row's data carries, and the data without kind and trace."""
     # Most rows carry neither.
-    if data.find(RESERVED, -_REACH_BYTES) < 0:
+    if data.find(RESERVED, -TAIL_BYTES_MAX) < 0:
         return None, data
     data = without_context(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
@@ -63,9 +62,9 @@ def split_kind(data: bytes) -> tuple[str | None, bytes]:
 def carried_kind(data: bytes) -> str | None:
     """Return the kind that a row's data carries."""
     # Asked several times of each row.
-    return split_kind(data)[0] if data.find(_OPENS, -_REACH_BYTES) >= 0 else None
+    return split_kind(data)[0] if data.find(_OPENS, -TAIL_BYTES_MAX) >= 0 else None
 
 
 def without_kind(data: bytes) -> bytes:
-    """Return a row's data as its producer wrote it: without kind and trace."""
+    """Return a row's data without kind and trace."""
     return split_kind(data)[1]

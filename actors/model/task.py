@@ -26,7 +26,8 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, is_kind, split_kind
+from actors.model.kind import carried_kind, checked_kind, is_kind
+from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -70,7 +71,8 @@ class Task(BaseModel):
 
     Immutable.  ``scheduled_time`` must have a time zone and is cut to whole milliseconds;
     ``data`` is a JSON object.  ``kind`` says which of several executors runs it; without one the
-    default executor does.  Raises InvalidTask where a field breaks these rules.
+    default executor does.  ``priority``, from -100 to 100, is the task's own; without one it has
+    its kind's.  Raises InvalidTask where a field breaks these rules.
     """
 
     # Built with the first task or client: a module that only defines executors need not wait.
@@ -83,6 +85,7 @@ class Task(BaseModel):
     uniqueness_key: Identifier
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: Annotated[str, AfterValidator(checked_kind)] | None = None
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
 
     if TYPE_CHECKING:
         # What type checkers and editors read.  ``data`` is wider than its field, so that a
@@ -95,6 +98,7 @@ class Task(BaseModel):
             uniqueness_key: str,
             data: Mapping[str, JsonValue] = {},
             kind: str | None = None,
+            priority: int | None = None,
         ) -> None: ...
 
     else:
@@ -110,10 +114,9 @@ class Task(BaseModel):
             **more: Any,
         ) -> None:
             # Plain values are taken as the validator would leave them, at half of its cost.
-            # It judges all others, so nothing is refused here.
+            # It judges all others, a priority among them, so nothing is refused here.
             if (
-                type(ordering_id) is str
-                and type(uniqueness_key) is str
+                type(ordering_id) is type(uniqueness_key) is str
                 # Of ASCII alone a character is a byte, and none is a surrogate.
                 and ordering_id.isascii()
                 and uniqueness_key.isascii()
@@ -133,6 +136,7 @@ class Task(BaseModel):
                 values["uniqueness_key"] = uniqueness_key
                 values["data"] = data.copy()
                 values["kind"] = None if kind is _NOT_GIVEN else kind
+                values["priority"] = None
                 _set_fields_set(self, set(_WITHOUT_KIND if kind is _NOT_GIVEN else _WITH_KIND))
                 _set_extra(self, None)
                 _set_private(self, None)
@@ -227,13 +231,14 @@ class _UnreadTask(Task):
             row: StoredTask = place["row"]
             if name in _IDS:
                 return getattr(row.key, name)
-            kind, data = split_kind(row.data)
+            kind, priority, data = split_members(row.data)
             read = {
                 "ordering_id": row.key.ordering_id,
                 "scheduled_time": from_millis(row.key.scheduled_ms),
                 "uniqueness_key": row.key.uniqueness_key,
                 "data": _decode_data(data),
                 "kind": kind,
+                "priority": priority,
             }
             # Of two threads that read at once the first one's data is what both see.
             fields = place.setdefault("fields", read)
@@ -273,6 +278,11 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     def kind(self) -> str | None:
         """The kind of task, None for the default executor's."""
         return carried_kind(self.data)
+
+    @property
+    def priority(self) -> int | None:
+        """The task's own priority, None for its kind's."""
+        return carried_priority(self.data)
 
     @property
     def data_bytes(self) -> int:

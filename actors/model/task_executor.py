@@ -30,8 +30,9 @@ class TaskExecutor(ABC):
     blocking one is reported and keeps its slot."""
     limits: Limit | Sequence[Limit] = ()
     """How many attempts start in a time, and run at once, in the whole cluster."""
-    priority: int = 0
-    """What is due at once starts in the order of this, the highest first."""
+    priority: int | None = None
+    """What is due at once starts in the order of this, the highest first; None is 0.  A task may
+    have one of its own, which counts on a node where a kind declares any of flow control."""
     fair: FairShare | None = None
     """How starts are shared between tenants while more is due than can run."""
     attempt: int = 0

@@ -307,6 +307,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
             uniqueness_key=body.uniqueness_key,
             data=body.data,
             kind=body.kind,
+            priority=body.priority,
         )
         if len(body.window) > 1:
             raise Problem(
@@ -328,6 +329,7 @@ def _add_task(router: TypedRouter, service: AdminService) -> None:
 
         named = {
             "kind": body.kind,
+            "priority": body.priority,
             "uniqueForMs": body.unique_for_ms,
             "debounceMs": body.debounce_ms,
         }
@@ -385,6 +387,7 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "time_zone": body.time_zone,
         "ordering_id": body.ordering_id,
         "kind": body.kind,
+        "priority": body.priority,
         "data": kept if body.data is None else body.data,
         "overlap": body.overlap,
         "catch_up": timedelta(milliseconds=body.catch_up_ms),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
 from actors.model.kind import MEMBER as KIND_MEMBER
+from actors.model.priority import MEMBER as PRIORITY_MEMBER
 from actors.model.sealed import sealing_of
 from actors.model.status import (
     AttemptRecord,
@@ -164,6 +165,8 @@ class ShownTask(Answer, frozen=True):
     state: TaskState
     kind: str | UnsetType = UNSET
     """Which of several executors runs it, where it names one."""
+    priority: int | UnsetType = UNSET
+    """Its own, where it has one."""
     task_data: Annotated[Any, Meta(description="The JSON object the task came with.")] = UNSET
     sealed: str | UnsetType = UNSET
     """How the data is sealed, with the id of the key, where it is: then it is not shown."""
@@ -189,6 +192,7 @@ class ShownTask(Answer, frozen=True):
             partition=view.partition,
             state=view.state,
             kind=UNSET if task is None else or_unset(task.kind),
+            priority=UNSET if task is None else or_unset(task.priority),
             task_data=_shown_data(task) if task and data and sealed is None else UNSET,
             sealed=or_unset(sealed),
             offset=UNSET if task is None else task.offset,
@@ -202,10 +206,12 @@ _MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RETRYING, 
 
 
 def _shown_data(task: StoredTask) -> object:
-    """Return a task's data without the member that carries its kind."""
+    """Return a task's data without the members that carry its kind and priority."""
     data: dict[str, object] = json.loads(task.data)
     if task.kind is not None:
         data.pop(KIND_MEMBER, None)
+    if task.priority is not None:
+        data.pop(PRIORITY_MEMBER, None)
     return data
 
 

@@ -17,6 +17,7 @@ from actors.model.key import TaskKey
 from actors.model.kind import KIND_CHARS_MAX, KIND_PATTERN
 from actors.model.limit_change import COUNT_MAX, PER_MS_MAX, RATE_MAX
 from actors.model.pauses import PauseScope
+from actors.model.priority import PRIORITY_MAX
 from scheduler.admin.problems import MEDIA_TYPE, Problem, ProblemDetails
 from scheduler.reading.inspector import TaskState
 from scheduler.services.recurring.rule import INTERVAL_MS_MIN, Overlap
@@ -87,6 +88,7 @@ Instant = Annotated[
 KeyBehind = Annotated[str | None, Query(max_length=KEY_CHARS_MAX, json_schema_extra=_TASK_KEY)]
 Time = Annotated[str | None, Query(max_length=40, json_schema_extra=_TIME)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
+Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 KindText = Annotated[str, Field(max_length=1_000, json_schema_extra=_KIND)]
 Kind = Annotated[str | None, Query(max_length=1_000, json_schema_extra=_KIND)]
 ErrorText = Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -243,6 +245,8 @@ class TaskBody(_ChangeBody):
     data: dict[str, JsonValue] = Field(default_factory=dict)
     kind: KindText | None = None
     """Which of several executors runs it; the default one without it."""
+    priority: Priority | None = None
+    """Its own; without it that of its kind."""
     unique_for_ms: Annotated[int, Field(ge=1, le=WINDOW_MS_MAX)] | None = Field(
         None, alias="uniqueForMs"
     )
@@ -285,6 +289,8 @@ class RuleBody(_ChangeBody):
     """Of the tasks; the schedule's name without it."""
     kind: KindText | None = None
     """Of the tasks: which of several executors runs them; the default one without it."""
+    priority: Priority | None = None
+    """Of the tasks; without it that of their kind."""
     data: dict[str, JsonValue] | None = None
     """Of the tasks; without it that of the schedule before stays."""
     overlap: Overlap = "skip"

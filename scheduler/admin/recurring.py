@@ -76,6 +76,7 @@ class ShownRule(Answer, frozen=True):
     time_zone: str
     ordering_id: str
     kind: str | None
+    priority: int | None
     overlap: Overlap
     catch_up_ms: int
     jitter_ms: int
@@ -96,6 +97,7 @@ class ShownRule(Answer, frozen=True):
             time_zone=rule.time_zone,
             ordering_id=rule.ordering_id,
             kind=rule.kind,
+            priority=rule.priority,
             overlap=rule.overlap,
             catch_up_ms=rule.catch_up_ms,
             jitter_ms=rule.jitter_ms,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from actors.model.errors import InvalidTask, LogUnavailable, NoSuchSchedule
 from actors.model.instant import from_millis
+from actors.model.priority import PRIORITY_MAX
 from scheduler import wiring
 from scheduler.admin.answers import ShownReceipt
 from scheduler.admin.recurring import RecurringChange, ScheduleListing
@@ -67,6 +68,15 @@ class RuleOptions(ResultOptions):
         str | None,
         typer.Option(
             metavar="KIND", help="Kind of the tasks: which of several executors runs them."
+        ),
+    ] = None
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            min=-PRIORITY_MAX,
+            max=PRIORITY_MAX,
+            metavar="N",
+            help="Of the tasks: of what is due the highest starts first.",
         ),
     ] = None
     data: Annotated[
@@ -130,6 +140,7 @@ def set_schedule(
             "time_zone": rule.time_zone,
             "ordering_id": rule.ordering_id,
             "kind": rule.kind,
+            "priority": rule.priority,
             "data": task_input.parse_data(rule.data),
             "overlap": _checked_overlap(rule.overlap),
             "catch_up": _duration(rule.catch_up),

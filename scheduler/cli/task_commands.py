@@ -21,6 +21,7 @@ import typer
 from actors.model.errors import HourhandError, InvalidTask, LogUnavailable
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
+from actors.model.priority import PRIORITY_MAX
 from actors.model.status import CommandOutcome, RecordedOutcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
@@ -66,6 +67,15 @@ class TaskOptions(ResultOptions):
     kind: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="Which executor runs it, where nodes have several."),
+    ] = None
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            min=-PRIORITY_MAX,
+            max=PRIORITY_MAX,
+            metavar="N",
+            help="Of what is due the highest starts first; by default its kind's.",
+        ),
     ] = None
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When: RFC 3339 with a zone, +2h, or now.")
@@ -129,6 +139,7 @@ class TaskOptions(ResultOptions):
             uniqueness_key=key,
             data=task_input.parse_data(self.data),
             kind=self.kind,
+            priority=self.priority,
         )
 
 
@@ -161,6 +172,7 @@ def schedule(
                 or given.delay
                 or given.uniqueness_key
                 or given.kind
+                or given.priority is not None
                 or given.data != "{}"
             ):
                 raise InvalidTask("--from-file takes everything about its tasks from the file")

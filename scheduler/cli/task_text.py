@@ -51,6 +51,7 @@ def view_lines(
         "key": value["key"],
         "due": due,
         "kind": value.get("kind"),
+        "priority": value.get("priority"),
         "orderingId": value["orderingId"],
         "uniquenessKey": value["uniquenessKey"],
         "partition": value["partition"],

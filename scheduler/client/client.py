@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from threading import Lock, Thread
 from typing import Self
 
-from actors.model.codec import Command, CommandKind, encode_command, encode_parts
+from actors.model.codec import Command, CommandKind, encode_command, encode_task
 from actors.model.errors import (
     HourhandError,
     InvalidTask,
@@ -338,7 +338,7 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
 
     def _encoded_own(self, task: Task) -> tuple[TaskKey, bytes]:
         """Return the key and record of a system task; raises TaskTooLarge."""
-        value = encode_parts(task.key, task.data, task.kind)
+        value = encode_task(task)
         refuse_large(value, self._limits.record_bytes_max)
         return task.key, value
 

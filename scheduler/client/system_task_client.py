@@ -95,6 +95,7 @@ class SystemTaskClient(ABC):
         time_zone: str = "UTC",
         ordering_id: str | None = None,
         kind: str | None = None,
+        priority: int | None = None,
         data: Mapping[str, JsonValue] | None = None,
         overlap: Overlap = "skip",
         catch_up: timedelta = timedelta(hours=1),
@@ -105,10 +106,8 @@ class SystemTaskClient(ABC):
     ) -> "LightFuture[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
 
-        Replaces a schedule of the same name.  Each time it is due a task with ``ordering_id``
-        (by default the name) and ``data`` is run by the executor of ``kind``, by default the
-        default executor; its uniqueness key is ``name@time``.  ``docs/recurring.md`` says what
-        each argument means.  The future fails with InvalidTask where no such schedule can be.
+        Replaces a schedule of the same name.  ``docs/recurring.md`` says what each argument
+        means.  The future fails with InvalidTask where no such schedule can be.
         """
 
         def task() -> Task:
@@ -119,6 +118,7 @@ class SystemTaskClient(ABC):
                 time_zone=time_zone,
                 ordering_id=ordering_id,
                 kind=kind,
+                priority=priority,
                 data=None if data is None else dict(data),
                 overlap=overlap,
                 catch_up=catch_up,
@@ -127,12 +127,10 @@ class SystemTaskClient(ABC):
                 ends=ends,
                 count_max=count_max,
             )
+            self._recent_names.append(name)
             return set_task(name, self._sealed_rule(name, rule), self._clock.now_ms())
 
-        future = self._appended(task)
-        if isinstance(name, str):
-            self._recent_names.append(name)
-        return future
+        return self._appended(task)
 
     def _sealed_rule(self, name: str, rule: RecurringRule) -> RecurringRule:
         if self._payloads is None or not self._payloads.seals:

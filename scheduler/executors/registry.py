@@ -102,7 +102,7 @@ class Hourhand(ExecutorRegistry):
         concurrency: int | None = None,
         concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
-        priority: int = 0,
+        priority: int | None = None,
         fair: FairShare | None = None,
     ) -> "TaskDecorator":
         """Register a function as what runs tasks of a kind; blocking or ``async def``.
@@ -129,7 +129,7 @@ class Hourhand(ExecutorRegistry):
         timeout: timedelta | None = None,
         concurrency_per_id: int | None = 1,
         limits: Limit | Sequence[Limit] = (),
-        priority: int = 0,
+        priority: int | None = None,
         fair: FairShare | None = None,
     ) -> "BatchDecorator":
         """Register a function that runs many tasks of a kind at once; blocking or ``async def``.
@@ -255,13 +255,15 @@ class TaskFunction(Generic[P_contra]):
         at: datetime | None = None,
         after: timedelta | None = None,
         uniqueness_key: str | None = None,
+        priority: int | None = None,
         unique_for: timedelta | None = None,
         debounce: timedelta | None = None,
     ) -> "LightFuture[Receipt]":
         """Schedule the function through the registry's client, as ``schedule_task`` does.
 
         It runs at ``at``, or ``after`` from now, or now.  Without a ``uniqueness_key`` each call
-        schedules one task more.  Raises InvalidTask where the payload does not fit or
+        schedules one task more.  ``priority`` is the task's own, and its kind's without it.
+        Raises InvalidTask where the payload does not fit, for a wrong priority, and where
         ``unique_for`` or ``debounce`` comes without a ``uniqueness_key``, and NotConnected where
         no client is open.
         """
@@ -271,7 +273,11 @@ class TaskFunction(Generic[P_contra]):
         client = self._registry.client
         due = self._due(client.now, at, after)
         task = self.make_task(
-            payload, ordering_id=ordering_id, at=due, uniqueness_key=uniqueness_key
+            payload,
+            ordering_id=ordering_id,
+            at=due,
+            uniqueness_key=uniqueness_key,
+            priority=priority,
         )
         return client.schedule_task(task, unique_for=unique_for, debounce=debounce)
 
@@ -282,6 +288,7 @@ class TaskFunction(Generic[P_contra]):
         ordering_id: str,
         at: datetime,
         uniqueness_key: str | None = None,
+        priority: int | None = None,
     ) -> Task:
         """Return the task that ``schedule`` schedules, for ``schedule_tasks`` and for tests."""
         return Task(
@@ -290,6 +297,7 @@ class TaskFunction(Generic[P_contra]):
             uniqueness_key=uuid.uuid4().hex if uniqueness_key is None else uniqueness_key,
             data=self._signature.to_data(payload),
             kind=self.kind,
+            priority=priority,
         )
 
     @staticmethod

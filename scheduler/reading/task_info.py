@@ -74,6 +74,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     where nothing is stored, and where it is sealed and this client cannot open it."""
     kind: str | None = None
     """The kind of task; None for the default executor's, and where the data is None."""
+    priority: int | None = None
+    """The task's own priority; None for its kind's, and where the data is None."""
     attempts: tuple[AttemptInfo, ...] = ()
     finished_time: datetime | None = None
     """When the task was closed; None while it is open."""
@@ -115,6 +117,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
             state=view.state,
             data=None if view.task is None else view.task.to_task().data,
             kind=None if view.task is None else view.task.kind,
+            priority=None if view.task is None else view.task.priority,
             attempts=shown_attempts(view.attempts),
             finished_time=None if closed is None else _time(closed.finished_ms),
             moved_to=None if moved_ms is None else view.key._replace(scheduled_ms=moved_ms),

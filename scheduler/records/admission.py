@@ -15,6 +15,7 @@ from actors.model.errors import InvalidKey, InvalidTask, TaskInThePast, TaskTooL
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant, to_millis
 from actors.model.key import TaskKey
 from actors.model.kind import checked_kind
+from actors.model.priority import checked_priority
 from actors.model.task import ID_BYTES_MAX, Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import ClientSettings
@@ -43,7 +44,7 @@ class Admission:
         if now_ms - key.scheduled_ms > self._grace_ms:
             refuse_the_past("the task", key.scheduled_ms, now_ms, self._grace_ms)
         try:
-            value = encode_parts(key, task.data, checked_kind_of(task))
+            value = encode_parts(key, task.data, checked_kind_of(task), checked_priority_of(task))
         except InvalidTask:
             raise
         except Exception as error:
@@ -80,6 +81,7 @@ class SealingAdmission(Admission):
         key = checked_task(task)
         assert isinstance(task, Task), "checked just now"
         checked_kind_of(task)
+        checked_priority_of(task)
         refuse_the_past("the task", key.scheduled_ms, self._now_ms(), self._grace_ms)
         return self._payloads.sealed(task)
 
@@ -94,10 +96,17 @@ def admission(clock: Clock, limits: ClientSettings, payloads: PayloadCodecs | No
 def checked_kind_of(task: Task) -> str | None:
     """Return a task's kind; InvalidTask for one that was built around its checks."""
     kind: object = getattr(task, "kind", None)
-    if kind is None:
-        return None
     try:
-        return checked_kind(kind)
+        return None if kind is None else checked_kind(kind)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
+
+
+def checked_priority_of(task: Task) -> int | None:
+    """Return a task's own priority; InvalidTask for one that was built around its checks."""
+    priority: object = getattr(task, "priority", None)
+    try:
+        return None if priority is None else checked_priority(priority)
     except ValueError as error:
         raise InvalidTask(str(error)) from None
 

@@ -52,7 +52,13 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
     """Return the request of a call; InvalidTask where ``debounce`` is not a window."""
     until_ms = asked_ms + window_ms("debounce", debounce)
     key = task.key._replace(scheduled_ms=max(task.key.scheduled_ms, until_ms))
-    request = DebouncedCall(str(key), task.data, task.kind, until_ms)
+    request = DebouncedCall(
+        key=str(key),
+        task_data=task.data,
+        kind=task.kind,
+        priority=task.priority,
+        until_ms=until_ms,
+    )
     return Task.model_construct(
         ordering_id=name_of(DefinitionKind.DEBOUNCED, task).ordering_id,
         scheduled_time=from_millis(asked_ms),

@@ -7,7 +7,7 @@ Decides what a request holds and which ids it has, never what is made of it.
 
 import hashlib
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from actors.model.definition import DefinitionKind, DefinitionName, ordering_id_
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.key import TaskKey
+from actors.model.priority import PRIORITY_MAX
 from actors.model.task import Task
 
 WINDOW_MS_MAX = 366 * 86_400_000
@@ -23,13 +24,14 @@ ROW_KEPT_MS = 10 * 86_400_000
 _ID_BYTES = 16
 
 
-class RequestedTask(msgspec.Struct, frozen=True):
+class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
     """The task that a request is about."""
 
     key: str
     """Its key, as text."""
     task_data: dict[str, Any]
     kind: str | None
+    priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
 
     @property
     def task(self) -> Task:
@@ -41,6 +43,7 @@ class RequestedTask(msgspec.Struct, frozen=True):
             uniqueness_key=key.uniqueness_key,
             data=self.task_data,
             kind=self.kind,
+            priority=self.priority,
         )
 
 

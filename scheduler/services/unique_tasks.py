@@ -38,7 +38,13 @@ class UniqueRequest(RequestedTask, frozen=True):
 def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str) -> Task:
     """Return the request for a task; InvalidTask where ``unique_for`` is not a window."""
     duration_ms = window_ms("unique_for", unique_for)
-    request = UniqueRequest(str(task.key), task.data, task.kind, duration_ms)
+    request = UniqueRequest(
+        key=str(task.key),
+        task_data=task.data,
+        kind=task.kind,
+        priority=task.priority,
+        window_ms=duration_ms,
+    )
     return Task.model_construct(
         ordering_id=name_of(DefinitionKind.UNIQUE, task).ordering_id,
         scheduled_time=from_millis(asked_ms),

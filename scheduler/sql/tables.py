@@ -26,6 +26,7 @@ _TASKS = QueriedTable(
     {
         **_KEY,
         "kind": "VARCHAR",
+        "priority": "INTEGER",
         "state": "VARCHAR",
         "data": "JSON",
         "attempts": "INTEGER",
@@ -91,6 +92,7 @@ def _task_row(task: TaskInfo) -> tuple[Any, ...]:
     return (
         *_key_of(task),
         task.kind,
+        task.priority,
         task.state.value,
         _data_text(task),
         len(task.attempts),

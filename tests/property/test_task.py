@@ -95,14 +95,16 @@ LOOKS: dict[str, Callable[[Task], object]] = {
 }
 """What a user can do with a task."""
 
+priorities = st.none() | st.integers(-100, 100)
 kinds = st.none() | st.sampled_from(["mail", "invoices.send"])
 
 
 def _both(
-    key: TaskKey, data: dict[str, JsonValue], kind: str | None
+    key: TaskKey, data: dict[str, JsonValue], kind: str | None, priority: int | None = None
 ) -> tuple[Task, Callable[[], Task]]:
     """Return a task as its caller wrote it, and what makes one of its row."""
     fields: dict[str, Any] = key._asdict() | {"data": data, "kind": kind}
+    fields["priority"] = priority
     del fields["scheduled_ms"]
     written = Task(scheduled_time=key.scheduled_time, **fields)
     row = decode_record(a_record(value=encode_task(written)))
@@ -120,14 +122,14 @@ def _seen(look: Callable[[Task], object], task: Task) -> tuple[str, object]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@given(key=keys, data=json_objects, kind=kinds)
+@given(key=keys, data=json_objects, kind=kinds, priority=priorities)
 def test_a_row_gives_a_true_task(
-    look: str, key: TaskKey, data: dict[str, JsonValue], kind: str | None
+    look: str, key: TaskKey, data: dict[str, JsonValue], kind: str | None, priority: int | None
 ) -> None:
     """Whatever is asked of it first, it answers as the task that was scheduled, and so it does
     whatever is asked next.
     """
-    written, made = _both(key, data, kind)
+    written, made = _both(key, data, kind, priority)
     task = made()
 
     assert _seen(LOOKS[look], task) == _seen(LOOKS[look], written)

@@ -11,6 +11,7 @@ from actors.model.task import StoredTask
 from tests.simulation.history import Happened, RowStored
 from tests.simulation.hold_invariants import HARMLESS
 from tests.simulation.judged import Complaints, Run
+from tests.simulation.task_maker import own_priority_of
 
 TAKES_MS = 10_000.0
 """How much longer than the looks at the store: until there is room, and until a slot is free."""
@@ -43,6 +44,13 @@ def small_flows_do_not_wait_for_a_large_one(run: Run) -> Complaints:
             waited_ms = start.at_ms - max(due_ms, stored[start.key], assigned[partition])
             if waited_ms > bound_ms * run.pace:
                 yield f"{start.key} of {tenant} waited {waited_ms:.0f} ms, {bound_ms:.0f} allowed"
+
+
+def tasks_keep_their_priority(run: Run) -> Complaints:
+    """Whatever way a task went, its attempt has the priority it was scheduled with."""
+    for start in run.started:
+        if start.tenant and start.priority != (own := own_priority_of(start.key)):
+            yield f"{start.key} started with the priority {start.priority}, and was given {own}"
 
 
 def _tenants(run: Run, partition: int) -> list[tuple[TaskKey, str]]:

@@ -52,6 +52,8 @@ class Started:
     paused_ms: float
     """For how long an operator had paused it by then, whoever knew; 0 where nobody had."""
     kind: str | None
+    priority: int | None
+    """Its own, as the node has it."""
     alike: int
     """Attempts of this kind and ordering id that run now, and count on this node."""
     tenant: str

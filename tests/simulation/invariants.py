@@ -25,7 +25,10 @@ from tests.simulation.attempt_invariants import (
     p7_isolation,
 )
 from tests.simulation.debounce_invariants import the_last_call_makes_its_task
-from tests.simulation.flow_invariants import small_flows_do_not_wait_for_a_large_one
+from tests.simulation.flow_invariants import (
+    small_flows_do_not_wait_for_a_large_one,
+    tasks_keep_their_priority,
+)
 from tests.simulation.history import (
     Asked,
     Committed,
@@ -288,6 +291,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p6_the_last_record_wins,
     p7_isolation,
     small_flows_do_not_wait_for_a_large_one,
+    tasks_keep_their_priority,
     p8_no_orphan,
     p9_commit_after_durable,
     p10_poison_never_blocks,

@@ -17,6 +17,7 @@ from actors.model.codec import encode_data, encode_task
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
+from actors.model.priority import with_priority
 from actors.model.task import StoredTask, Task
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
@@ -60,7 +61,7 @@ class OutsideWriter:
         ordering_id = self._maker.healthy_id()
         partition = partition_of(ordering_id, self._writer.partition_count())
         tasks = [self._make(ordering_id) for _ in range(self._rng.randrange(1, 4))]
-        rows = tuple(StoredTask(task.key, encode_data(task), -1) for task in tasks)
+        rows = tuple(StoredTask(task.key, _row_data(task), -1) for task in tasks)
         write_time = next(self._write_times)
         self._insist(
             lambda: self._stores.schedule.insert_tasks(partition, rows, write_time),
@@ -108,3 +109,8 @@ class OutsideWriter:
                 self._after(RETRY_MS, lambda: self._insist(ask, then))
 
         ask().add_done_callback(answered)
+
+
+def _row_data(task: Task) -> bytes:
+    data = encode_data(task)
+    return data if task.priority is None else with_priority(data, task.priority)

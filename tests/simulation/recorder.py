@@ -106,6 +106,7 @@ class Recorder(StoreRecorder):
                 known_paused=_is_paused(member.node.sheet_watch.sheet, attempt.partition, key),
                 paused_ms=self._paused_ms(attempt.partition, key),
                 kind=attempt.task.kind,
+                priority=attempt.task.priority,
                 alike=alike,
                 tenant=_tenant_of(attempt.task),
                 behind=tuple(each.task.key for each in _followed(attempt)),

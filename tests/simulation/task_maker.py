@@ -4,6 +4,7 @@ All from random numbers.  It sends nothing.
 """
 
 import random
+import zlib
 from itertools import count, islice
 
 from pydantic import JsonValue
@@ -31,6 +32,7 @@ FLOW_RULES = FlowRules(
 """Where tasks have tenants."""
 FIRST_TENANT = "t0"
 """It has the most tasks."""
+_PRIORITIES = (None, None, None, -5, 0, 5, 100)
 HEALTHY, SICK = "h", "s"
 """First letters of ordering ids whose tasks always succeed soon, and of all others."""
 
@@ -40,6 +42,11 @@ def rules_of(workload: Workload) -> FlowRules:
     if workload.limits:
         return limited.rules_of(limited.limits_of(limits=True, lend=workload.lend))
     return FLOW_RULES if workload.tenants else FlowRules.NONE
+
+
+def own_priority_of(key: TaskKey) -> int | None:
+    """Return a task's own priority where tasks have tenants; one of another time has the same."""
+    return _PRIORITIES[zlib.crc32(key.uniqueness_key.encode()) % len(_PRIORITIES)]
 
 
 class TaskMaker:
@@ -182,6 +189,7 @@ class TaskMaker:
             uniqueness_key=key.uniqueness_key,
             data=data,
             kind=self._kind(key),
+            priority=own_priority_of(key) if self._workload.tenants else None,
         )
 
     def _kind(self, key: TaskKey) -> str | None:

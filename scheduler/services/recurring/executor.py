@@ -258,6 +258,7 @@ def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:
         uniqueness_key=f"{known.name}@{text}{mark}",
         data=_data(rule, state.taken + 1),
         kind=rule.kind,
+        priority=rule.priority,
     )
 
 

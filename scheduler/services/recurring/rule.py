@@ -28,6 +28,7 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis, to_millis
 from actors.model.kind import checked_kind
+from actors.model.priority import PRIORITY_MAX
 from actors.model.task import Identifier
 
 Overlap = Literal["skip", "buffer_one", "allow"]
@@ -71,6 +72,8 @@ class RecurringRule(BaseModel):
     """Of the tasks; with ``allow`` each occurrence has one of its own that begins so."""
     kind: Annotated[str, AfterValidator(checked_kind)] | None = None
     """Of the tasks; without one the default executor runs them."""
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
+    """Of the tasks; without one they have their kind's."""
     data: dict[str, JsonValue] = Field(default_factory=dict)
     overlap: Overlap = "skip"
     catch_up_ms: Annotated[int, Field(ge=0)] = 3_600_000

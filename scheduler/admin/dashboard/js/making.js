@@ -12,12 +12,13 @@ import { stateWord } from "./parts.js";
 
 /** Schedule a task; resolves to whether it was done. */
 export function scheduleTask() {
-  const body = ({ orderingId, scheduledTime, uniquenessKey, data, kind }) => ({
+  const body = ({ orderingId, scheduledTime, uniquenessKey, data, kind, priority }) => ({
     orderingId,
     scheduledTime,
     uniquenessKey,
     data: parsed("Data", data || "{}"),
     kind: kind || null,
+    priority: priority ? Number(priority) : null,
   });
   return confirmed({
     title: "Schedule a task",
@@ -39,6 +40,7 @@ export function scheduleTask() {
         required: true,
       },
       { name: "kind", label: "Kind", hint: "none: the default executor runs it" },
+      { name: "priority", label: "Priority", type: "number", hint: "that of its kind" },
       { name: "data", label: "Data (a JSON object)", type: "area", value: "{}" },
     ],
     preview: async (values) => {
@@ -68,6 +70,7 @@ export function setRecurring(known = null) {
     timeZone: values.timeZone || "UTC",
     orderingId: values.orderingId || null,
     kind: values.kind || null,
+    priority: values.priority ? Number(values.priority) : null,
     data: isHidden && !values.data ? null : parsed("Data", values.data || "{}"),
     overlap: values.overlap,
     catchUpMs: readDuration("Catch up", values.catchUp),
@@ -120,6 +123,13 @@ function ruleFields(known, isHidden) {
       hint: "the schedule's name",
     },
     { name: "kind", label: "Kind of the tasks", value: rule?.kind ?? "", hint: "none" },
+    {
+      name: "priority",
+      label: "Priority of the tasks",
+      type: "number",
+      value: rule?.priority ?? "",
+      hint: "that of their kind",
+    },
     {
       name: "data",
       label: "Data of the tasks (a JSON object)",

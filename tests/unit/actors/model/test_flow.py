@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.errors import InvalidExecutor
 from actors.model.flow import (
@@ -18,6 +19,7 @@ from actors.model.flow import (
     value_reader,
 )
 from actors.model.kind import with_kind
+from actors.model.priority import with_priority
 from actors.model.task import StoredTask
 from actors.model.task_executor import TaskExecutor
 from tests.builders import a_stored_task
@@ -145,6 +147,23 @@ def test_a_task_has_the_flow_of_its_kind_and_value() -> None:
     assert FlowRules.NONE.flow_of(mail) == "" and not limit_keys(FlowRules.NONE, mail)
 
 
+def test_a_task_with_a_priority_of_its_own_leaves_the_flow_of_its_kind() -> None:
+    """It keeps the weight of its kind and value; its kind's own number changes nothing."""
+    fair = FairShare(key="tenant", weights={"big": 3})
+    rules = FlowRules({"mail": FlowRule(priority=2, fair=fair)})
+    mail, other = a_task_of("mail", b'{"tenant":"big"}'), a_task_of("other")
+
+    def flow(task: StoredTask, priority: int) -> tuple[str, int, float]:
+        given = replace(task, data=with_priority(task.data, priority))
+        name = rules.flow_of(given)
+        return name, rules.priority_of(given), rules.weight_of(name)
+
+    assert flow(mail, 2) == ("mail big", 2, 3)
+    assert flow(mail, -7) == ("mail!-7 big", -7, 3)
+    assert flow(mail, 0) == ("mail!0 big", 0, 3)
+    assert flow(other, 9) == ("!9", 9, 1) and flow(other, 0) == ("", 0, 1)
+
+
 def test_a_class_declares_and_what_is_given_goes_before() -> None:
     """A method of a user's own that has such a name declares nothing."""
 
@@ -159,5 +178,7 @@ def test_a_class_declares_and_what_is_given_goes_before() -> None:
             del task
 
     assert FlowRule.declared(Mail) == FlowRule((Limit(rate=5),), 2)
-    assert FlowRule.declared(Mail, (), 0) == FlowRule() and not FlowRule.declared(Mail, (), 0)
+    assert FlowRule.declared(Mail, ()) == FlowRule((), 2)
+    assert FlowRule.declared(Mail, (), 0) == FlowRule(priority=0) and FlowRule(priority=0)
+    assert not FlowRule.declared(print)
     assert FlowRule.declared(print) == FlowRule()

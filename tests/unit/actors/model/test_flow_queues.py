@@ -4,12 +4,14 @@ import random
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.flow import FairShare, FlowRule, FlowRules
 from actors.model.flow_queues import FlowQueues
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.kind import with_kind
+from actors.model.priority import with_priority
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS, a_stored_task
 
@@ -55,6 +57,19 @@ def taken(queue: FlowQueues, free_slots: int, now_ms: int = NOW_MS) -> list[Stor
     while len(found) < free_slots and (each := queue.take_due(now_ms, free_slots - len(found))):
         found.append(each)
     return found
+
+
+def test_a_task_has_the_priority_it_was_given_and_its_id_keeps_its_order() -> None:
+    """Of a plain kind too; a later task of an id that waits goes behind the first one."""
+    late = replace(task(-9), data=with_priority(task(-9).data, -1))
+    plain, urgent = task(-7, kind=None), task(-5, kind=None)
+    urgent = replace(urgent, data=with_priority(urgent.data, 9))
+    behind = task(-6, kind=None, ordering_id=late.key.ordering_id)
+    behind = replace(behind, data=with_priority(behind.data, 100))
+
+    leaves = taken(queues(late, plain, urgent, behind), 100)
+
+    assert [each.key for each in leaves] == [each.key for each in (urgent, plain, late, behind)]
 
 
 def test_a_large_backlog_does_not_keep_a_small_one_waiting() -> None:

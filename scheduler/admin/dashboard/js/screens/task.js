@@ -187,6 +187,7 @@ function facts(task, waits) {
       ),
     ],
     task.kind && ["Kind", h("a", { href: address("tasks", { kind: task.kind }) }, task.kind)],
+    task.priority !== undefined && ["Priority", String(task.priority)],
     task.limited && [
       "Limited by",
       `${task.limited.limit} ${task.limited.value} since ${task.limited.since}`,

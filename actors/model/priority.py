@@ -1,0 +1,79 @@
+"""The priority of one task, where it is not to have its kind's.
+
+A record names it in a field of its own.  A row carries it as a member of the data, before the
+kind's and the trace's, so that it follows the task wherever its data goes: to another time, another
+topic, an archive.  User code never sees that member.  Decides how a priority is written, never what
+starts first.
+"""
+
+import re
+from typing import TypeGuard
+
+from actors.model.display import shown
+from actors.model.kind import TAIL_BYTES_MAX, split_kind, with_kind
+from actors.model.trace import RESERVED
+
+PRIORITY_MAX = 100
+"""Priorities lie between this and the same number below zero."""
+MEMBER = "hourhand.priority"
+"""The member's name; reserved, as the last one of a task's data but for its kind."""
+
+_OPENS = b'"%b":' % MEMBER.encode()
+_CLOSES = b"}"
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]{0,2})").fullmatch
+_NUMBER_BYTES_MAX = 4
+_MEMBER_BYTES_MAX = len(_OPENS) + _NUMBER_BYTES_MAX + len(_CLOSES)
+_REACH_BYTES = _MEMBER_BYTES_MAX + TAIL_BYTES_MAX
+
+
+def is_priority(number: object) -> TypeGuard[int]:
+    """Whether it can be a priority: a whole number that is small enough."""
+    # A bool is a whole number to isinstance.
+    return isinstance(number, int) and type(number) is not bool and abs(number) <= PRIORITY_MAX
+
+
+def checked_priority(number: object) -> int:
+    """Return a priority as it is; ValueError where it cannot be one."""
+    if not is_priority(number):
+        raise ValueError(
+            f"{shown(number)} is not a priority: write a whole number from {-PRIORITY_MAX} to"
+            f" {PRIORITY_MAX}"
+        )
+    return number
+
+
+def with_priority(data: bytes, priority: int) -> bytes:
+    """Return a JSON object that carries no trace, with the priority behind its own members and
+    before its kind.
+    """
+    assert is_priority(priority), "a priority is checked before a row carries it"
+    kind, _, written = split_members(data)
+    body = written.rstrip()[:-1].rstrip()
+    comma = b"" if body.endswith(b"{") else b","
+    row = b"".join((body, comma, _OPENS, b"%d" % priority, _CLOSES))
+    return row if kind is None else with_kind(row, kind)
+
+
+def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
+    """Return the kind and the priority that a row's data carries, and the data as its producer
+    wrote it: without them, and without the trace.
+    """
+    # Most rows carry none of these.
+    if data.find(RESERVED, -_REACH_BYTES) < 0:
+        return None, None, data
+    kind, data = split_kind(data)
+    start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
+    number = data[start + len(_OPENS) : -len(_CLOSES)]
+    if start < 0 or _NUMBER(number) is None or not is_priority(int(number)):
+        return kind, None, data
+    return kind, int(number), data[:start].removesuffix(b",") + _CLOSES
+
+
+def carried_priority(data: bytes) -> int | None:
+    """Return the priority that a row's data carries."""
+    return split_members(data)[1] if data.find(_OPENS, -_REACH_BYTES) >= 0 else None
+
+
+def without_members(data: bytes) -> bytes:
+    """Return a row's data as its producer wrote it: without priority, kind and trace."""
+    return split_members(data)[2]
