@@ -181,6 +181,8 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     """Those with the most tasks."""
     limits: tuple[DeclaredLimit, ...] = ()
     """The first of those that its code declares."""
+    reads_segments: bool = False
+    """Whether it reads completion segments in every store; False from a node that does not say."""
     borrows: bool = False
     """Whether other nodes may lend it of the rates that its flows wait for."""
     lent: tuple[LimitLoan, ...] = ()

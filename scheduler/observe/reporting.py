@@ -207,6 +207,7 @@ class Reporter:
             limited=tuple(limited[:LISTED_MAX]),
             limited_flows=_limited_flows(limited),
             limits=self._limits,
+            reads_segments=True,
             borrows=loans is not None,
             lent=() if loans is None else loans.lent(),
         )

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 _FILLED = (
     *("partition_watermark", "definition", "command_outcome"),
-    *("task_schedule", "task_status", "attempt_history"),
+    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
 )
 
 

@@ -1,11 +1,13 @@
 """``BulkStore`` on Cassandra: buckets are its own partitions, read whole and in large pages.
 
 It decides how buckets are found (probed where they are few, else by listing the table's keys)
-and never opens one that was not asked for.
+and never opens one that was not asked for.  Completions of a bucket are its rows and the entries of
+its segments, merged as they are read.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, compress, groupby, islice
+from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +15,8 @@ import msgspec
 from cassandra.query import BatchStatement, BatchType
 
 from actors.model.bucket import hour_of, hours_between
+from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
+from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from scheduler.adapters.cassandra.ownership import (
     PARTITION_COUNT,
@@ -20,9 +24,18 @@ from scheduler.adapters.cassandra.ownership import (
     CassandraOwnershipStore,
     watermark_values,
 )
-from scheduler.adapters.cassandra.session import CassandraSession
+from scheduler.adapters.cassandra.segments import (
+    FETCH_SEGMENTS,
+    OVERLAPPING,
+    SEGMENT,
+    CompletionSegments,
+    entries_in,
+    key_of,
+)
+from scheduler.adapters.cassandra.session import CassandraSession, Row
 from scheduler.adapters.cassandra.stores import connect
-from scheduler.adapters.cassandra.whole_tables import WholeTable
+from scheduler.adapters.cassandra.whole_tables import WholeTable, tokens_of
+from scheduler.adapters.completion_segments import in_key_order, merged
 from scheduler.configuration.settings import Settings
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
 
@@ -42,6 +55,7 @@ _STORED_AS = {
     "reason": "detail",
 }
 """What is selected for a column, where that has another name, but for its write time."""
+_SEGMENTS = "completion_segment"
 _WRITTEN_WITH = {
     BulkTable.TASKS: "WRITETIME(data)",
     BulkTable.STATUSES: "WRITETIME(result)",
@@ -60,6 +74,8 @@ _RUN_BUCKETS_MAX = 64
 """Buckets of one statement; the server holds the list, and reads them one after the other."""
 _RUN_PAGES = 2
 """Pages that a statement should bring."""
+_EVER = (INSTANT_MIN_MS, INSTANT_MAX_MS + 1)
+_place_and_key_of = itemgetter(slice(0, 4))
 
 
 def open_bulk(settings: Settings) -> "CassandraBulk":
@@ -89,18 +105,24 @@ class CassandraBulk:
         for scan in self._scans.values():
             scan.fetch_size = _PAGE_ROWS
         self._whole = {table: WholeTable(session, name, _LONG) for table, name in _NAMES.items()}
+        self._segments = CompletionSegments(session)
+        self._scan_segments = session.prepare(
+            f"{SEGMENT} WHERE partition_id = ? AND hour IN ? AND {OVERLAPPING}"
+        )
+        self._scan_segments.fetch_size = FETCH_SEGMENTS
         self._probes = {
-            table: session.prepare(
+            name: session.prepare(
                 f"SELECT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
                 " WHERE partition_id = ? AND hour IN ? PER PARTITION LIMIT 1"
             )
-            for table, name in _NAMES.items()
+            for name in (*_NAMES.values(), _SEGMENTS)
         }
         self._lists = {
-            table: session.prepare(
+            name: session.prepare(
                 f"SELECT DISTINCT partition_id, toUnixTimestamp(hour) FROM {{keyspace}}.{name}"
+                " WHERE token(partition_id, hour) > ? AND token(partition_id, hour) <= ?"
             )
-            for table, name in _NAMES.items()
+            for name in (*_NAMES.values(), _SEGMENTS)
         }
         for listing in self._lists.values():
             listing.fetch_size = _LISTED_BUCKETS
@@ -113,53 +135,52 @@ class CassandraBulk:
     def list_buckets(
         self, table: BulkTable, partitions: Collection[int], first_ms: int, end_ms: int
     ) -> Sequence[Bucket]:
+        names = [_NAMES[table], *([_SEGMENTS] if table is BulkTable.STATUSES else ())]
         if (end_ms - first_ms) // 3_600_000 <= _PROBED_HOURS_MAX:
             hours = list(hours_between(first_ms, end_ms))
-            probes = [self._probes[table].bind((each, hours)) for each in partitions]
+            probes = [
+                self._probes[name].bind((each, hours)) for name in names for each in partitions
+            ]
             answers = self._session.execute_all(probes) if hours else []
-            return sorted(Bucket(*row) for rows in answers for row in rows)
+            return sorted({Bucket(*row) for rows in answers for row in rows})
 
         def wanted(row: tuple[Any, ...]) -> bool:
             return row[0] in partitions and first_ms < row[1] + 3_600_000 and row[1] < end_ms
 
-        listed = self._session.scan(self._lists[table].bind(()), wanted)
-        return sorted(Bucket(*row) for row in listed)
+        lists = [self._session.scan(self._listing(name, 0, 1), wanted) for name in names]
+        return sorted({Bucket(*row) for listed in lists for row in listed})
 
     def scan(
         self, table: BulkTable, buckets: Sequence[Bucket], first_ms: int, end_ms: int
     ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
-        prepared = self._scans[table]
-        runs = Runs(buckets)
-        asked: list[Sequence[Bucket]] = []
-
-        def reads() -> Iterator[Any]:
-            for run in runs:
-                asked.append(run)
-                hours = [bucket.hour_ms for bucket in run]
-                yield prepared.bind((run[0].partition, hours, first_ms, end_ms))
-
-        for position, page in self._session.stream(reads()):
-            partition = asked[position][0].partition
-            rows = page if table is not BulkTable.STATUSES else list(map(_status_row, page))
-            found = [
-                (Bucket(partition, hour_ms), list(of_hour))
-                for hour_ms, of_hour in groupby(rows, lambda row: hour_of(row[0]))
-            ]
-            runs.learn(len(found), len(rows))
-            yield from found
+        pages = self._pages(self._scans[table], Runs(buckets), first_ms, end_ms)
+        if table is BulkTable.STATUSES:
+            return self._statuses(pages, buckets, first_ms, end_ms)
+        return pages
 
     def scan_part(
         self, table: BulkTable, part: int, parts: int, columns: Collection[str]
     ) -> Iterator[Mapping[str, Sequence[object]]]:
+        segmented: frozenset[Row] = frozenset()
+        if table is BulkTable.STATUSES:
+            listing = self._listing(_SEGMENTS, part, parts)
+            segmented = frozenset(self._session.execute(listing))
+        place = ("partition_id", "scheduled_time") if segmented else ()
         stored_as = _stored_as(table, columns)
-        selected = tuple(dict.fromkeys(stored_as.values()))
+        selected = tuple(dict.fromkeys((*stored_as.values(), *place)))
         for page in self._whole[table].pages(part, parts, selected):
-            found = dict(zip(selected, page, strict=True))
+            found = _outside(dict(zip(selected, page, strict=True)), segmented)
+            if found is None:
+                continue
             unfolded = _unfolded(found["detail"]) if "detail" in found else {}
             yield {
                 name: unfolded[name] if name in unfolded else found[stored_as[name]]
                 for name in columns
             }
+        for bucket, rows in self.scan(table, sorted(Bucket(*each) for each in segmented), *_EVER):
+            columns_of = dict(zip(COLUMNS[table], zip(*rows, strict=True), strict=True))
+            columns_of["partition"] = (bucket.partition,) * len(rows)
+            yield {name: columns_of[name] for name in columns}
 
     def delete_rows(self, table: BulkTable, bucket: Bucket, rows: Sequence[BulkRow]) -> None:
         names = ["scheduled_time", "ordering_id", "uniqueness_key"]
@@ -178,6 +199,10 @@ class CassandraBulk:
             batch.is_idempotent = True
             batches.append(batch)
         self._session.execute_all(batches)
+        if table is BulkTable.STATUSES:
+            # Afterwards: what shows meanwhile is a success, never the row that it replaced.
+            doomed: Any = {TaskKey(*row[:3]): row[-1] for row in rows}  # type: ignore[arg-type]
+            self._segments.remove(bucket, doomed)
 
     def begin_partition(self, partition: int, claim: Claim) -> Claim:
         columns = ", ".join(WATERMARK_COLUMNS)
@@ -195,6 +220,67 @@ class CassandraBulk:
     def close(self) -> None:
         self._session.close()
 
+    def _listing(self, name: str, part: int, parts: int) -> Any:
+        """Return the statement that lists the buckets of a part of a table."""
+        return self._lists[name].bind(tokens_of(part, parts))
+
+    def _pages(
+        self, prepared: Any, runs: "Runs", first_ms: int, end_ms: int
+    ) -> Iterator[tuple[Bucket, list[Row]]]:
+        """Yield what is selected of the buckets of runs, page by page, in their order."""
+        asked: list[Sequence[Bucket]] = []
+
+        def reads() -> Iterator[Any]:
+            for run in runs:
+                asked.append(run)
+                hours = [bucket.hour_ms for bucket in run]
+                yield prepared.bind((run[0].partition, hours, first_ms, end_ms))
+
+        for position, rows in self._session.stream(reads()):
+            partition = asked[position][0].partition
+            found = [
+                (Bucket(partition, hour_ms), list(of_hour))
+                for hour_ms, of_hour in groupby(rows, lambda row: hour_of(row[0]))
+            ]
+            runs.learn(len(found), len(rows))
+            yield from found
+
+    def _statuses(
+        self,
+        pages: Iterator[tuple[Bucket, list[Row]]],
+        buckets: Sequence[Bucket],
+        first_ms: int,
+        end_ms: int,
+    ) -> Iterator[tuple[Bucket, Sequence[BulkRow]]]:
+        """Yield rows and the entries of segments in between, each bucket in key order."""
+        places = {bucket: place for place, bucket in enumerate(buckets)}
+        entries = self._entries(buckets, places, first_ms, end_ms)
+        first = next(entries, None)
+        if first is None:
+            for bucket, page in pages:
+                yield bucket, list(map(_status_row, page))
+            return
+        rows = ((places[bucket], *row) for bucket, page in pages for row in page)
+        standing = merged(rows, chain([first], entries), _place_and_key_of)
+        for place, of_bucket in groupby(standing, itemgetter(0)):
+            while page := [_status_row(row[1:]) for row in islice(of_bucket, _PAGE_ROWS)]:
+                yield buckets[place], page
+
+    def _entries(
+        self, buckets: Sequence[Bucket], places: Mapping[Bucket, int], first_ms: int, end_ms: int
+    ) -> Iterator[Row]:
+        """Yield the entries of all segments, each behind the place of its bucket."""
+        runs = Runs(buckets, _RUN_BUCKETS_MAX)
+        pages = self._pages(self._scan_segments, runs, first_ms, end_ms - 1)
+        segments = ((bucket, segment) for bucket, page in pages for segment in page)
+        for bucket, of_bucket in groupby(segments, itemgetter(0)):
+            place = places[bucket]
+            for row in in_key_order(
+                ((segment[0], entries_in(segment)) for _, segment in of_bucket), key_of
+            ):
+                if first_ms <= row[0] < end_ms:
+                    yield (place, *row)
+
 
 class Runs:
     """Buckets dealt out to statements: a stretch of one partition, in order, each.
@@ -203,9 +289,9 @@ class Runs:
     alone, each where it is stored.  How large they are, the pages tell.
     """
 
-    def __init__(self, buckets: Sequence[Bucket]) -> None:
+    def __init__(self, buckets: Sequence[Bucket], size: int = _RUN_BUCKETS_FIRST) -> None:
         self._buckets = buckets
-        self._size = _RUN_BUCKETS_FIRST
+        self._size = size
 
     def __iter__(self) -> Iterator[Sequence[Bucket]]:
         start = 0
@@ -242,6 +328,21 @@ def _stored_as(table: BulkTable, columns: Collection[str]) -> dict[str, str]:
 
 def _follows(first: Bucket, second: Bucket) -> bool:
     return first.partition == second.partition and first.hour_ms < second.hour_ms
+
+
+def _outside(
+    columns: Mapping[str, Sequence[Any]], buckets: Collection[Row]
+) -> Mapping[str, Sequence[Any]] | None:
+    """Return what columns hold of other buckets than these; None where that is nothing."""
+    if not buckets:
+        return columns
+    places = zip(columns["partition_id"], columns["scheduled_time"], strict=True)
+    kept = [(owner, hour_of(time_ms)) not in buckets for owner, time_ms in places]
+    if all(kept):
+        return columns
+    if not any(kept):
+        return None
+    return {name: list(compress(values, kept)) for name, values in columns.items()}
 
 
 def _status_row(row: tuple[Any, ...]) -> BulkRow:

@@ -44,7 +44,7 @@ class KeyFinder:
         """Return the rows of ``keys``, in no order; waits.  Raises StoreUnavailable."""
         by_hour: defaultdict[int, list[TaskKey]] = defaultdict(list)
         for key in dict.fromkeys(keys):
-            if _can_exist(key):
+            if can_exist(key):
                 by_hour[hour_of(key.scheduled_ms)].append(key)
         answers = self._session.execute_all(
             [
@@ -61,7 +61,7 @@ def key_of(row: Row) -> TaskKey:
     return TaskKey(row[0], row[1], row[2])
 
 
-def _can_exist(key: TaskKey) -> bool:
+def can_exist(key: TaskKey) -> bool:
     """Whether any row can have this key: operators type keys that none can."""
     try:
         return all(len(each.encode()) <= ID_BYTES_MAX for each in key[1:])

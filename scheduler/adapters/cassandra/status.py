@@ -1,11 +1,12 @@
-"""``StatusStore`` on Cassandra: the tables ``task_status`` and ``attempt_history``.
+"""``StatusStore`` on Cassandra: completions, as rows and segments, and attempts.
 
 Reads go from hour to hour, writes are same-row batches, and a delete is one tombstone an hour
 and table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from actors.model.status import AttemptRecord, AttemptResult, Completion, Comple
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.packing import (
     PACKED_BOOLEANS,
+    PackedBatch,
     PackedRow,
     batches,
     packed_bigint,
@@ -25,11 +27,14 @@ from scheduler.adapters.cassandra.packing import (
     packed_text,
 )
 from scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
+from scheduler.adapters.cassandra.segments import CompletionSegments
+from scheduler.adapters.cassandra.segments import key_of as row_key_of
 from scheduler.adapters.cassandra.session import CassandraSession, Row
+from scheduler.adapters.completion_segments import merged, plain_by_hour
 
 _COMPLETION = (
     f"SELECT {KEY_COLUMNS}, result, log_offset, attempts, toUnixTimestamp(started),"
-    " toUnixTimestamp(finished), detail FROM {keyspace}.task_status"
+    " toUnixTimestamp(finished), detail, WRITETIME(result) FROM {keyspace}.task_status"
 )
 _ATTEMPT = (
     f"SELECT {KEY_COLUMNS}, attempt, result, toUnixTimestamp(started),"
@@ -60,8 +65,13 @@ _detail_decoder = msgspec.json.Decoder(_Detail)
 class CassandraStatusStore:
     """Completions and attempts; see ``actors.ports.store.StatusStore`` for the contract."""
 
-    def __init__(self, session: CassandraSession) -> None:
+    def __init__(
+        self, session: CassandraSession, in_segments: Callable[[], bool] = lambda: False
+    ) -> None:
+        """``in_segments``: whether to write segments now; they are read in any case."""
         self._session = session
+        self._in_segments = in_segments
+        self._segments = CompletionSegments(session)
         self._completion_hours = HourWalk(session, "task_status")
         self._attempt_hours = HourWalk(session, "attempt_history")
         self._completion_finder = KeyFinder(session, _COMPLETION)
@@ -79,17 +89,24 @@ class CassandraStatusStore:
             " used, suspect, error_class, error_message, error_stack, fence)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
         )
+        # Segments last: what shows meanwhile is a success, never the row that it replaced.
         self._deletes = [
-            session.prepare(_DELETE % table) for table in ("task_status", "attempt_history")
+            session.prepare(_DELETE % table)
+            for table in ("task_status", "attempt_history", "completion_segment")
         ]
 
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
     ) -> "Future[None]":
         """Write completions; of two of one key in one call the last stands."""
+        by_hour: Mapping[int, Sequence[Completion]] = {}
+        if self._in_segments():
+            distinct = {each.key: each for each in completions}.values()
+            by_hour, completions = plain_by_hour(distinct, write_time)
         at = packed_bigint(write_time)
         rows = (_packed_completion(each, at) for each in completions)
-        return self._write(self._insert_completion, partition, rows)
+        segments = self._segments.batches(partition, by_hour, write_time)
+        return self._write(self._insert_completion, partition, rows, segments)
 
     def load_completions(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -97,12 +114,11 @@ class CassandraStatusStore:
         """Read all completions with ``after`` < key <= ``up_to``, in key order."""
 
         def work() -> Sequence[Completion]:
-            return [
-                _completion(row)
-                for row in self._range(
-                    self._completion_hours, self._load_completions, partition, after, up_to
-                )
-            ]
+            entries = self._segments.between(partition, after, up_to)
+            rows = self._range(
+                self._completion_hours, self._load_completions, partition, after, up_to
+            )
+            return [_completion(row) for row in _standing(rows, entries)]
 
         return self._session.submit(work)
 
@@ -112,8 +128,11 @@ class CassandraStatusStore:
         """Read single completions; an open key is absent from the answer."""
 
         def work() -> Mapping[TaskKey, Completion]:
+            entries = self._segments.find(partition, keys)
             rows = self._completion_finder.find(partition, keys)
-            return {key_of(row): _completion(row) for row in rows}
+            if entries:
+                rows.sort(key=row_key_of)
+            return {key_of(row): _completion(row) for row in _standing(rows, entries)}
 
         return self._session.submit(work)
 
@@ -155,14 +174,15 @@ class CassandraStatusStore:
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
     ) -> "Future[int]":
         """Remove whole hours of completions and attempts, [first, end): the last ones, and
-        those that hold rows of either.
+        those that hold any of either.
         """
         first_ms, end_ms = whole_hours(first_hour_ms, end_hour_ms)
 
         def work() -> int:
             attempted, done_ms = self._attempt_hours.to_delete(partition, first_ms, end_ms)
             completed, done_ms = self._completion_hours.to_delete(partition, first_ms, done_ms)
-            hours = {hour for hour in (*attempted, *completed) if hour < done_ms}
+            segmented, done_ms = self._segments.hours.to_delete(partition, first_ms, done_ms)
+            hours = {each for each in (*attempted, *completed, *segmented) if each < done_ms}
             for delete in self._deletes:
                 self._session.execute_all(
                     [delete.bind((write_time, partition, hour)) for hour in sorted(hours)]
@@ -182,9 +202,20 @@ class CassandraStatusStore:
             found += self._session.execute(reads.bind(partition, hours, (*after, *up_to)))
         return found
 
-    def _write(self, prepared: Any, partition: int, rows: Iterable[PackedRow]) -> "Future[None]":
+    def _write(
+        self,
+        prepared: Any,
+        partition: int,
+        rows: Iterable[PackedRow],
+        segments: Iterable[PackedBatch] = (),
+    ) -> "Future[None]":
         limit_bytes = self._session.settings.batch_bytes
-        return self._session.write(batches(prepared, partition, rows, limit_bytes))
+        return self._session.write(chain(batches(prepared, partition, rows, limit_bytes), segments))
+
+
+def _standing(rows: Sequence[Row], entries: Sequence[Row]) -> Iterable[Row]:
+    """Return, of rows and entries in key order, the version of each key that stands."""
+    return merged(rows, entries, row_key_of) if entries else rows
 
 
 def _packed_completion(completion: Completion, write_time: bytes) -> PackedRow:

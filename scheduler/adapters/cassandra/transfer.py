@@ -21,7 +21,7 @@ from scheduler.ports.transfer import UNFINISHED, OutcomeRow
 
 _NOTE = "transfer"
 _TABLES = (
-    *("task_schedule", "task_status", "attempt_history"),
+    *("task_schedule", "task_status", "completion_segment", "attempt_history"),
     *("definition", "command_outcome", "partition_watermark"),
 )
 _TOKEN_MIN, _TOKENS = -(2**63), 2**64

@@ -14,6 +14,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
+from scheduler.adapters.completion_segments import merged
 from scheduler.adapters.embedded.connection import FAILURES, open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import store_file
@@ -27,7 +28,7 @@ from scheduler.adapters.embedded.rows import (
     Table,
 )
 from scheduler.adapters.embedded.seal import Row, opened
-from scheduler.adapters.embedded.segments import entries_between, merged, remove_entries
+from scheduler.adapters.embedded.segments import entries_between, key_of, remove_entries
 from scheduler.configuration.settings import Settings
 from scheduler.futures.answers import JOB_S, answered
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkRow, BulkTable
@@ -108,7 +109,7 @@ class EmbeddedBulk:
                 cursor = self._connection.execute(query, (bucket.partition, start_ms, stop_ms))
                 rows: Iterator[Row] = map(opened, cursor)
                 if table is BulkTable.STATUSES:
-                    rows = merged(rows, entries)
+                    rows = merged(rows, entries, key_of)
                 while page := [_bulk_row(table, row) for row in islice(rows, _PAGE_ROWS)]:
                     yield bucket, page
         except FAILURES as error:

@@ -7,6 +7,7 @@ from functools import partial
 
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
+from scheduler.adapters.completion_segments import merged, plain_by_hour
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import (
     ATTEMPT_HISTORY,
@@ -27,8 +28,7 @@ from scheduler.adapters.embedded.segments import (
     entries_between,
     entries_of,
     insert_segments,
-    merged,
-    plain_by_hour,
+    key_of,
     sweep_segments,
 )
 
@@ -95,7 +95,7 @@ class EmbeddedStatus:
             entries = entries_between(connection, partition, *between)
             rows = map(opened, connection.execute(query, arguments))
             inside = (row for row in entries if after < row[1:4] <= up_to)
-            return [_completion(row[1:-1]) for row in merged(rows, inside)]
+            return [_completion(row[1:-1]) for row in merged(rows, inside, key_of)]
 
         return self._database.read(load)
 
@@ -113,7 +113,7 @@ class EmbeddedStatus:
                 for row in connection.execute(query, (partition, *key))
             ]
             entries = sorted(entries_of(connection, partition, wanted), key=_by_key)
-            found = (_completion(row[1:-1]) for row in merged(rows, entries))
+            found = (_completion(row[1:-1]) for row in merged(rows, entries, key_of))
             return {each.key: each for each in found}
 
         return self._database.read(find)

@@ -13,10 +13,10 @@ from actors.model.errors import SchemaMissing
 from actors.model.key import TaskKey
 from actors.model.ownership import EPOCH_SHIFT
 from actors.model.status import Completion, CompletionResult
+from scheduler.adapters.completion_segments import SEGMENT_ROWS_MIN
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.folder import store_file
 from scheduler.adapters.embedded.schema import STORE
-from scheduler.adapters.embedded.segments import SEGMENT_ROWS_MIN
 from scheduler.adapters.embedded.stores import open_stores
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, settings_of
