@@ -30,7 +30,7 @@ class MemoryReach:
         self.search = BacklogSearch(key)
         """It reaches as far as the checkpoint where no flow has left anything."""
         self.latest_row_ms = 0
-        """No row that it reaches is later: neither of those that were read, nor of those written."""
+        """No row that it reaches is later, of those that were read and of those written."""
 
     @property
     def ids_bytes(self) -> int:
