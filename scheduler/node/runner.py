@@ -110,22 +110,31 @@ class WorkerRunner(LimitedAttempts):
         batched: defaultdict[Batches, list[RunningAttempt]] = defaultdict(list)
         for running in ready:
             if running.attempt.suspect:
-                self._suspect_lane.submit([running])
+                self._submit_to(self._suspect_lane, [running])
             elif isinstance(running.executor, BatchMember):
                 batched[running.executor.batches].append(running)
             elif running.attempt.follows is not None:
                 # Its executor could not be made, so there is no batch to be in.
-                self._leave_starts(running)
-                self._refuse(running)
+                self._refuse_all([running])
             elif not runs_async(running.executor):
                 blocking.append(running)
             elif self._async_turns is None:
                 self._loop.submit(partial(self._run_async, running))
             else:
                 self._async_turns.add(running)
-        self._workers.submit(blocking)
+        self._submit_to(self._workers, blocking)
         for batches, members in batched.items():
             self._gathering.add(batches, members)
+
+    def _submit_to(self, workers: "_Workers", ready: Sequence[RunningAttempt]) -> None:
+        if ready and not workers.submit(ready):
+            self._refuse_all(ready)
+
+    def _refuse_all(self, members: Sequence[RunningAttempt]) -> None:
+        """Have the tree start these again."""
+        for running in members:
+            self._leave_starts(running)
+            self._refuse(running)
 
     def drain(self, partitions: Collection[int] | None, *, give_up: str | None = None) -> None:
         """End what waits for something that others do, and all that can be ended."""
@@ -261,9 +270,7 @@ class WorkerRunner(LimitedAttempts):
         """Have the tree start these again: an error here would end it, for a lack that passes."""
         text = "the machine has no thread for a batch of %d tasks; they are tried again"
         log_raised(logger, text, len(members))
-        for running in members:
-            self._leave_starts(running)
-            self._refuse(running)
+        self._refuse_all(members)
         # Later: the next batch would find no thread either.
         end = partial(self._gathering.end, batches)
         self._loop.call_later(self._settings.lease_retry_ms, end)
@@ -421,18 +428,19 @@ class _Workers:
         """Attempts queued or running, until there are as many threads as there may be: each has
         a thread.  Counting idle threads instead would take one just woken for a free one."""
         self._threads: list[threading.Thread] = []
+        self._too_few = False
+        """Whether the machine had no thread when one was last asked for; logged once."""
         self._lock = threading.Lock()
 
-    def submit(self, ready: Sequence[RunningAttempt]) -> None:
-        if len(self._threads) < self._threads_max:
-            with self._lock:
-                self._outstanding += len(ready)
-                while len(self._threads) < min(self._outstanding, self._threads_max):
-                    self._add_thread()
+    def submit(self, ready: Sequence[RunningAttempt]) -> bool:
+        """Have threads run these; False where there is no thread, and none to be had."""
+        if len(self._threads) < self._threads_max and not self._has_threads(len(ready)):
+            return False
         self._submitted += len(ready)
         put = self._waiting.put
         for running in ready:
             put(running)
+        return True
 
     def load(self) -> WorkerLoad:
         """Return how many attempts were submitted, and how many of them wait for a thread."""
@@ -442,11 +450,25 @@ class _Workers:
         for _ in self._threads:
             self._waiting.put(None)
 
-    def _add_thread(self) -> None:
-        name = f"{self._name}-{len(self._threads)}"
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _has_threads(self, more: int) -> bool:
+        """Start as many as so many attempts more can use, as far as the machine has them."""
+        with self._lock:
+            self._outstanding += more
+            try:
+                while len(self._threads) < min(self._outstanding, self._threads_max):
+                    name = f"{self._name}-{len(self._threads)}"
+                    thread = threading.Thread(target=self._work, name=name, daemon=True)
+                    thread.start()
+                    self._threads.append(thread)
+                    self._too_few = False
+            except (RuntimeError, MemoryError):
+                if not self._too_few:
+                    text = "the machine has no thread for a worker more than %d; it is asked again"
+                    log_raised(logger, text, len(self._threads))
+                self._too_few = True
+            if not self._threads:
+                self._outstanding -= more
+            return bool(self._threads)
 
     def _work(self) -> None:
         while (running := self._waiting.get()) is not None:

@@ -1,6 +1,7 @@
 """WorkerRunner: user code that is hostile to whoever looks at it costs one attempt, no worker."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
@@ -162,6 +163,10 @@ def test_the_text_of_an_unreadable_error_is_said_to_be(bench: Bench) -> None:
     assert bench.ended().error_message == "its message cannot be shown"
 
 
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 class _Secretive(type):
     """A metaclass that does not tell the name of its classes."""
 
@@ -182,6 +187,39 @@ def test_an_error_of_a_class_without_a_name_is_a_failed_attempt(bench: Bench) ->
     bench.run(Blocking(fail))
 
     assert bench.ended().error_class == "class without a name"
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_where_the_machine_has_no_thread_a_task_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, suspect: bool
+) -> None:
+    """Nothing is raised where the tree would end of it, and no attempt is used up."""
+    attempt = an_attempt(task=task_of("a"), suspect=suspect)
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    bench.run(Blocking(), attempt)
+    assert bench.ended().ending is Ending.NOT_STARTED
+    monkeypatch.undo()
+    bench.run(Blocking(), attempt)
+
+    assert bench.ended().ending is Ending.DONE
+
+
+def test_fewer_workers_than_allowed_do_all_the_work(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one starts as soon as the machine has a thread for it."""
+    bench.run(Blocking(), an_attempt(task=task_of("first")))
+    assert bench.ended().ending is Ending.DONE
+    free = threading.Event()
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    bench.run(Blocking(free.wait), an_attempt(task=task_of("a")))
+    bench.run(Blocking(), an_attempt(task=task_of("b")))
+    monkeypatch.undo()
+    bench.run(Blocking(), an_attempt(task=task_of("c")))
+
+    assert {bench.ended().attempt.task.key.ordering_id for _ in range(2)} == {"b", "c"}
+    free.set()
+    assert bench.ended().attempt.task.key.ordering_id == "a"
 
 
 def test_a_start_that_nobody_can_make_durable_is_tried_again(bench: Bench) -> None:
