@@ -31,9 +31,9 @@ from scheduler.futures.sleeping import Sleeper
 from scheduler.kafka_only.ports import BucketStorage
 from scheduler.kafka_only.sending import BucketSender
 from scheduler.node.fast_path import NodeRunner
-from scheduler.node.flow_limits import NodeLimits
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
+from scheduler.node.node_limits import NodeLimits
 from scheduler.node.worker_watch import WorkerWatch
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
@@ -238,7 +238,7 @@ def _let_hear(middleware: MiddlewareStack, counting: NodeTelemetry, closing: Exi
 
 def _reporter(settings: Settings, opened: _Connections, node: Node, runner: NodeRunner) -> Reporter:
     ends_ms, watch = opened.log.lease_ends_ms, node.sheet_watch
-    limits = runner.limited, runner.declared_limits, runner.loans
+    limits = runner.limited, runner.declared_limits, runner.loans, runner.rates
     return Reporter(
         Reported(node.describe, ends_ms, lambda: watch.sheet, hourhand_version(), *limits),
         stores=opened.stores,

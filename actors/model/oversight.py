@@ -128,6 +128,20 @@ class LimitLoan(msgspec.Struct, frozen=True, rename="camel"):
     """Of what the limit allows in the whole cluster."""
 
 
+class RateShare(msgspec.Struct, frozen=True, rename="camel"):
+    """What a node may start of a rate that it lends or borrows, for one value of the key.
+
+    Parts of what the limit allows in the whole cluster.
+    """
+
+    limit: str
+    value: str
+    own: float
+    """What its partitions give it, without what it lends."""
+    lent: float
+    borrowed: float
+
+
 class TroubledTask(msgspec.Struct, frozen=True, rename="camel"):
     """A task whose attempts fail, or whose ordering id waits for an operator."""
 
@@ -186,6 +200,11 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     borrows: bool = False
     """Whether other nodes may lend it of the rates that its flows wait for."""
     lent: tuple[LimitLoan, ...] = ()
+    rate_share: float | None = None
+    """The part that it may use of each rate of which it lends and borrows nothing; None where it
+    has no limit of a rate, and from a node that does not say."""
+    rate_shares: tuple[RateShare, ...] = ()
+    """Where it does: those of which most is lent."""
 
 
 _report_decoder = msgspec.json.Decoder(NodeReport)

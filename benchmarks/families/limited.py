@@ -21,7 +21,8 @@ from benchmarks.loads import LIMIT_BURST, LIMIT_PER_S, NOTE, Load
 from benchmarks.program import Program
 from benchmarks.records import Records, wall_s
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import FlowLimits, NodeLimits
+from scheduler.node.flow_limits import FlowLimits
+from scheduler.node.node_limits import NodeLimits
 from tests.servers.kafka import keep_session
 
 MEASURES = ("limited",)

@@ -234,6 +234,13 @@ class Cluster:
         reports.sort(key=lambda each: each.started_ms or 0)
         return {limit.limit: limit.as_limit() for each in reports for limit in each.limits}
 
+    def rate_reports(self) -> list[NodeReport]:
+        """Return what nodes say that have limits of a rate, by name."""
+        with self._lock:
+            reports = [each.report for each in self._alive()]
+        with_rates = (each for each in reports if each.rate_share is not None)
+        return sorted(with_rates, key=lambda each: each.node)
+
     def limited(self) -> LimitedFlows:
         """Return what waits because of limits, by limit and value of its key, most first."""
         with self._lock:

@@ -3,7 +3,9 @@
 Decides which changes are taken.  Which limits there are is known from what nodes report.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from heapq import nlargest
 from typing import Literal, NamedTuple, Self
 
 from msgspec.structs import replace
@@ -13,6 +15,7 @@ from actors.model.errors import InvalidTask
 from actors.model.flow import Limit
 from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
+from actors.model.oversight import NodeReport, RateShare
 from actors.ports.clock import Clock
 from scheduler.admin.answers import Answer, Instant, instant_text
 from scheduler.admin.problems import Problem
@@ -20,6 +23,7 @@ from scheduler.admin.sheet_changes import SheetChanges
 
 _REASON_CHARS_MAX = 300
 _NAMED_MAX = 20
+_VALUES_MAX = 200
 
 
 class LimitNumbers(Answer, frozen=True):
@@ -68,6 +72,33 @@ class ShownLimitChange(Answer, frozen=True):
         )
 
 
+class NodeRate(Answer, frozen=True):
+    """How much one node may start of a limit's rate, in parts of what the whole cluster may."""
+
+    node: str
+    own: float
+    """What its partitions give it, without what it lends."""
+    lent: float
+    borrowed: float
+    rate: float
+    """Starts in each ``perMs`` of the limit: what is its own and what is borrowed."""
+
+
+class ValueRate(Answer, frozen=True):
+    """How much all nodes may start of a limit's rate, for one value of its key."""
+
+    value: str | None
+    """Null: each value of which no node lends anything.  Empty where the limit has no key."""
+    own: float
+    lent: float
+    borrowed: float
+    rate: float
+    """The sum of the nodes' rates."""
+    nodes: list[NodeRate]
+    """Of a value that is lent, those that lend or borrow it; the others have what they have of
+    each value."""
+
+
 class LimitSetting(Answer, frozen=True):
     """One limit."""
 
@@ -80,6 +111,8 @@ class LimitSetting(Answer, frozen=True):
     declared: LimitNumbers | None
     effective: LimitNumbers | None
     changed: ShownLimitChange | None
+    rates: list[ValueRate]
+    """Who may start how much now, the values of which most is lent first; without a rate empty."""
 
 
 class LimitSettings(Answer, frozen=True):
@@ -90,12 +123,16 @@ class LimitSettings(Answer, frozen=True):
     limits: list[LimitSetting]
 
     @classmethod
-    def of(cls, sheet: OperatorSheet, declared: Mapping[str, Limit]) -> Self:
-        """Show the limits that hold."""
+    def of(
+        cls, sheet: OperatorSheet, declared: Mapping[str, Limit], reports: Sequence[NodeReport]
+    ) -> Self:
+        """Show the limits that hold, and what nodes with rates report that they have of them."""
         names = sorted({*declared, *(each.limit for each in sheet.limits)})
         return cls(
             version=sheet.version,
-            limits=[_setting(name, declared.get(name), sheet.change_of(name)) for name in names],
+            limits=[
+                _setting(name, declared.get(name), sheet.change_of(name), reports) for name in names
+            ],
         )
 
 
@@ -114,16 +151,21 @@ class Limits:
         self,
         sheets: SheetChanges,
         declared: Callable[[], Mapping[str, Limit]],
+        rates: Callable[[], Sequence[NodeReport]],
         clock: Clock,
     ) -> None:
-        """``declared`` returns the limits that nodes declare, by name."""
+        """``declared`` returns the limits that nodes declare, by name; ``rates`` what those report
+        that have limits of a rate.
+        """
         self._sheets = sheets
         self._declared = declared
+        self._rates = rates
         self._clock = clock
 
     def settings(self, sheet: OperatorSheet | None = None) -> LimitSettings:
         """Return every limit, of a sheet that is known or of the one in force."""
-        return LimitSettings.of(self._sheets.sheet() if sheet is None else sheet, self._declared())
+        known = self._sheets.sheet() if sheet is None else sheet
+        return LimitSettings.of(known, self._declared(), self._rates())
 
     def planned(self, change: LimitChange) -> dict[str, LimitNumbers]:
         """Return what holds before and after; InvalidTask or Problem where it cannot be done."""
@@ -204,7 +246,12 @@ def _holding(declared: Limit, change: LimitChange | None) -> Limit:
         return declared
 
 
-def _setting(name: str, declared: Limit | None, change: LimitChange | None) -> LimitSetting:
+def _setting(
+    name: str,
+    declared: Limit | None,
+    change: LimitChange | None,
+    reports: Sequence[NodeReport],
+) -> LimitSetting:
     effective = None if declared is None else _holding(declared, change)
     is_used = effective is not None and (change is None or _fits(declared, change))
     state: Literal["declared", "changed", "unused"]
@@ -216,7 +263,60 @@ def _setting(name: str, declared: Limit | None, change: LimitChange | None) -> L
         declared=None if declared is None else LimitNumbers.of(declared),
         effective=None if effective is None else LimitNumbers.of(effective),
         changed=None if change is None else ShownLimitChange.of(change),
+        rates=[] if effective is None else _rates(name, effective, reports),
     )
+
+
+def _rates(name: str, limit: Limit, reports: Sequence[NodeReport]) -> list[ValueRate]:
+    """Return who may start how much of a limit: of values that nobody lends, and of the others."""
+    reports = [each for each in reports if any(known.limit == name for known in each.limits)]
+    lent: defaultdict[str, dict[str, RateShare]] = defaultdict(dict)
+    for report in reports:
+        for share in report.rate_shares:
+            if share.limit == name:
+                lent[share.value][report.node] = share
+    if limit.rate is None or not reports:
+        return []
+    if limit.key is None:
+        return [_rate_of("", limit.rate, reports, lent[""], lists_all=True)]
+    rates = [_rate_of(value, limit.rate, reports, of) for value, of in lent.items()]
+    largest = nlargest(_VALUES_MAX, rates, key=lambda each: each.lent + each.borrowed)
+    return [_rate_of(None, limit.rate, reports, {}, lists_all=True), *largest]
+
+
+def _rate_of(
+    value: str | None,
+    rate: float,
+    reports: Sequence[NodeReport],
+    shares: Mapping[str, RateShare],
+    *,
+    lists_all: bool = False,
+) -> ValueRate:
+    nodes = [_node_rate(each, rate, shares.get(each.node)) for each in reports]
+    return ValueRate(
+        value=value,
+        own=_short(sum(each.own for each in nodes)),
+        lent=_short(sum(each.lent for each in nodes)),
+        borrowed=_short(sum(each.borrowed for each in nodes)),
+        rate=_short(sum(each.rate for each in nodes)),
+        nodes=[each for each in nodes if lists_all or each.node in shares],
+    )
+
+
+def _node_rate(report: NodeReport, rate: float, share: RateShare | None) -> NodeRate:
+    own = (report.rate_share or 0.0) if share is None else share.own
+    lent, borrowed = (0.0, 0.0) if share is None else (share.lent, share.borrowed)
+    return NodeRate(
+        node=report.node,
+        own=_short(own),
+        lent=_short(lent),
+        borrowed=_short(borrowed),
+        rate=_short(rate * min(1.0, own + borrowed)),
+    )
+
+
+def _short(number: float) -> float:
+    return round(number, 4)
 
 
 def _fits(declared: Limit | None, change: LimitChange) -> bool:

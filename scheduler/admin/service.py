@@ -95,7 +95,9 @@ class AdminService:
         self.timers = Timers(appender, definitions, self.inspector, ports.clock)
         self.relayed = RelayMessages(definitions, self.inspector)
         self.cluster = Cluster(ports.stores, ports.log_view, ports.clock, self.partition_count)
-        self.limits = Limits(sheets, self.cluster.declared_limits, ports.clock)
+        self.limits = Limits(
+            sheets, self.cluster.declared_limits, self.cluster.rate_reports, ports.clock
+        )
 
     @property
     def installation(self) -> ShownInstallation:

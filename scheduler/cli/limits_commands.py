@@ -13,7 +13,10 @@ from actors.model.limit_change import LimitChange
 from scheduler.admin.limit_settings import (
     ChangedLimits,
     LimitNumbers,
+    LimitSetting,
     LimitSettings,
+    NodeRate,
+    ValueRate,
     limit_words,
 )
 from scheduler.cli import task_input
@@ -61,7 +64,9 @@ def list_limits(
 ) -> None:
     """List limits: what the code declares, and what holds.
 
-    As nodes that run declare them.  An unused one was changed, and no node declares it.
+    As nodes that run declare them.  An unused one was changed, and no node declares it.  Below it
+    stands how much of each rate every node may start now: its share by the partitions it has, and
+    what nodes without work lend to those where tasks wait.
 
     \b
     Example:
@@ -69,7 +74,10 @@ def list_limits(
     """
     with operator_session(common) as service:
         service.cluster.read()
-        _print(service.limits.settings(), common)
+        found = service.limits.settings()
+        _print(found, common)
+        if not common.wants_json:
+            _print_rates(found)
 
 
 @app.command("set")
@@ -155,6 +163,33 @@ def _print(found: LimitSettings, common: ResultOptions) -> None:
         )
     else:
         say("no node that runs declares a limit")
+
+
+def _print_rates(found: LimitSettings) -> None:
+    """Print what each node may start of each rate, and the sums."""
+    rows = [row for each in found.limits for rate in each.rates for row in _rate_rows(each, rate)]
+    if rows:
+        typer.echo()
+        print_rows(rows, ("limit", "value", "node", "own", "lent", "borrowed", "starts"))
+
+
+def _rate_rows(setting: LimitSetting, of: ValueRate) -> list[dict[str, object]]:
+    assert setting.effective is not None, "only what holds has rates"
+    per_s = (setting.effective.per_ms or 0) / 1_000
+    value = "any other" if of.value is None else of.value
+    nodes: list[tuple[str, NodeRate | ValueRate]] = [(each.node, each) for each in of.nodes]
+    return [
+        {
+            "limit": setting.limit,
+            "value": value,
+            "node": node,
+            "own": f"{each.own:.1%}",
+            "lent": f"{each.lent:.1%}",
+            "borrowed": f"{each.borrowed:.1%}",
+            "starts": f"{each.rate:g} per {per_s:g} s",
+        }
+        for node, each in (*nodes, ("all", of))
+    ]
 
 
 def _words(numbers: LimitNumbers | None) -> str | None:

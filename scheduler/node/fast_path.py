@@ -17,7 +17,7 @@ from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RunningAttempt, ended_well, not_started
-from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
+from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import WorkerRunner
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 

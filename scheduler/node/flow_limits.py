@@ -12,15 +12,14 @@ import logging
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from actors.model.attempts import Attempt
 from actors.model.errors import InvalidTask
-from actors.model.flow import FlowRules, Limit, LimitKey
+from actors.model.flow import Limit, LimitKey
 from actors.model.limit_change import LimitChange
-from actors.model.oversight import LimitLoan, NodeReport
+from actors.model.oversight import LimitLoan, NodeReport, RateShare
 from actors.model.task import StoredTask
 from scheduler.node.allowance import (
     NEVER_MS,
@@ -32,6 +31,7 @@ from scheduler.node.allowance import (
 )
 from scheduler.node.attempts import RunningAttempt
 from scheduler.node.loans import KEPT, LOAN_MS, Loans
+from scheduler.node.node_limits import NodeLimits
 
 logger = logging.getLogger("hourhand.runner")
 
@@ -50,52 +50,26 @@ _KEPT_MIN = 1_000
 Gate = Callable[[Attempt], bool]
 
 
-class HeldPartitions(Protocol):
-    """What is known of the partitions that a node holds."""
-
-    gained_ms: float
-    """Monotonic time at which the last one came."""
-
-    @property
-    def held(self) -> int:
-        """How many they are now."""
-
-    @property
-    def since_ms(self) -> Sequence[float]:
-        """The monotonic time since which it holds each of them."""
-
-    @property
-    def alone_until_ms(self) -> float:
-        """The monotonic time before which no other node can hold one of them."""
-
-    def watch(self, changed: Callable[[], object]) -> None:
-        """Call this whenever they are others."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLimits:
-    """What limits one node's attempts."""
-
-    rules: FlowRules = FlowRules.NONE
-    on_node: Mapping[str | None, int] = field(default_factory=dict)
-    """How many attempts of a kind run at once here, whatever others do."""
-    partitions: int = 1
-    """How many the topic has."""
-    held: HeldPartitions | None = None
-    """Those of them that the node holds; None for all, from the beginning."""
-    lend: bool = False
-    """Whether nodes lend each other rates, which all of them must know."""
-
-
-NO_LIMITS = NodeLimits()
-
-
 class ChangedLimit(NamedTuple):
     """A limit that allows another number of tasks from now on."""
 
     name: str
     before: Limit
     after: Limit
+
+
+class NodeRates(NamedTuple):
+    """What one node may start of the limits of a rate; empty where there are none."""
+
+    rates_per_s: Mapping[str, float]
+    """What each limit allows in the whole cluster, for each value of its key."""
+    share: float
+    """The part of it that this node may use where it lends and borrows nothing."""
+    loans: Sequence[RateShare]
+    """Where it does."""
+
+
+NO_RATES = NodeRates({}, 0.0, ())
 
 
 class Limited(NamedTuple):
@@ -343,6 +317,24 @@ class FlowLimits:
         self.look()
         with self._lock:
             return self._loans.reported()
+
+    def rates(self) -> NodeRates:
+        """Return what this node may start of rates now, for those who look."""
+        rates = {name: 1_000 / each.per_ms for name, each in self._limits.items() if each.rate}
+        if not rates:
+            return NO_RATES
+        self.look()
+        with self._lock:
+            if self._held is not None and not self._held.held:
+                # It may start nothing, whatever share it begins with when a partition comes.
+                return NodeRates(rates, 0.0, ())
+            loans = self._loans
+            shares = [
+                RateShare(*key, self._rate_share(lent), lent, loans.borrowed(key))
+                for key in loans
+                for lent in (loans.lent(key),)
+            ]
+            return NodeRates(rates, self._rate_share(0.0), shares)
 
     # Under the lock.
 

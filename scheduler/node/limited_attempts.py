@@ -13,8 +13,9 @@ from actors.model.operator_sheet import OperatorSheet
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
-from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
+from scheduler.node.flow_limits import FlowLimits, Limited, NodeRates
 from scheduler.node.loans import LoanDesk
+from scheduler.node.node_limits import NodeLimits
 
 
 class LimitedAttempts(RegisteredAttempts):
@@ -57,6 +58,10 @@ class LimitedAttempts(RegisteredAttempts):
     def declared_limits(self) -> Mapping[str, Limit]:
         """All limits by name, as the code has them."""
         return self._limits.declared
+
+    def rates(self) -> NodeRates:
+        """Return what this node may start of limits of a rate, for those who look."""
+        return self._limits.rates()
 
     @property
     def loans(self) -> LoanDesk | None:

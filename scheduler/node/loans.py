@@ -8,7 +8,7 @@ nothing of starts, and reads no clock.  Used under the lock of the limits.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
@@ -72,6 +72,9 @@ class Loans:
 
     def __contains__(self, key: LimitKey) -> bool:
         return key in self._given or key in self._taken
+
+    def __iter__(self) -> Iterator[LimitKey]:
+        return iter(self._given.keys() | self._taken.keys())
 
     def __bool__(self) -> bool:
         return bool(self._given or self._taken)

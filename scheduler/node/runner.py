@@ -34,8 +34,8 @@ from scheduler.node.attempts import (
 )
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
-from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.limited_attempts import LimitedAttempts
+from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.waiting_attempts import BatchGathering, FairTurns, WorkerQueue, worker_queue
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember

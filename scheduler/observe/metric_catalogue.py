@@ -174,6 +174,19 @@ _ATTEMPTS = (
         peers="Temporal `task_latency_queue` with rate limits",
     ),
     _gauge("limited_tasks", "Tasks that wait because of a limit", "limit"),
+    _gauge(
+        "limit_rate_own",
+        "Starts a second that this node's share of a rate allows for each value, without loans",
+        "limit",
+    ),
+    _gauge(
+        "limit_rate_lent", "Starts a second that this node lends of a rate, of all values", "limit"
+    ),
+    _gauge(
+        "limit_rate_borrowed",
+        "Starts a second that this node borrows of a rate, of all values",
+        "limit",
+    ),
     _counter("limit_changes", "Times that an operator changed a limit of this node", "limit"),
     _histogram(
         "attempt_seconds",

@@ -7,14 +7,14 @@ handed to whoever is told of all events.  Never raises, never blocks, and keeps 
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from actors.model import events
 from actors.model.display import log_raised
 from actors.model.events import Event
-from actors.model.oversight import LATENESS_MS
+from actors.model.oversight import LATENESS_MS, RateShare
 from actors.model.status import AttemptResult
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
@@ -33,6 +33,7 @@ from scheduler.process.user_code import is_interrupt
 _DEAD_LETTER = "dead_letter"
 _SUCCESS = AttemptResult.SUCCESS.value
 _WELL = (AttemptResult.SUCCESS, AttemptResult.DROPPED)
+_RATES = ("limit_rate_own", "limit_rate_lent", "limit_rate_borrowed")
 
 
 class NodeTelemetry:
@@ -109,6 +110,17 @@ class NodeTelemetry:
         gauges = self.meters["limited_tasks"]
         for limit in gauges.keys() | waiting.keys():
             gauges[limit].value = waiting.get(limit, 0)
+
+    def note_rates(
+        self, rates_per_s: Mapping[str, float], share: float, loans: Sequence[RateShare]
+    ) -> None:
+        """Note what this node may start of each limit of a rate by now, lends and borrows."""
+        own, lent, borrowed = (self.meters[name] for name in _RATES)
+        for limit, rate_per_s in rates_per_s.items():
+            of_limit = [each for each in loans if each.limit == limit]
+            own[limit].value = rate_per_s * share
+            lent[limit].value = rate_per_s * sum(each.lent for each in of_limit)
+            borrowed[limit].value = rate_per_s * sum(each.borrowed for each in of_limit)
 
     def check_with(self, check: SelfCheck) -> None:
         """Tell the self-check of the tasks it watches, and of what happens to partitions."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from heapq import nlargest
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from itertools import islice
@@ -26,13 +27,14 @@ from actors.model.oversight import (
     LimitedTask,
     NodeReport,
     PartitionReport,
+    RateShare,
     RunningTask,
 )
 from actors.ports.clock import Clock
 from actors.ports.runner import Runner
 from actors.ports.store import Stores
 from scheduler.futures.answers import LOOK_S, answered
-from scheduler.node.flow_limits import Limited
+from scheduler.node.flow_limits import NO_RATES, Limited, NodeRates
 from scheduler.node.holdings import Held
 from scheduler.node.loans import LoanDesk
 from scheduler.observe.node_telemetry import NodeTelemetry
@@ -63,6 +65,7 @@ class Reported:
     limited: Callable[[], Sequence[Limited]] = tuple
     limits: Mapping[str, Limit] = field(default_factory=dict)
     loans: LoanDesk | None = None
+    rates: Callable[[], NodeRates] = lambda: NO_RATES
 
 
 class Reporter:
@@ -178,10 +181,9 @@ class Reporter:
         failing_count, failing = troubles.listed(LISTED_MAX, blocked=False)
         states = self._reported.describe()
         running = self._running(states)
-        attempting = Counter(each.partition for each in running)
-        counts = troubles.counted()
         limited = [_limited_task(each, now_ms) for each in self._reported.limited()]
         self._telemetry.note_limited(Counter(each.limit for each in limited))
+        share, shares = self._rates()
         return NodeReport(
             node=self.node,
             beat=self._beat,
@@ -193,9 +195,7 @@ class Reporter:
             lease_by_lock=lease_ms > 1e12,
             pauses_version=self._reported.sheet().version,
             tree_failures=int(self._telemetry.meters.only("tree_rebuilds_total").value),
-            partitions=tuple(
-                self._partition(state, attempting[state.partition], counts) for state in states
-            ),
+            partitions=self._partitions(states, running),
             running_count=len(running),
             running=tuple(running[:LISTED_MAX]),
             blocked_count=blocked_count,
@@ -210,7 +210,17 @@ class Reporter:
             reads_segments=True,
             borrows=loans is not None,
             lent=() if loans is None else loans.lent(),
+            rate_share=share,
+            rate_shares=shares,
         )
+
+    def _rates(self) -> tuple[float | None, tuple[RateShare, ...]]:
+        """Return the node's part of rates, and its loans of which most is lent."""
+        rates = self._reported.rates()
+        self._telemetry.note_rates(*rates)
+        if not rates.rates_per_s:
+            return None, ()
+        return rates.share, tuple(nlargest(LISTED_MAX, rates.loans, key=_lent_or_borrowed))
 
     def _running(self, states: Sequence[Held]) -> list[RunningTask]:
         return [
@@ -218,6 +228,13 @@ class Reporter:
             for state in states
             for attempt in self._runner.long_running(state.partition, 0)
         ]
+
+    def _partitions(
+        self, states: Sequence[Held], running: Sequence[RunningTask]
+    ) -> tuple[PartitionReport, ...]:
+        attempting = Counter(each.partition for each in running)
+        counts = self._telemetry.troubles.counted()
+        return tuple(self._partition(each, attempting[each.partition], counts) for each in states)
 
     def _partition(
         self, state: Held, running: int, counts: Mapping[int, TroubleCounts]
@@ -267,6 +284,10 @@ def _limited_flows(limited: Sequence[LimitedTask]) -> tuple[LimitedFlow, ...]:
     return tuple(
         LimitedFlow(*flow, count, since_ms[flow]) for flow, count in waiting.most_common(LISTED_MAX)
     )
+
+
+def _lent_or_borrowed(share: RateShare) -> float:
+    return share.lent + share.borrowed
 
 
 def hourhand_version() -> str:

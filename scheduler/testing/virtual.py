@@ -42,10 +42,10 @@ from scheduler.node.attempts import (
     RunningAttempt,
 )
 from scheduler.node.current_attempt import note_attempt, tell_attempt
-from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.lease import Lease
 from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node import Node
+from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.ports.messages import MessageWriter
 from scheduler.services.system_registry import SystemTaskRegistry

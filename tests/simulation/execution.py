@@ -27,8 +27,8 @@ from scheduler.node.attempts import (
 )
 from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
-from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
 from scheduler.node.limited_attempts import LimitedAttempts
+from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import START_DEADLINE_S
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.node.waiting_attempts import AttemptsInTurn, WaitingAttempts, waiting_attempts

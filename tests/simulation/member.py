@@ -33,8 +33,8 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.configuration.settings import Settings
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import NodeLimits
 from scheduler.node.node import Node
+from scheduler.node.node_limits import NodeLimits
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.reporting import Reported, Reporter
 from scheduler.services.system_tasks import RoutedFactory, routed
@@ -165,7 +165,7 @@ class Member:
         node, runner = self.node, self.runner
         reported = Reported(
             *(node.describe, self.log.lease_ends_ms, lambda: node.sheet_watch.sheet, ""),
-            *(runner.limited, runner.declared_limits, runner.loans),
+            *(runner.limited, runner.declared_limits, runner.loans, runner.rates),
         )
         reporter = Reporter(
             reported,

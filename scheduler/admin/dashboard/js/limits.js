@@ -38,6 +38,50 @@ export function limitsTable(done) {
   });
 }
 
+/** A table of what each node may start of each rate now. */
+export function ratesTable() {
+  return makeTable({
+    label: "Rates",
+    keyOf: (row) => `${row.limit} ${row.value} ${row.node}`,
+    empty: {
+      icon: "journal",
+      title: "No rates",
+      text: "No node that runs has a limit of a rate.",
+    },
+    columns: [
+      { name: "Limit", class: "key", cell: (row) => row.limit },
+      { name: "Value", class: "words", cell: valueOf },
+      { name: "Node", class: "key", cell: (row) => row.node ?? h("strong", {}, "all") },
+      { name: "Own", class: "tight", cell: (row) => share(row.own) },
+      { name: "Lends", class: "tight", cell: (row) => share(row.lent) },
+      { name: "Borrows", class: "tight", cell: (row) => share(row.borrowed) },
+      { name: "May start", class: "tight", cell: (row) => `${row.rate} per ${duration(row.perMs)}` },
+    ],
+  });
+}
+
+/** The rows of that table: of each value the nodes, and then their sum. */
+export function rateRows(limits) {
+  return limits.flatMap(({ limit, effective, rates }) =>
+    rates.flatMap(({ nodes, ...sum }) =>
+      [...nodes, { ...sum, node: null }].map((row) => ({
+        ...row,
+        limit,
+        value: sum.value,
+        perMs: effective.perMs,
+      })),
+    ),
+  );
+}
+
+function valueOf({ value }) {
+  return value ?? h("span", { class: "faint" }, "any other");
+}
+
+function share(part) {
+  return part === 0 ? "" : `${(100 * part).toFixed(1)} %`;
+}
+
 function stateOf(row) {
   const [kind, word] = STATES[row.state];
   return pill(row.state, word, kind);

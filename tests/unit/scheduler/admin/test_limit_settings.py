@@ -9,7 +9,7 @@ import pytest
 from actors.model.flow import Limit
 from actors.model.limit_change import LimitChange
 from actors.model.operator_sheet import OperatorSheet
-from actors.model.oversight import DeclaredLimit
+from actors.model.oversight import DeclaredLimit, RateShare
 from scheduler.admin.sheet_changes import SheetChanges
 from tests.unit.scheduler.admin.world import READ, WRITE, World
 
@@ -124,6 +124,60 @@ def test_of_two_nodes_the_one_that_started_last_declares() -> None:
     report(world, {"mail": Limit(rate=7)}, "node-2", 5)
 
     assert by_name(world.get("/limits")[1])["mail#1"]["declared"]["rate"] == 7
+
+
+def rate(node: str, own: float, lent: float, borrowed: float, starts: float) -> dict[str, Any]:
+    """Return what one node may start."""
+    return {"node": node, "own": own, "lent": lent, "borrowed": borrowed, "rate": starts}
+
+
+def report_rates(world: World, node: str, share: float, *shares: RateShare) -> None:
+    """Report what a node may start of its rates."""
+    world.clock.advance(1)
+    declared = [DeclaredLimit.named(*each) for each in (("mail#1", MAIL), ("all#1", Limit(rate=9)))]
+    told = {"limits": declared, "rateShare": share, "rateShares": shares}
+    world.report(node, **msgspec.to_builtins(told))
+
+
+def test_who_may_start_how_much_of_a_rate_now() -> None:
+    """A node with its share, a lender below it, a borrower above it, and what all may together."""
+    world = World()
+    report_rates(world, "a", 0.5, RateShare("mail#1", "acme", 0.05, 0.45, 0.0))
+    report_rates(world, "b", 0.25, RateShare("mail#1", "acme", 0.25, 0.0, 0.45))
+    report_rates(world, "c", 0.25)
+    world.report("of an earlier version", limits=[])
+
+    found = by_name(world.get("/limits")[1])
+    others, acme = found["mail#1"]["rates"]
+    (only,) = found["all#1"]["rates"]
+
+    assert others == {
+        "value": None,
+        "own": 1,
+        "lent": 0,
+        "borrowed": 0,
+        "rate": 50,
+        "nodes": [rate("a", 0.5, 0, 0, 25), *(rate(n, 0.25, 0, 0, 12.5) for n in "bc")],
+    }
+    assert acme == {
+        "value": "acme",
+        "own": 0.55,
+        "lent": 0.45,
+        "borrowed": 0.45,
+        "rate": 50,
+        "nodes": [rate("a", 0.05, 0.45, 0, 2.5), rate("b", 0.25, 0, 0.45, 35)],
+    }
+    assert (only["value"], only["rate"], len(only["nodes"])) == ("", 9, 3)
+
+
+def test_a_changed_limit_shows_what_its_rates_are_now() -> None:
+    """And one without a rate, or that only another version of the code declares, shows none."""
+    world = declaring(report=REPORT)
+    assert by_name(world.get("/limits")[1])["report#1"]["rates"] == []
+    report_rates(world, "a", 0.5)
+    world.post("/limits", {"limit": "all#1", "rate": 4})
+
+    assert by_name(world.get("/limits")[1])["all#1"]["rates"][0]["rate"] == 2
 
 
 def test_who_may_only_look_changes_no_limit() -> None:

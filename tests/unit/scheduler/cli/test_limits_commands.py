@@ -58,6 +58,21 @@ def test_a_limit_is_changed_listed_and_reset(folder: Path) -> None:
     assert "nothing was changed" in invoke(folder, "limits", "reset", "mail#1").stderr
 
 
+def test_what_each_node_may_start_stands_below_the_limits(folder: Path) -> None:
+    """And the sum; one node alone has everything, and lends nothing."""
+    listed = invoke(folder, "limits", "list").stdout
+
+    limits, rates = listed.split("\n\n")
+    assert "report#1" in limits and "report#1" not in rates
+    assert rates.splitlines()[0].split() == [
+        *("LIMIT", "VALUE", "NODE", "OWN", "LENT", "BORROWED", "STARTS")
+    ]
+    last = rates.splitlines()[-1]
+    assert "any other" in last and "all" in last and "100.0%" in last and "50 per 1 s" in last
+    (rate,) = of_mail(answer(folder, "limits", "list"))["rates"]
+    assert (rate["value"], rate["own"], len(rate["nodes"])) == (None, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -11,7 +11,7 @@ from actors.model.settings import ExecutionSettings
 from actors.model.task import StoredTask, Task
 from actors.ports.runner import Executable
 from scheduler.adapters.clock import SystemClock
-from scheduler.node.flow_limits import NO_LIMITS, NodeLimits
+from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt

@@ -17,7 +17,8 @@ from actors.model.kind import with_kind
 from scheduler.adapters.clock import SystemClock
 from scheduler.node import flow_limits
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import FlowLimits, Limited, NodeLimits
+from scheduler.node.flow_limits import FlowLimits, Limited
+from scheduler.node.node_limits import NodeLimits
 from tests.builders import a_stored_task, an_attempt
 from tests.unit.scheduler.node.runner_bench import TIMEOUT_S, Bench, Blocking, Quick, task_of
 

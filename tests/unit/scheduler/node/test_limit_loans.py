@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from actors.model.flow import Limit, LimitKey
-from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport
+from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
+from scheduler.node.flow_limits import NO_RATES
 from scheduler.node.loans import LOAN_MS, Loans
 from tests.unit.scheduler.node.test_flow_limits import LimitsBench
 
@@ -180,6 +183,38 @@ def test_a_change_of_rate_keeps_tokens_and_gives_none() -> None:
 
     bench.expect_kept(burst=3, per_ms=1_000 / PER_S)
     assert len(bench.begun_ms) > 200
+
+
+def test_what_nodes_say_of_their_rates_adds_up_to_the_limit() -> None:
+    """The lender by its answers, the borrower by those it took; both without them afterwards."""
+    lender, borrower = bench_of(), bench_of()
+    ask(lender, 1)
+    waits(borrower)
+    borrower.limits.note_asked(2)
+    (loan,) = ask(lender, 2)
+    borrower.limits.heed_reports("b", [NodeReport("a", beat=2, lent=(loan,))])
+
+    lends, borrows = lender.limits.rates(), borrower.limits.rates()
+    assert lends.rates_per_s == borrows.rates_per_s == {"mail#1": PER_S}
+    assert lends.share == borrows.share == 1 / 3
+    assert lends.loans == [RateShare(*KEY, 0.1 / 3, loan.part, 0.0)]
+    assert borrows.loans == [RateShare(*KEY, 1 / 3, 0.0, loan.part)]
+
+    for bench in (lender, borrower):
+        bench.advance(LOAN_MS)
+        assert bench.limits.rates().loans == []
+
+
+def test_a_node_that_may_start_nothing_yet_says_so() -> None:
+    """Without partitions, and of a rate before the loans of their last owner are over."""
+    bench = bench_of(partitions=3, held=0)
+    assert bench.limits.rates().share == 0
+
+    bench.hold(3)
+    assert bench.limits.rates().share == pytest.approx(0.1)
+    bench.advance(LOAN_MS)
+    assert bench.limits.rates().share == 1
+    assert LimitsBench(Limit(concurrency=3)).limits.rates() == NO_RATES
 
 
 def test_a_shared_allowance_of_many_values_is_not_lent() -> None:

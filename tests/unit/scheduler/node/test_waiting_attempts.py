@@ -8,7 +8,7 @@ from actors.model.flow import FlowRules
 from actors.model.outcome import Outcome
 from actors.model.task import StoredTask, Task
 from scheduler.node.attempts import RunningAttempt
-from scheduler.node.flow_limits import NodeLimits
+from scheduler.node.node_limits import NodeLimits
 from scheduler.node.waiting_attempts import (
     AttemptsByFlow,
     FairTurns,

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from actors.kernel.simulated import VirtualClock
 from actors.model import events
 from actors.model.bucket import hour_of
@@ -13,20 +15,22 @@ from actors.model.oversight import (
     LimitedTask,
     NodeReport,
     PartitionReport,
+    RateShare,
 )
 from actors.model.pauses import Pause, PauseScope
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import Task
 from actors.ports.telemetry import Telemetry
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
-from scheduler.node.flow_limits import Limited
+from scheduler.node.flow_limits import NO_RATES, Limited, NodeRates
 from scheduler.node.holdings import Held
 from scheduler.observe.node_telemetry import NodeTelemetry
-from scheduler.observe.reporting import Reported, Reporter
+from scheduler.observe.reporting import LISTED_MAX, Reported, Reporter
 from tests.builders import NOW_MS, a_key, a_stored_task, an_attempt
 from tests.promises.held_runner import HeldRunner
 
 PARTITION = 3
+RATES = ("own", "lent", "borrowed")
 FAILED, BLOCKED, DONE = (a_key(uniqueness_key=name) for name in ("failed", "blocked", "done"))
 
 
@@ -45,6 +49,7 @@ def report_of(
     clock: VirtualClock,
     runner: HeldRunner | None = None,
     limited: Sequence[Limited] = (),
+    rates: NodeRates = NO_RATES,
 ) -> NodeReport:
     """Return what a node that holds one partition reports."""
     sheet = OperatorSheet().with_pauses([Pause(PauseScope.ORDERING, PARTITION, "a")])
@@ -55,6 +60,7 @@ def report_of(
             lambda: sheet,
             "1",
             lambda: limited,
+            rates=lambda: rates,
         ),
         stores=open_memory_stores(MemoryStores()),
         runner=runner or HeldRunner(clock=clock, gate=lambda _: True, telemetry=telemetry),
@@ -205,6 +211,29 @@ def test_what_waits_because_of_a_limit() -> None:
         LimitedFlow("mail#1", "x", 1, NOW_MS - 9),
     )
     assert gauge == 3 and telemetry.meters["limited_tasks"]["mail#1"].value == 0
+
+
+def test_what_a_node_may_start_of_rates() -> None:
+    """By limit and value where it lends or borrows, and by limit in metrics."""
+    clock = VirtualClock(NOW_MS)
+    telemetry = NodeTelemetry(clock)
+    shares = [
+        RateShare("mail#1", "acme", 0.1, 0.4, 0.0),
+        RateShare("mail#1", "big", 0.5, 0.0, 0.3),
+        RateShare("mail#1", "small", 0.2, 0.3, 0.0),
+        *(RateShare("other#1", str(number), 0.5, 0.0, 0.1) for number in range(LISTED_MAX)),
+    ]
+
+    report = report_of(telemetry, clock, rates=NodeRates({"mail#1": 50.0}, 0.5, shares))
+    values = {name: telemetry.meters[f"limit_rate_{name}"]["mail#1"].value for name in RATES}
+    report_of(telemetry, clock, rates=NodeRates({"mail#1": 20.0}, 0.5, ()))
+
+    assert report.rate_share == 0.5
+    assert [each.value for each in report.rate_shares[:3]] == ["acme", "big", "small"]
+    assert len(report.rate_shares) == LISTED_MAX
+    assert values == pytest.approx({"own": 25, "lent": 35, "borrowed": 15})
+    assert [telemetry.meters[f"limit_rate_{name}"]["mail#1"].value for name in RATES] == [10, 0, 0]
+    assert report_of(telemetry, clock).rate_share is None
 
 
 def test_what_a_limit_asked_for_is_not_late() -> None:

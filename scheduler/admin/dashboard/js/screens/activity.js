@@ -5,12 +5,14 @@ import { ask } from "../api.js";
 import { shown } from "../dialog.js";
 import { fill, h } from "../dom.js";
 import { when, zoneName } from "../format.js";
-import { limitsTable } from "../limits.js";
+import { limitsTable, rateRows, ratesTable } from "../limits.js";
 import { on } from "../live.js";
 import { button, card, json, pill, refusal } from "../parts.js";
 import { makeTable } from "../table.js";
 
 const PAGE = 100;
+/** What nodes lend each other lasts five seconds. */
+const RATES_MS = 5_000;
 
 export const screen = {
   path: "activity",
@@ -64,6 +66,8 @@ function open() {
     ],
   });
   const limits = limitsTable(done);
+  const rates = ratesTable();
+  let limitsAt = 0;
   const audit = makeTable({
     label: "Audit log",
     keyOf: (row) => row.id,
@@ -109,6 +113,7 @@ function open() {
     problem,
     card("Paused", { inside: false, aside: [id, pauseId, everything] }, pauses.element),
     card("Limits", { inside: false }, limits.element),
+    card("Rates", { inside: false, aside: "what each node may start now" }, rates.element),
     card(
       "Audit log",
       { inside: false, aside: "newest first" },
@@ -127,7 +132,10 @@ function open() {
 
   async function lookLimits() {
     try {
-      limits.update((await ask("limits")).limits);
+      limitsAt = performance.now();
+      const found = (await ask("limits")).limits;
+      limits.update(found);
+      rates.update(rateRows(found));
     } catch (error) {
       fill(problem, refusal(error)).hidden = false;
     }
@@ -160,8 +168,11 @@ function open() {
   }
 
   look();
-  const stop = on("pauses", look);
-  return { element, refresh: look, close: stop };
+  const stops = [
+    on("pauses", look),
+    on("status", () => performance.now() - limitsAt > RATES_MS && lookLimits()),
+  ];
+  return { element, refresh: look, close: () => stops.forEach((stop) => stop()) };
 }
 
 function targetOf({ scope, partition, orderingId }) {
