@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey, first_key_at
@@ -276,6 +277,23 @@ class ScheduleSuite(StoreSuite):
         found = done(stores.schedule.find_tasks(partition, asked))
         assert rows(sorted(found.values(), key=lambda task: task.key)) == rows(tasks[::2])
         assert all(key == task.key for key, task in found.items())
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 31, 32, 33, 65])
+    def test_any_number_of_keys_is_found_at_once(
+        self, stores: Stores, partition: int, count: int
+    ) -> None:
+        """Each with its own row, of its own partition, whatever is asked for in one statement."""
+        tasks = [
+            task_at(HOUR_START_MS + number // 3, f"id-{number % 3}", offset=number)
+            for number in range(count)
+        ]
+        others = [replace(task, offset=9_999) for task in tasks]
+        done(stores.schedule.insert_tasks(partition, tasks, write_time(1)))
+        done(stores.schedule.insert_tasks(partition + 1, others, write_time(1)))
+
+        found = done(stores.schedule.find_tasks(partition, [task.key for task in tasks]))
+
+        assert rows([found[task.key] for task in tasks]) == rows(tasks) and len(found) == count
 
     def test_a_key_no_row_can_have_is_absent(self, stores: Stores, partition: int) -> None:
         """A key typed by an operator may hold what no record can."""

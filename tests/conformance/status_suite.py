@@ -169,6 +169,24 @@ class StatusSuite(StoreSuite):
         found = done(stores.status.find_attempts(partition, asked))
         assert list(found) == [*attempts[4:8], *attempts[12:]]
 
+    @pytest.mark.parametrize("count", [1, 2, 3, 31, 32, 33, 65])
+    def test_any_number_of_keys_is_found_at_once(
+        self, stores: Stores, partition: int, count: int
+    ) -> None:
+        """Whatever is asked for in one statement, and whichever of the keys there are."""
+        keys = [key_at(HOUR_START_MS + number // 3, f"id-{number % 3}") for number in range(count)]
+        completions = [Completion(key, CompletionResult.DROPPED, 1) for key in keys[::2]]
+        attempts = [attempt_at(key[0], number, key[1]) for key in keys[1::2] for number in (1, 12)]
+        done(stores.status.insert_completions(partition, completions, write_time(1)))
+        done(stores.status.insert_attempts(partition, attempts, write_time(1)))
+
+        shuffled = random.Random(6).sample(keys, count)
+        found = done(stores.status.find_completions(partition, shuffled))
+        attempted = done(stores.status.find_attempts(partition, shuffled))
+
+        assert found == {each.key: each for each in completions}
+        assert list(attempted) == attempts
+
     @pytest.mark.parametrize("result", list(AttemptResult))
     def test_every_field_of_an_attempt_comes_back(
         self, stores: Stores, partition: int, result: AttemptResult

@@ -6,6 +6,8 @@ which of two versions of a row stands, and the row's checksum.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from actors.model.bucket import hour_of
@@ -18,6 +20,9 @@ _DELETE_STEP = 5_000
 _TOMBSTONES_MAX = 4_096
 """Kept for each kind and partition, the latest hours: half a year of hourly sweeps.  What a
 node deletes is long past, and whoever writes below the owner reads ``loaded_until`` first."""
+
+_FOUND_MAX = 32
+"""Keys that one statement looks up: a statement for each costs far more than to look."""
 
 KEY_COLUMNS = "scheduled_ms, ordering_id, uniqueness_key"
 RANGE = f"partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND ({KEY_COLUMNS}) <= (?, ?, ?)"
@@ -110,6 +115,39 @@ def read_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> lis
 def iter_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> Iterator[Row]:
     """Yield what ``read_rows`` returns, for a reader that may stop early."""
     return (opened(row)[1:-1] for row in connection.execute(query, arguments))
+
+
+def find_rows(
+    connection: sqlite3.Connection, table: Table, partition: int, keys: Sequence[TaskKey]
+) -> list[Row]:
+    """Return rows of ``Table.selected`` without checksum, of distinct keys, in key order.
+
+    Raises Damage where one is not what was written.
+    """
+    found: list[Row] = []
+    for first in range(0, len(keys), _FOUND_MAX):
+        some = keys[first : first + _FOUND_MAX]
+        # Of few sizes, so that SQLite has compiled the statement: NULL is the key of no row.
+        size = 1 << (len(some) - 1).bit_length()
+        missing = (None,) * (len(TaskKey._fields) * (size - len(some)))
+        arguments = (*chain.from_iterable(some), *missing, partition)
+        found += map(opened, connection.execute(_find(table, size), arguments))
+    columns = len(table.key)
+    found.sort(key=lambda row: row[:columns])
+    return found
+
+
+@cache
+def _find(table: Table, size: int) -> str:
+    """Return the statement that looks up so many task keys, the partition given last."""
+    marks = ", ".join(["(?, ?, ?)"] * size)
+    # A cross join goes from the keys to the rows, never from all rows to the keys.
+    return (
+        f"WITH wanted (wanted_ms, wanted_ordering, wanted_uniqueness) AS (VALUES {marks})"
+        f" SELECT {table.selected} FROM wanted CROSS JOIN {table.name}"
+        " WHERE partition = ? AND scheduled_ms = wanted_ms"
+        " AND ordering_id = wanted_ordering AND uniqueness_key = wanted_uniqueness"
+    )
 
 
 def tombstones_over(

@@ -15,9 +15,9 @@ from scheduler.adapters.embedded.rows import (
     RANGE,
     TASK_SCHEDULE,
     bury,
+    find_rows,
     insert_rows,
     iter_rows,
-    read_rows,
     storable,
     sweep,
     whole_hours,
@@ -30,7 +30,6 @@ _LOAD = (
     f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
     f" ORDER BY {KEY_COLUMNS} LIMIT ?"
 )
-_FIND = f"{_SELECT} partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
 # Without the checksum of a row: a task's whole row is read, and checked, before it runs.
 _FIND_ORDERINGS = (
     f"SELECT {KEY_COLUMNS} FROM task_schedule"
@@ -81,11 +80,9 @@ class EmbeddedSchedule:
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Mapping[TaskKey, StoredTask]:
-            found = {}
-            for key in wanted:
-                for row in read_rows(connection, _FIND, (partition, *key)):
-                    found[key] = StoredTask(key, row[3], row[4])
-            return found
+            rows = find_rows(connection, TASK_SCHEDULE, partition, wanted)
+            tasks = [StoredTask(TaskKey(*row[1:4]), row[4], row[5]) for row in rows]
+            return {task.key: task for task in tasks}
 
         return self._database.read(find)
 

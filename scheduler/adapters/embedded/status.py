@@ -15,6 +15,7 @@ from scheduler.adapters.embedded.rows import (
     RANGE,
     TASK_STATUS,
     bury,
+    find_rows,
     insert_rows,
     read_rows,
     storable,
@@ -32,7 +33,6 @@ from scheduler.adapters.embedded.segments import (
     sweep_segments,
 )
 
-_ONE = "partition = ? AND scheduled_ms = ? AND ordering_id = ? AND uniqueness_key = ?"
 _COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
 _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 
@@ -103,15 +103,10 @@ class EmbeddedStatus:
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Mapping[TaskKey, Completion]]":
         """Read single rows."""
-        query = f"{_COMPLETIONS} {_ONE}"
         wanted = storable(keys)
 
         def find(connection: sqlite3.Connection) -> Mapping[TaskKey, Completion]:
-            rows = [
-                opened(row)
-                for key in wanted
-                for row in connection.execute(query, (partition, *key))
-            ]
+            rows = find_rows(connection, TASK_STATUS, partition, wanted)
             entries = sorted(entries_of(connection, partition, wanted), key=_by_key)
             found = (_completion(row[1:-1]) for row in merged(rows, entries, key_of))
             return {each.key: each for each in found}
@@ -157,13 +152,13 @@ class EmbeddedStatus:
         self, partition: int, keys: Sequence[TaskKey]
     ) -> "Future[Sequence[AttemptRecord]]":
         """Read all attempts of single keys."""
-        query = f"{_ATTEMPTS} {_ONE} ORDER BY attempt"
         wanted = storable(keys)
-        return self._database.read(
-            lambda connection: [
-                _attempt(row) for row in _rows_of(connection, query, partition, wanted)
-            ]
-        )
+
+        def find(connection: sqlite3.Connection) -> Sequence[AttemptRecord]:
+            rows = find_rows(connection, ATTEMPT_HISTORY, partition, wanted)
+            return [_attempt(row[1:-1]) for row in rows]
+
+        return self._database.read(find)
 
     def delete_statuses(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int
@@ -196,15 +191,6 @@ class EmbeddedStatus:
 def _by_key(row: Row) -> Row:
     """Sort by the columns that are never NULL."""
     return row[1:5]
-
-
-def _rows_of(
-    connection: sqlite3.Connection, query: str, partition: int, keys: Iterable[TaskKey]
-) -> list[Row]:
-    rows: list[Row] = []
-    for key in keys:
-        rows += read_rows(connection, query, (partition, *key))
-    return rows
 
 
 def _completion(row: Row) -> Completion:
