@@ -36,6 +36,7 @@ def a_task(
     uniqueness_key: str = "invoice-42",
     data: dict[str, JsonValue] | None = None,
     kind: str | None = None,
+    priority: int | None = None,
 ) -> Task:
     """Return a task as a user writes it, due ``due_in_ms`` after ``NOW``."""
     return Task(
@@ -44,6 +45,7 @@ def a_task(
         uniqueness_key=uniqueness_key,
         data={"invoice": 42} if data is None else data,
         kind=kind,
+        priority=priority,
     )
 
 

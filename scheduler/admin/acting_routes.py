@@ -358,7 +358,11 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
             report = schedules.set_rule(body.name, given, body.wait_s)
             return report, report.words
 
-        told = {name: str(value) for name, value in given.items() if value and name != "data"}
+        # 0 is a priority.
+        said = {name: value for name, value in given.items() if value or name == "priority"}
+        told = {
+            name: str(value) for name, value in said.items() if value is not None and name != "data"
+        }
         detail = {"rule": told, "reason": body.reason}
         return service.audit.audited(who_asks(request), "recurring set", body.name, detail, act)
 

@@ -157,8 +157,9 @@ def load(
 
     Rows that are not tasks are put aside; exit code 2 if there are any.
 
-    Fields are scheduled_time, ordering_id, uniqueness_key, data and kind. Without a column for the
-    data, all other columns become the data. Safe to stop and to run again, beside nodes.
+    Fields are scheduled_time, ordering_id, uniqueness_key, data, kind and priority. Without a
+    column for the data, all other columns become the data. Safe to stop and to run again, beside
+    nodes.
 
     \b
     Examples:

@@ -24,7 +24,10 @@ from pyspark.sql.types import (
 from actors.model.bucket import HOUR_MS
 from actors.model.display import shown
 from actors.model.errors import SettingsInvalid
-from actors.model.kind import MEMBER, carried_kind
+from actors.model.kind import MEMBER as KIND_MEMBER
+from actors.model.kind import carried_kind
+from actors.model.priority import MEMBER as PRIORITY_MEMBER
+from actors.model.priority import carried_priority
 from scheduler.pipeline.options import STATES
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
@@ -105,12 +108,19 @@ _TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 _KIND = Column("kind", *_TEXT, "which executor runs the task; null: the default", nullable=True)
-_OPENS_KIND = f'"{MEMBER}":'
-_DERIVED: dict[str, tuple[Column, ...]] = {BulkTable.TASKS.value: (_KIND,), STATES: (_KIND,)}
+_PRIORITY = Column(
+    "priority", *_INT, "the task's own priority; null: that of its kind", nullable=True
+)
+_OPENS_KIND, _OPENS_PRIORITY = f'"{KIND_MEMBER}":', f'"{PRIORITY_MEMBER}":'
+_DERIVED: dict[str, tuple[Column, ...]] = {
+    BulkTable.TASKS.value: (_KIND, _PRIORITY),
+    STATES: (_KIND, _PRIORITY),
+}
 """Columns that no store has: they are made of others when they are read."""
 
 WRITTEN = (*KEY, _DATA)
-"""What a DataFrame needs to be written as tasks; ``kind`` may be there, others are ignored."""
+"""What a DataFrame needs to be written as tasks; ``kind`` and ``priority`` may be there, others are
+ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
@@ -159,7 +169,7 @@ def stored_names(table: BulkTable) -> dict[str, str]:
 def batch_of_columns(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
     """Turn columns by name, times in milliseconds, into an Arrow batch.
 
-    ``hour`` may be any time in its hour; ``kind`` is the data that carries it.
+    ``hour`` may be any time in its hour; ``kind`` and ``priority`` are the data that carries them.
     """
     arrays = [_array_of(field, columns[field.name]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -168,6 +178,8 @@ def batch_of_columns(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) ->
 def _array_of(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     if field.name == _KIND.name:
         return pa.array(kinds_of(values), field.type)
+    if field.name == _PRIORITY.name:
+        return pa.array(priorities_of(values), field.type)
     if not pa.types.is_timestamp(field.type):
         return pa.array(values, field.type)
     millis = pa.array(values, pa.int64())
@@ -182,6 +194,22 @@ def kinds_of(data: Sequence[str | None]) -> list[str | None]:
         else _kind_of(text[text.index(_OPENS_KIND) :])
         for text in data
     ]
+
+
+def priorities_of(data: Sequence[str | None]) -> list[int | None]:
+    """Return the priority that each task's data carries; None where it carries none."""
+    return [
+        None
+        if text is None or _OPENS_PRIORITY not in text
+        else _priority_of(text[text.index(_OPENS_PRIORITY) :])
+        for text in data
+    ]
+
+
+@lru_cache(maxsize=1_000)
+def _priority_of(tail: str) -> int | None:
+    # Of a member alone the comma before it is missing, which makes no difference.
+    return carried_priority(tail.encode())
 
 
 @lru_cache(maxsize=1_000)

@@ -6,7 +6,7 @@ together become one batch, so a writer wants them sorted (``transform_load.by_bu
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import repeat
 from typing import Any
@@ -19,7 +19,14 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    IntegerType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from actors.model.display import shown
 from actors.model.errors import InvalidTask, SettingsInvalid
@@ -58,13 +65,14 @@ class _SinkMessage(WriterCommitMessage):
 
 def require_columns(schema: StructType) -> None:
     """Raise InvalidTask where columns are missing, or have a type that tasks cannot have."""
-    allowed = {
+    allowed: dict[str, tuple[type, ...]] = {
         "scheduled_time": (TimestampType,),
         "ordering_id": (StringType,),
         "uniqueness_key": (StringType, IntegerType, LongType),
         "data": (StringType,),
-        **({"kind": (StringType,)} if "kind" in schema.names else {}),
     }
+    further: Mapping[str, tuple[type, ...]] = {"kind": (StringType,), "priority": (IntegralType,)}
+    allowed |= {name: types for name, types in further.items() if name in schema.names}
     missing = [each.name for each in WRITTEN if each.name not in schema.names]
     if missing:
         raise InvalidTask(
@@ -80,8 +88,12 @@ def require_columns(schema: StructType) -> None:
             )
             raise InvalidTask(
                 f"column {name} is {schema[name].dataType.simpleString()},"
-                f" {types[0]().simpleString()} is needed{hint}"
+                f" {_named(types[0])} is needed{hint}"
             )
+
+
+def _named(kind: type) -> str:
+    return "a whole number" if kind is IntegralType else str(kind().simpleString())
 
 
 class HourhandWriter(DataSourceArrowWriter):
@@ -210,7 +222,10 @@ def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
         batch.column("ordering_id"),
         batch.column("uniqueness_key").cast(pa.string()),
         batch.column("data"),
-        batch.column("kind") if "kind" in batch.schema.names else nothing,
+        *(
+            batch.column(name).cast(pa.string()) if name in batch.schema.names else nothing
+            for name in ("kind", "priority")
+        ),
     )
     plain = plain_tasks(rules, *columns)
     if plain is None:

@@ -45,7 +45,11 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
-_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind")
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind", "priority")
+_NEEDED = {
+    "scheduled_time": "a timestamp, text or milliseconds",
+    "priority": "a whole number or text",
+}
 _MICROS = pa.timestamp("us", tz="UTC")
 _JUDGED_ARROW = pa.schema(
     [
@@ -89,7 +93,10 @@ def judged_columns(
         f.col(columns["ordering_id"]).cast("string").alias("ordering_id"),
         f.col(columns["uniqueness_key"]).cast("string").alias("uniqueness_key"),
         _data(rows.schema, columns).alias("data"),
-        (f.col(columns["kind"]) if "kind" in columns else no_text).alias("kind"),
+        *(
+            (f.col(columns[name]).cast("string") if name in columns else no_text).alias(name)
+            for name in ("kind", "priority")
+        ),
         (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
         (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
     )
@@ -163,6 +170,7 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         "ordering_id": texts,
         "uniqueness_key": texts,
         "kind": (StringType,),
+        "priority": texts,
     }
     for field, types in allowed.items():
         if field not in chosen:
@@ -171,8 +179,7 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         if not isinstance(kind, types):
             raise InvalidTask(
                 f"column {chosen[field]} is {kind.simpleString()}, which cannot be {field}:"
-                f" {'a timestamp, text or milliseconds' if field == 'scheduled_time' else 'text'}"
-                " is needed"
+                f" {_NEEDED.get(field, 'text')} is needed"
             )
 
 

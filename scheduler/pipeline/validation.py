@@ -6,9 +6,11 @@ tenth of what row by row costs; where a column leaves any doubt, the batch is va
 It knows no Spark: values in, a task or a reason out.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,8 +29,9 @@ from actors.model.instant import (
     to_millis,
 )
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, is_kind, with_kind
+from actors.model.kind import carried_kind, checked_kind, with_kind
 from actors.model.partition import partition_of
+from actors.model.priority import carried_priority, checked_priority, with_priority
 from actors.model.task import ID_BYTES_MAX, StoredTask
 from scheduler.pipeline.sink import NO_OFFSET
 
@@ -38,9 +41,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "uniqueness_key": ("uniqueness_key", "uniquenessKey"),
     "data": ("data", "taskData"),
     "kind": ("kind",),
+    "priority": ("priority",),
 }
 """What a task is made of, and the names it has in a file that says nothing else."""
-OPTIONAL = frozenset({"data", "kind"})
+OPTIONAL = frozenset({"data", "kind", "priority"})
 """Fields that a file need not have."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
@@ -51,6 +55,7 @@ _RECORD_FRAME_BYTES = 200
 """Names, time and version of a record, and more."""
 _MICROS = pa.timestamp("us", tz="UTC")
 _NO_DATA = "{}"
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +91,22 @@ def checked_timezone(name: str | None) -> str | None:
 
 def validate(
     rules: LoadRules,
-    time: object,
+    scheduled_time: object,
     ordering_id: object,
     uniqueness_key: object,
     data: Any,
     kind: object = None,
+    priority: object = None,
 ) -> Verdict:
-    """Judge one row; ``time`` is text, a datetime, or whole UTC milliseconds."""
+    """Judge one row; its time is text, a datetime, or whole UTC milliseconds."""
     try:
-        time_ms = _millis(time, rules.timezone)
+        time_ms = _millis(scheduled_time, rules.timezone)
         key = TaskKey(
             time_ms,
             _identifier("ordering_id", ordering_id, empty=False),
             _identifier("uniqueness_key", uniqueness_key, empty=True),
         )
-        encoded = _kinded(_object(data), kind)
+        encoded = _with_members(_object(data), kind, priority)
         if time_ms < rules.oldest_ms:
             raise ValueError(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
@@ -125,14 +131,14 @@ def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verd
     try:
         found = _line_decoder.decode(line)
         values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
-        time, ordering_id, uniqueness_key, kind = (
-            None if raw is None else msgspec.json.decode(raw)
-            for raw in map(values.get, ("scheduled_time", "ordering_id", "uniqueness_key", "kind"))
-        )
-        data = values["data"]
+        data = values.pop("data")
+        decoded = {
+            field: None if raw is None else msgspec.json.decode(raw)
+            for field, raw in values.items()
+        }
     except (ValueError, RecursionError) as error:
         return Verdict(None, f"the line is not a JSON object: {error}"[:_REASON_CHARS_MAX])
-    return validate(rules, time, ordering_id, uniqueness_key, data and bytes(data), kind)
+    return validate(rules, data=data and bytes(data), **decoded)
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
@@ -220,11 +226,22 @@ def _object(data: str | bytes | None) -> bytes:
     return encoded
 
 
-def _kinded(data: bytes, kind: object) -> bytes:
-    """Return data that carries a kind; as it is where no kind is given, or it carries that one."""
-    if kind is None or kind == "" or carried_kind(data) == checked_kind(kind):
-        return data
-    return with_kind(data, checked_kind(kind))
+def _with_members(data: bytes, kind: object, priority: object) -> bytes:
+    """Return data that carries a kind and a priority; of these as it is what is not given, or what
+    it carries already.
+    """
+    if kind is not None and kind != "" and carried_kind(data) != checked_kind(kind):
+        data = with_kind(data, checked_kind(kind))
+    if priority is not None and priority != "":
+        number = checked_priority(_number(priority))
+        if carried_priority(data) != number:
+            data = with_priority(data, number)
+    return data
+
+
+def _number(value: object) -> object:
+    """Return the whole number that a text is: a CSV has nothing but texts."""
+    return int(value) if isinstance(value, str) and _WHOLE_NUMBER(value) else value
 
 
 class TaskColumns(NamedTuple):
@@ -263,6 +280,7 @@ def plain_tasks(
     uniqueness_key: pa.Array,
     data: pa.Array,
     kind: pa.Array | None = None,
+    priority: pa.Array | None = None,
 ) -> TaskColumns | None:
     """Return the tasks that rows are; None where a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
@@ -278,11 +296,19 @@ def plain_tasks(
     texts = encoded.to_pylist()
     if not _are_objects(texts):
         return None
-    if kind is not None and kind.null_count < len(kind):
-        if not all(not each or is_kind(each) for each in pc.unique(kind).to_pylist()):
+    kinds, priorities = _given(kind), _given(priority)
+    if kinds or priorities:
+        try:
+            members = map(_with_members, texts, kinds or repeat(None), priorities or repeat(None))
+            encoded = pa.array(list(members), pa.binary())
+        except ValueError:
             return None
-        encoded = pa.array(map(_kinded, texts, kind.to_pylist()), pa.binary())
     return TaskColumns(millis, ordering_id, uniqueness_key, encoded)
+
+
+def _given(column: pa.Array | None) -> list[object]:
+    """Return the values of a column; none where all are missing."""
+    return [] if column is None or column.null_count == len(column) else column.to_pylist()
 
 
 def _within(values: pa.Array, least: int, most: int) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from actors.model.codec import Command, CommandKind, LogRecord, decode_record
 from actors.model.errors import InvalidTask, SchemaMissing, TaskInThePast, TaskTooLarge
+from actors.model.task import StoredTask
 from scheduler.configuration.settings import Settings
 from scheduler.outbox.ports import OutboxTable
 from scheduler.outbox.scheduling import Outbox
@@ -56,7 +57,13 @@ class OutboxSuite:
 
     def test_a_committed_row_is_claimed_as_the_record_of_a_client(self, world: OutboxWorld) -> None:
         """Byte for byte, whatever the ids hold."""
-        task = a_task(ordering_id="a\0ü,\U0001f600", uniqueness_key="", data={"x": [None, "\0"]})
+        task = a_task(
+            ordering_id="a\0ü,\U0001f600",
+            uniqueness_key="",
+            data={"x": [None, "\0"]},
+            kind="mail",
+            priority=0,
+        )
         with world.connect() as connection:
             key = world.outbox.schedule(connection, task)
 
@@ -65,6 +72,8 @@ class OutboxSuite:
             (row,) = claimed.rows
             assert world.outbox._admission.admit(task) == (key, row.record)
             assert key == task.key
+            read = decode_record(LogRecord(0, 0, 0, None, row.record))
+            assert isinstance(read, StoredTask) and read.to_task() == task
         table.close()
 
     def test_rows_are_seen_once_committed_and_never_when_rolled_back(

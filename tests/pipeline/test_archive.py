@@ -30,7 +30,7 @@ KEYS = [key_at(hour) for hour in range(6)]
 def installation(tmp_path: Path) -> Iterator[Installation]:
     """Six hours of one ordering id, the first four of them done, three without hindrance."""
     opened = Installation(settings_of(tmp_path / "data"))
-    opened.add_tasks(KEYS, data=b'{"hourhand.kind":"send-mail"}')
+    opened.add_tasks(KEYS, data=b'{"hourhand.priority":0,"hourhand.kind":"send-mail"}')
     opened.add_completions(a_completion(key=key, offset=9) for key in KEYS[:3])
     opened.add_attempts(
         AttemptRecord(key, number, AttemptResult.FAILURE, key.scheduled_ms, key.scheduled_ms)
@@ -90,7 +90,7 @@ def test_finished_hours_are_moved_once(
     assert (second["copied"], second["removed"]) == ({}, {"tasks": 0, "attempts": 0})
     assert left(installation) == ([3, 4, 5], 3, 0)
     archived = spark.read.parquet(str(folder / "tasks"))
-    assert [row.kind for row in archived.collect()] == ["send-mail"] * 3
+    assert [(row.kind, row.priority) for row in archived.collect()] == [("send-mail", 0)] * 3
     assert {"date", "run"} <= set(archived.columns)
 
 

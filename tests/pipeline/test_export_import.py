@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 KINDED = (
     b'{"hourhand.sealed":{"steps":[{"codec":"aes-gcm","key":"k1"}],"data":"AAEC"},"n":1,'
-    b'"hourhand.kind":"send-mail"}'
+    b'"hourhand.priority":7,"hourhand.kind":"send-mail"}'
 )
 """Sealed, with a member in the clear."""
 
@@ -104,16 +104,16 @@ def export(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "out"
 
 
-def test_a_kind_and_sealed_data_arrive_with_their_task(
+def test_a_kind_a_priority_and_sealed_data_arrive_with_their_task(
     spark: SparkSession, options: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
-    """Byte for byte, as no key is there; the folder holds both in the data alone."""
+    """Byte for byte, as no key is there; the folder holds all of it in the data alone."""
     run_import(job_on(settings_of(tmp_path / "data")), ImportPlan(str(export)))
 
     (task,) = spark.read.format("hourhand").options(**options).load().collect()
 
-    assert (task.kind, task.data) == ("send-mail", KINDED.decode())
-    assert "kind" not in spark.read.parquet(str(export / "tasks")).columns
+    assert (task.kind, task.priority, task.data) == ("send-mail", 7, KINDED.decode())
+    assert not {"kind", "priority"} & {*spark.read.parquet(str(export / "tasks")).columns}
 
 
 def _unfinished(export: Path, target: Settings) -> None:

@@ -140,6 +140,26 @@ def test_a_kind_is_a_column(
     assert "kind" not in reading.table("statuses").columns
 
 
+@pytest.mark.parametrize("table", ["tasks", "states"])
+def test_a_priority_is_a_column(installation: Installation, reading: Reading, table: str) -> None:
+    """Null where the task has that of its kind."""
+    stored = {
+        "plain": '{"priority":3}',
+        "urgent": '{"n":1,"hourhand.priority":9}',
+        "alone": '{"hourhand.priority":0}',
+        "low": '{"hourhand.priority":-5,"hourhand.kind":"send-mail"}',
+        "quoted": '{"hourhand.priority":4,"n":1}',
+    }
+    for name, data in stored.items():
+        installation.add_tasks([key_at(0, uniqueness_key=name)], data=data.encode())
+
+    found = {row.uniqueness_key: row.priority for row in reading.table(table).collect()}
+    urgent = reading.table(table, columns="uniqueness_key, priority").where("priority > 0")
+
+    assert found == {"plain": None, "urgent": 9, "alone": 0, "low": -5, "quoted": None}
+    assert list(map(tuple, urgent.collect())) == [("urgent", 9)]
+
+
 def test_the_state_of_a_swept_task_has_no_kind(
     installation: Installation, reading: Reading
 ) -> None:

@@ -113,6 +113,25 @@ def test_a_column_names_the_kind_of_each_row(spark: SparkSession) -> None:
         assert "'no kind' is not a kind" in refused.reason
 
 
+@pytest.mark.parametrize("kind", ["int", "bigint", "string"])
+def test_a_column_names_the_priority_of_each_row(spark: SparkSession, kind: str) -> None:
+    """As a number or as text; a file without it is as before."""
+    at = "2026-02-09T12:00:00Z"
+    rows = [(at, "a", 1, 5, 9), (at, "a", 2, 6, None), (at, "a", 3, 7, 500)]
+    columns = "scheduled_time string, ordering_id string, uniqueness_key int, amount int"
+    usual = spark.createDataFrame(rows, f"{columns}, priority int").withColumn(
+        "priority", f.col("priority").cast(kind)
+    )
+
+    urgent, plain, refused = judged_columns(usual, RULES, {}).orderBy("row").collect()
+    (without, *_) = judged_columns(usual.drop("priority"), RULES, {}).orderBy("row").collect()
+
+    assert urgent.data == '{"amount":5,"hourhand.priority":9}'
+    assert plain.data == '{"amount":6}'
+    assert "is not a priority" in refused.reason
+    assert without.data == '{"amount":5}'
+
+
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
@@ -128,6 +147,10 @@ def test_a_column_names_the_kind_of_each_row(spark: SparkSession) -> None:
         (
             "scheduled_time string, ordering_id string, uniqueness_key string, kind int",
             "column kind is int, which cannot be kind: text is needed",
+        ),
+        (
+            "scheduled_time string, ordering_id string, uniqueness_key string, priority double",
+            "column priority is double, which cannot be priority: a whole number or text",
         ),
     ],
 )

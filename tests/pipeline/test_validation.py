@@ -11,6 +11,7 @@ from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey
 from actors.model.kind import split_kind
 from actors.model.partition import partition_of
+from actors.model.priority import split_members
 from actors.model.task import ID_BYTES_MAX
 from scheduler.pipeline.transform_load import times_of
 from scheduler.pipeline.validation import (
@@ -131,6 +132,43 @@ def test_a_line_of_the_log_keeps_its_kind() -> None:
     assert "'send mail' is not a kind: write at most 64 letters" in str(reason)
 
 
+@pytest.mark.parametrize("written", ["5", '"5"'])
+def test_a_line_of_the_log_keeps_its_priority(written: str) -> None:
+    """Before its kind; a text of digits is one too, as a CSV has no numbers."""
+    line = f'{{"scheduledTime":"{AT}","orderingId":"a","uniquenessKey":"7","taskData":{{"n":1}},'
+
+    task, _ = validate_line(RULES, f'{line}"kind":"mail","priority":{written}}}', {})
+    renamed, _ = validate_line(RULES, f'{line}"urgency":{written}}}', {"priority": "urgency"})
+
+    assert task is not None and renamed is not None
+    assert split_members(task.data) == ("mail", 5, b'{"n":1}')
+    assert split_members(renamed.data) == (None, 5, b'{"n":1}')
+
+
+@pytest.mark.parametrize("priority", [None, "", 0, "0", "-0"])
+def test_a_priority_that_is_missing_is_none_and_0_is_one(priority: object) -> None:
+    """What data carries already stays, byte for byte, where nothing else is said."""
+    carried = '{"hourhand.priority":0,"hourhand.kind":"mail"}'
+
+    task, _ = validate(RULES, AT, "a", "x", '{"n":1}', None, priority)
+    kept, _ = validate(RULES, AT, "a", "x", carried, "mail", priority)
+
+    assert task is not None and kept is not None
+    assert task.priority == (None if priority in {None, ""} else 0)
+    assert kept.data == carried.encode()
+
+
+@pytest.mark.parametrize("wrong", [101, "-101", "high", "5.0", 5.0, True, "99999999999", " 5"])
+def test_what_is_not_a_priority_is_no_task(wrong: object) -> None:
+    """In a batch and alone, with the bounds."""
+    task, reason = validate(RULES, AT, "a", "x", "{}", None, wrong)
+
+    assert task is None
+    assert "is not a priority: write a whole number from -100 to 100" in str(reason)
+    columns = batch_of((NOON_MS, "a", "x", "{}", None, str(wrong)))
+    assert plain_tasks(NOON_RULES, *columns) is None
+
+
 @pytest.mark.parametrize("kind", [None, "", "send-mail"])
 def test_data_that_carries_a_kind_is_left_as_it_is(kind: str | None) -> None:
     """Rows that were read from an installation, or from an archive, carry it with their trace."""
@@ -158,7 +196,7 @@ def test_an_unknown_zone_is_refused_before_anything_is_read() -> None:
 
 def batch_of(*rows: Row) -> list[pa.Array]:
     """Return the columns of rows; a time is milliseconds."""
-    times, *texts = zip(*((*row, None)[:5] for row in rows), strict=True)
+    times, *texts = zip(*((*row, None, None)[:6] for row in rows), strict=True)
     return [pa.array(times, pa.int64()), *(pa.array(each, pa.string()) for each in texts)]
 
 
@@ -179,6 +217,8 @@ def one_by_one(rules: LoadRules, *rows: Row) -> list[tuple[Any, ...]]:
         (NOON_MS, "a", "x", "{}", "send-mail"),
         (NOON_MS, "a", "x", '{"n":1,"hourhand.kind":"charge"}', "send-mail"),
         (NOON_MS, "a", "x", '{"n":1,"hourhand.kind":"charge"}', ""),
+        (NOON_MS, "a", "x", "{}", "send-mail", "-100"),
+        (NOON_MS, "a", "x", '{"hourhand.priority":7}', None, "0"),
     ],
 )
 def test_a_batch_of_tasks_is_what_its_rows_are(row: Row) -> None:
@@ -224,7 +264,7 @@ def test_ids_are_measured_in_bytes() -> None:
 
 def test_text_that_is_no_text_is_left_to_be_judged_by_row() -> None:
     """Spark's strings are bytes, which need not be UTF-8."""
-    times, ids, _, data, _ = batch_of(SOUND)
+    times, ids, _, data, *_ = batch_of(SOUND)
     broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
 
     assert plain_tasks(NOON_RULES, times, broken, ids, data) is None

@@ -67,11 +67,11 @@ def test_tasks_written_beside_a_running_node_run_once(
     assert sum(each["logged"] for each in written) == 400
 
 
-def test_what_was_read_can_be_written_with_its_kind(
+def test_what_was_read_can_be_written_with_its_kind_and_priority(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """A column ``kind`` names the executor; a row that was read carries it in its data too."""
-    ran: list[tuple[str, str]] = []
+    """Columns name them; a row that was read carries them in its data too."""
+    ran: list[tuple[str, str, int | None]] = []
     enough = threading.Event()
 
     class Named(TaskExecutor):
@@ -79,24 +79,28 @@ def test_what_was_read_can_be_written_with_its_kind(
 
         def execute(self, task: Task) -> None:
             """Note the task."""
-            ran.append((task.uniqueness_key, task.kind or ""))
+            ran.append((task.uniqueness_key, task.kind or "", task.priority))
             if len(ran) == 3:
                 enough.set()
 
     due = datetime.now(UTC) + timedelta(seconds=1)
     schema = (
         "scheduled_time timestamp, ordering_id string, uniqueness_key string, data string,"
-        " kind string"
+        " kind string, priority int"
     )
-    carried = '{"n":1,"hourhand.kind":"mail"}'
-    rows = [(due, "a", "1", "{}", "mail"), (due, "a", "2", carried, "mail"), (due, "a", "3", "{}")]
-    frame = spark.createDataFrame([(*row, None)[:5] for row in rows], schema)
+    carried = '{"n":1,"hourhand.priority":3,"hourhand.kind":"mail"}'
+    rows = [
+        (due, "a", "1", "{}", "mail", 0),
+        (due, "a", "2", carried, "mail", 3),
+        (due, "a", "3", "{}", None, None),
+    ]
+    frame = spark.createDataFrame(rows, schema)
 
     with Scheduler(settings_of(tmp_path / "data"), executors={"mail": Named}, executor=Named):
         frame.write.format("hourhand").mode("append").options(**options).save()
         assert enough.wait(WAIT_S)
 
-    assert sorted(ran) == [("1", "mail"), ("2", "mail"), ("3", "")]
+    assert sorted(ran) == [("1", "mail", 0), ("2", "mail", 3), ("3", "", None)]
 
 
 @pytest.mark.slow

@@ -54,6 +54,27 @@ def test_a_task_of_a_kind_is_scheduled() -> None:
     assert world.get("/audit")[1]["entries"][0]["detail"]["kind"] == "mail"
 
 
+@pytest.mark.parametrize("priority", [0, -7])
+def test_a_priority_is_told_of_a_task_and_of_a_schedule(priority: int) -> None:
+    """And written down; 0 is one as any other."""
+    scheduler = VirtualScheduler(Nothing)
+    api = api_of(scheduler)
+    at = format_instant(to_millis(scheduler.now) + 60_000)
+
+    key = api.post("/tasks", {**TASK, "scheduledTime": at, "priority": priority})[1]["receipt"][
+        "key"
+    ]
+    api.post("/recurring/schedule", {**NIGHTLY, "waitS": 0, "priority": priority})
+    scheduler.run_due()
+
+    assert api.get("/task", key=key)[1]["task"]["priority"] == priority
+    rule = api.get("/recurring/schedule", name="nightly")[1]["recurring"]["rule"]
+    assert rule["priority"] == priority
+    schedule, task = api.get("/audit")[1]["entries"]
+    assert schedule["detail"]["rule"]["priority"] == str(priority)
+    assert task["detail"]["priority"] == priority
+
+
 @pytest.mark.parametrize(("window", "ran"), [("uniqueForMs", 1), ("debounceMs", 2)])
 def test_calls_in_a_window_are_one_task(window: str, ran: int) -> None:
     """The first one's or the last one's; the receipt is that of the request."""

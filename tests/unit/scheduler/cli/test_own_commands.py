@@ -38,6 +38,7 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
     made = hourhand(
         *("recurring", "set", "nightly", "--cron", "30 2 * * *"),
         *("--time-zone", "Europe/Berlin", "--data", '{"a": 1}', "--times", "3", "--kind", "mail"),
+        *("--priority", "0"),
     )
     assert made.exit_code == 0, made.output
     assert made.stdout.startswith("accepted: a node that runs applies it")
@@ -45,6 +46,7 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
 
     shown = json.loads(hourhand("recurring", "show", "nightly", "--next", "2", "-o", "json").stdout)
     assert (shown["rule"]["cron"], shown["rule"]["kind"]) == ("30 2 * * *", "mail")
+    assert shown["rule"]["priority"] == 0
     assert len(shown["nextTimes"]) == 2
     assert all("T02:30:00+0" in each["local"] for each in shown["nextTimes"])
     listed = hourhand("recurring", "list")
@@ -54,6 +56,28 @@ def test_a_recurring_schedule_is_set_listed_shown_and_deleted() -> None:
     applied(lambda: "paused" in hourhand("recurring", "list").stdout)
     assert hourhand("recurring", "delete", "nightly", "--wait", "0").exit_code == 0
     applied(lambda: hourhand("recurring", "show", "nightly").exit_code == 2)
+
+
+def test_a_task_and_a_file_are_scheduled_with_priorities(folder: Path) -> None:
+    """0 is one; a line without it has that of its kind."""
+    line = '{"orderingId":"f","scheduledTime":"2999-01-01T00:00:00Z","uniquenessKey":"%s"%s}\n'
+    written = line % ("low", ',"priority":-5') + line % ("none", "")
+    (folder / "tasks.jsonl").write_text(written)
+    made = hourhand("schedule", "--ordering-id", "a", "--in", "1h", "--priority", "0")
+    assert hourhand("schedule", "--from-file", "tasks.jsonl").exit_code == 0
+    keys = (
+        made.stdout.strip(),
+        *(f"2999-01-01T00:00:00.000Z,f,{name}" for name in ("low", "none")),
+    )
+
+    def shown() -> list[object]:
+        found = [json.loads(hourhand("show", key, "-o", "json").stdout) for key in keys]
+        assert all(each["state"] in {"unknown", "pending"} for each in found)
+        return [each.get("priority") for each in found if each["state"] == "pending"]
+
+    applied(lambda: len(shown()) == len(keys))
+
+    assert shown() == [0, -5, None]
 
 
 @pytest.mark.parametrize(
