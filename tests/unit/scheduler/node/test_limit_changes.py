@@ -46,6 +46,26 @@ def test_what_was_used_is_used_under_the_new_rate_too() -> None:
     assert len(bench.begun_ms) == 20
 
 
+def test_a_lower_rate_gives_back_nothing_of_what_was_used() -> None:
+    """Nor does a value that is looked at for idle ones: its tokens come back by the new rate."""
+    bench = LimitsBench(Limit(rate=10, burst=10))
+    bench.begin(100)
+    assert len(bench.work_all()) == 10
+
+    change(bench, LimitChange("mail#1", rate=1))
+    assert not bench.work_all()
+    bench.advance(3_000)
+    assert len(bench.begun_ms) == 13
+
+    used = LimitsBench(Limit(rate=1, burst=10))
+    used.begin(10)
+    used.work_all()
+    change(used, LimitChange("mail#1", rate=2))
+    used.limits._forget_idle(used.clock.monotonic_ms())
+    used.begin(10)
+    assert not used.passed
+
+
 def test_no_time_around_changes_sees_more_than_the_larger_limit_allows() -> None:
     """However often operators change it, and however late workers are."""
     rng = random.Random(47)

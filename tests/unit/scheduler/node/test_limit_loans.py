@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.model.flow import Limit, LimitKey
+from actors.model.limit_change import LimitChange
 from actors.model.oversight import LimitedFlow, LimitLoan, NodeReport, RateShare
 from scheduler.node.flow_limits import NO_RATES
 from scheduler.node.loans import LOAN_MS, Loans
@@ -144,6 +145,78 @@ def test_two_borrowers_never_have_more_than_there_is() -> None:
 
     assert loans.lent(KEY) == 0.3
     assert {each.borrower: each.part for each in loans.reported()} == {"b": 0.15, "c": 0.15}
+
+
+def large_bench(key: str | None = None, partitions: int = 3) -> LimitsBench:
+    """Return a node with one partition and tokens for so long that a change of rate shows."""
+    limit = Limit(rate=PER_S, burst=600, key=key)
+    return LimitsBench(limit, partitions=partitions, held=1, lend=True)
+
+
+def test_a_changed_rate_hands_out_nothing_at_once() -> None:
+    """Neither a loan nor its end, nor what nobody looked at in between."""
+    bench = large_bench()
+    bench.begin(200)
+    assert len(bench.work_all()) == 200, "its burst is used up"
+    bench.limits.note_asked(7)
+    bench.limits.heed_reports("b", [answer(7, 0.6)])
+    bench.begin(100)
+    assert not bench.passed
+
+    assert 54 <= starts_within(bench, LOAN_MS - 1) <= 56, "5 s of (4 + 7.2) a second"
+    assert starts_within(bench, 2) <= 1, "its end"
+    assert 15 <= starts_within(bench, 4_000) <= 17, "its own share again"
+
+
+def test_a_loan_that_is_over_pays_nothing_until_somebody_looks() -> None:
+    """An idle borrower has gained by it until its end, and by no more than its share since."""
+    bench = large_bench()
+    bench.begin(200)
+    bench.work_all()
+    bench.limits.note_asked(7)
+    bench.limits.heed_reports("b", [answer(7, 0.6)])
+
+    bench.clock.advance(LOAN_MS + 2_000)
+    bench.begin(200)
+
+    assert 50 <= len(bench.work_all()) <= 5 * 11.2 + 2 * 4
+
+
+def test_a_value_is_new_to_a_rate_that_rose() -> None:
+    """What others could use of partitions that came is gone when these begin to count."""
+    bench = LimitsBench(Limit(rate=PER_S, burst=60, key="tenant"), partitions=3, held=1, lend=True)
+    bench.hold(3)
+    bench.advance(LOAN_MS)
+
+    bench.begin(100, b'{"tenant":"new"}')
+
+    assert not bench.work_all()
+    assert 11 <= starts_within(bench, 1_000) <= 12
+
+
+def test_a_lender_keeps_to_its_tenth_whatever_changes() -> None:
+    """A look for values at rest, an operator's change, or another partition: the loan runs on."""
+    for happens in ("nothing", "look", "change", "partition"):
+        bench = large_bench(partitions=6)
+        bench.begin(100)
+        bench.work_all()
+        bench.clock.advance(1_000_000)
+        ask(bench, 1)
+        ask(bench, 2)
+        if happens == "look":
+            bench.limits._forget_idle(bench.clock.monotonic_ms())
+        elif happens == "change":
+            bench.limits.change([LimitChange("mail#1", rate=PER_S - 0.1)])
+        elif happens == "partition":
+            bench.hold(2)
+            bench.since_ms[-1] = -1e9
+            bench.limits.look()
+        bench.begin(1_000)
+        bench.work_all()
+
+        # A tenth of a sixth of 12 a second; of two sixths, without what is lent, it is 2.2.
+        most = 12 if happens == "partition" else 2
+        assert starts_within(bench, LOAN_MS - 1) <= most, happens
 
 
 def test_what_is_lent_stays_lent_when_partitions_are_lost() -> None:
