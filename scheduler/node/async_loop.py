@@ -48,8 +48,13 @@ class LoopThread:
 
         return asyncio.run_coroutine_threadsafe(limited(), self._running_loop())
 
-    def call_later(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
-        """Call something on the loop after a delay; return what calls that off."""
+    def call_later(self, delay_ms: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Call something on the loop after a delay; return what calls that off.
+
+        The delay is not rounded up: with a whole millisecond more for each start, a limit with a
+        burst of one never reaches its rate.  Who is called by the width of a clock tick too early
+        looks again.
+        """
         loop = self._running_loop()
         handles: list[asyncio.TimerHandle] = []
 

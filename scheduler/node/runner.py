@@ -68,7 +68,7 @@ class WorkerRunner(LimitedAttempts):
             gate=gate,
             telemetry=telemetry,
             limits=limits,
-            wake_later=lambda ms: self._loop.call_later(int(ms) + 1, self._limits.look),
+            wake_later=lambda ms: self._loop.call_later(ms, self._limits.look),
         )
         waiting = worker_queue(limits.rules)
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker", waiting)

@@ -210,7 +210,7 @@ class BatchGathering:
         self,
         *,
         monotonic_ms: Callable[[], float],
-        call_later: Callable[[int, Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
         begin: Callable[[Batches, Sequence[RunningAttempt]], None],
     ) -> None:
         """``begin`` has some attempts run together; ``end`` is called when they have."""
@@ -263,6 +263,6 @@ class BatchGathering:
                     gathered.go_ms.popleft()
                 gathered.running += 1
         if wait_ms is not None:
-            self._call_later(int(wait_ms) + 1, lambda: self._time_is_up(batches))
+            self._call_later(wait_ms, lambda: self._time_is_up(batches))
         for members in ready:
             self._begin(batches, members)

@@ -27,7 +27,7 @@ class Clock:
         """Return it."""
         return self.now_ms
 
-    def call_later(self, delay_ms: int, call: Callable[[], None]) -> None:
+    def call_later(self, delay_ms: float, call: Callable[[], None]) -> None:
         """Keep it until ``advance``."""
         self.timers.append((self.now_ms + delay_ms, call))
 

@@ -489,6 +489,27 @@ def test_threads_and_coroutines_keep_a_rate(executor: Callable[[], Any]) -> None
     assert took_ms >= 175 and not list(bench.runner.limited())
 
 
+def test_a_wait_for_a_limit_is_not_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A millisecond more for each start would be 4 in 10 of this rate, as its burst is one."""
+    rules = FlowRules({None: FlowRule((Limit(rate=400, burst=1),))})
+    bench = Bench(limits=NodeLimits(rules))
+    asked_ms: list[float] = []
+    call_later = bench.runner._loop.call_later
+
+    def noted(delay_ms: float, call: Callable[[], None]) -> Callable[[], None]:
+        asked_ms.append(delay_ms)
+        return call_later(delay_ms, call)
+
+    monkeypatch.setattr(bench.runner._loop, "call_later", noted)
+    attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(4)]
+    bench.runner.start([(each, Quick()) for each in attempts], bench.ends.put)
+    for _ in attempts:
+        bench.ended()
+    bench.runner.close()
+
+    assert asked_ms and max(asked_ms) <= 2.5
+
+
 def test_a_drain_ends_what_waits_for_an_allowance() -> None:
     """At once: its new owner starts it."""
     rules = FlowRules({None: FlowRule((Limit(rate=1, per=timedelta(hours=1)),))})
