@@ -99,3 +99,33 @@ def test_punctual_ids_have_flows_of_their_own_and_bring_them_back() -> None:
     bench.harness.advance(600)
 
     assert (on_time, bench.executed()) == (["-2"], ["400", "600"])
+
+
+def test_what_falls_due_at_its_time_leaves_by_flow_too() -> None:
+    """As what is due when it comes: it waits in memory in the queue of its flow."""
+    bench = bench_of(*(task(500 + n, tenant="big") for n in range(9)), task(520, "alarm"))
+
+    bench.harness.advance(520)
+
+    assert bench.executed() == ["500", "501", "520"]
+
+
+def test_what_is_on_time_goes_before_what_is_overdue_whatever_its_priority() -> None:
+    """While a partition works off a backlog, which tasks share turns is a matter of their ids."""
+    bench = Bench(slots=SLOTS, flow_rules=RULES)
+    bench.tell(SeparateQueues())
+    filling = tuple(task(n - 50, tenant=f"tenant-{n}") for n in range(SLOTS))
+    bench.tell(ScheduleTasks(filling, punctual=True))
+    running = bench.executed()
+    bench.tell(ScheduleTasks((task(-9_000, "alarm"),)))
+    bench.tell(ScheduleTasks(tuple(task(n - 9, "report", str(n)) for n in range(9)), punctual=True))
+    assert not bench.executed(), "all slots are taken"
+
+    order = []
+    for each in filling[: len(running)]:
+        flow_slots(bench).release(each.key.ordering_id, 1)
+        bench.tell(SlotsReleased(1))
+        order += bench.executed()
+
+    assert order[0] == "-9", "a report that is on time, before an alarm that is not"
+    assert "-9000" in order, "which gets one that a flow alone may not have"

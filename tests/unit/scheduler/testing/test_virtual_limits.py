@@ -81,6 +81,63 @@ def test_fifty_a_second_over_ten_seconds_and_others_go_by() -> None:
         assert len(scheduler.executions) == 23 + 3 + 150
 
 
+@pytest.mark.parametrize("concurrency_per_id", [1, None])
+def test_what_falls_due_and_what_comes_due_wait_for_one_limit(
+    concurrency_per_id: int | None,
+) -> None:
+    """In the order in which they came to it: what comes due overtakes nothing that waits; with
+    and without an order of its ids.
+    """
+    app, began = Hourhand(), list[str]()
+
+    @app.task(
+        "mail",
+        limits=Limit(rate=1, per=timedelta(minutes=1), burst=1),
+        concurrency_per_id=concurrency_per_id,
+    )
+    def mail(payload: dict[str, Any]) -> None:
+        began.append(payload["came"])
+
+    with VirtualScheduler(executors=app) as scheduler:
+        schedule(scheduler, 3, came="ahead")
+        scheduler.advance(minutes=1)
+        for number in range(2):
+            task = Task(
+                ordering_id=f"now-{number}",
+                scheduled_time=scheduler.now,
+                uniqueness_key="once",
+                data={"came": "due"},
+                kind="mail",
+            )
+            scheduler.schedule_task(task).result(TIMEOUT_S)
+        scheduler.run_due()
+        assert began == ["ahead"]
+        scheduler.advance(minutes=4)
+
+    assert began == ["ahead"] * 3 + ["due"] * 2
+
+
+def test_what_hourhand_does_itself_waits_for_no_limit() -> None:
+    """The occurrences of a schedule do, as they are tasks of its kind; what makes them does not."""
+
+    class Mail(TaskExecutor):
+        limits = Limit(rate=1, per=timedelta(hours=1), burst=1)
+
+        def execute(self, task: Task) -> None: ...
+
+    with VirtualScheduler(Mail) as scheduler:
+        schedule(scheduler, 2, None)
+        scheduler.advance(minutes=1)
+        every = timedelta(minutes=1)
+        scheduler.client.schedule_recurring("r", every=every).result(TIMEOUT_S)
+        scheduler.run_due()
+
+        found = scheduler.client.find_recurring("r")
+        ran = [each.key.ordering_id for each in scheduler.executions]
+        assert found is not None
+        assert sum(not each.startswith("hourhand:") for each in ran) == 1
+
+
 def test_a_retry_takes_an_allowance_again() -> None:
     """An attempt is what a limit counts."""
 
