@@ -42,7 +42,7 @@ export function limitsTable(done) {
 export function ratesTable() {
   return makeTable({
     label: "Rates",
-    keyOf: (row) => `${row.limit} ${row.value} ${row.node}`,
+    keyOf: ({ limit, value, node }) => JSON.stringify([limit, value, node]),
     empty: {
       icon: "journal",
       title: "No rates",
