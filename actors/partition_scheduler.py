@@ -47,6 +47,9 @@ from actors.ports.effects import Effects
 
 TASKS_PER_MESSAGE_MAX = 250
 """Due tasks handed on at a time: a whole herd in one message would delay every other partition."""
+FLOW_TASKS_AT_A_TIME = 32
+"""The same where kinds have rules: between two parts others may be handed on that go before them,
+of all partitions, so that one tenant's herd does not hold up the node's only dispatcher."""
 
 Waiting = TaskQueue | FlowQueues
 """Tasks that wait: in key order, or in that of their flows where kinds have rules."""
@@ -58,12 +61,17 @@ class _DueTimerFired(msgspec.Struct, frozen=True):
     pass
 
 
+class _NextPart(msgspec.Struct, frozen=True):
+    """More is due, and has slots, than was handed on."""
+
+
 Message = (
     ScheduleTasks
     | SeparateQueues
     | JoinQueues
     | SlotsReleased
     | _DueTimerFired
+    | _NextPart
     | MeasureLoad
     | ShrinkWindow
     | MeasureProgress
@@ -93,6 +101,7 @@ class PartitionScheduler(Actor):
         self._punctual: Waiting | None = None
         """Tasks of punctual ordering ids, while others have a backlog."""
         self._executing = 0
+        self._next_part_told = False
         self._running = False
         self._draining = False
         self._is_paused = False
@@ -117,9 +126,8 @@ class PartitionScheduler(Actor):
                 self._executing -= slots
                 assert self._executing >= 0, "slots are given back that nobody took"
                 self._execute_due()
-            case _DueTimerFired():
-                self._timer = None
-                self._execute_due()
+            case _DueTimerFired() | _NextPart():
+                self._wake(message)
             case MeasureLoad():
                 self._report_load()
             case ShrinkWindow(tasks_max=tasks_max):
@@ -234,6 +242,14 @@ class PartitionScheduler(Actor):
         assert memory.waiting_bytes >= 0, "more is let go of than was taken"
         return memory
 
+    def _wake(self, message: _DueTimerFired | _NextPart) -> None:
+        if isinstance(message, _NextPart):
+            assert self._next_part_told, "one part is under way at a time"
+            self._next_part_told = False
+        else:
+            self._timer = None
+        self._execute_due()
+
     def _execute_due(self) -> None:
         """Hand on what is due and has a slot, then sleep until the next is."""
         if not self._may_execute():
@@ -246,10 +262,13 @@ class PartitionScheduler(Actor):
     def _execute_due_of(self, queue: Waiting, now_ms: int) -> None:
         slots, bytes_max = self._limits(queue)
         free, memory = slots - self._executing, self._siblings.memory
+        has_flows = isinstance(queue, FlowQueues)
+        part_max = min(free, FLOW_TASKS_AT_A_TIME) if has_flows else free
+        assert part_max <= free, "nobody is handed more than has a slot (P13)"
         due: list[StoredTask] = []
         if free > 0:
             queue.begin_taking(now_ms)
-        while len(due) < free:
+        while len(due) < part_max:
             # One always goes on, or a task larger than the share would wait for ever.
             if memory.executing_bytes >= bytes_max and self._executing + len(due) > 0:
                 break
@@ -261,13 +280,10 @@ class PartitionScheduler(Actor):
         if not due:
             return
         self._note_waiting()
-        if not isinstance(queue, FlowQueues):
-            self._hand_on(due, now_ms)
-            return
-        # In parts, as each is handed on in key order: what leaves first is to stay first.
-        for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
-            some = sorted(due[first : first + TASKS_PER_MESSAGE_MAX], key=_key_of)
-            self._hand_on(some, now_ms)
+        self._hand_on(sorted(due, key=_key_of) if has_flows else due, now_ms)
+        if len(due) == part_max < free and not self._next_part_told:
+            self._next_part_told = True
+            self._context.tell_self(_NextPart())
 
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused

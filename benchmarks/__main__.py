@@ -14,11 +14,13 @@ from pathlib import Path
 from benchmarks import catalogue, report, sizes
 from benchmarks.bench import Bench
 from benchmarks.families import (
+    batches,
     beside_drain,
     enqueueing,
     lateness,
     relay,
     shapes,
+    shares,
     throughput,
     timers,
 )
@@ -150,7 +152,9 @@ def _profile(wanted: frozenset[str], version: sizes.Sizes, *, holding_gil: bool)
     names = ", ".join(sorted(wanted))
     sampler = Sampler(BUILD / "profile", holding_gil)
     with open_servers(
-        BUILD / "servers", cluster=bool(wanted - catalogue.WITHOUT_CLUSTER), rivals=False
+        BUILD / "servers",
+        cluster=bool(wanted - catalogue.WITHOUT_CLUSTER),
+        rivals=bool(wanted & set(batches.MEASURES)),
     ) as servers:
         if not _sampled(Bench(servers, version, wanted, profiler=sampler.attach)):
             sys.stderr.write(f"{names} has no process to sample; others have\n")
@@ -173,6 +177,10 @@ def _sampled(bench: Bench) -> bool:
         bench.say(throughput.summary(shapes.WORKS[min(found)](bench)))
     elif wanted & set(beside_drain.MEASURES):
         beside_drain.run(bench)
+    elif wanted & set(shares.MEASURES):
+        shares.run(bench)
+    elif wanted & set(batches.MEASURES) and bench.servers.postgres is not None:
+        bench.say(throughput.summary(batches.in_batches(bench)))
     elif found := wanted & lateness.RATES.keys():
         with bench.servers.installation("profile") as settings:
             lateness.hourhand(bench, settings, lateness.RATES[min(found)])

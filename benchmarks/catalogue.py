@@ -21,6 +21,7 @@ from benchmarks.families import (
     relay,
     scaling,
     shapes,
+    shares,
     startup,
     takeover,
     throughput,
@@ -49,6 +50,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     herd,
     metrics_cost,
     limited,
+    shares,
     relay,
     kafka_only,
     pipeline,
@@ -57,7 +59,15 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 MEASURES: tuple[str, ...] = tuple(name for family in FAMILIES for name in family.MEASURES)
 WITHOUT_CLUSTER = frozenset(
-    {"embedded", "batch", "memory_bytes", *shapes.MEASURES, *relay.MEASURES, *kafka_only.MEASURES}
+    {
+        "embedded",
+        "batch",
+        "memory_bytes",
+        *shapes.MEASURES,
+        *shares.MEASURES,
+        *relay.MEASURES,
+        *kafka_only.MEASURES,
+    }
 )
 """Measures that need neither Kafka nor Cassandra, or have their own."""
 WITH_RIVALS = frozenset(

@@ -39,6 +39,10 @@ class Load:
     """Padding of the data."""
     mixed: bool = False
     """Whether a tenth is of the async kind, and the data of another tenth says ``fails``."""
+    tenants: int = 0
+    """So many, in turn, whose names the data says; 0 means that it says none."""
+    priority: int | None = None
+    """Of each task; None means: that of its kind."""
 
     def due_ms(self, number: int) -> int:
         """Return when a task is due, in UTC milliseconds."""
@@ -53,15 +57,21 @@ class Load:
         """Return the key of a task."""
         return TaskKey(self.due_ms(number), self.ordering_id(number), str(number))
 
+    def data(self, number: int) -> dict[str, Any]:
+        """Return the data of a task, but for what a mixed load adds."""
+        data: dict[str, Any] = {"number": number, "note": "n" * self.note_bytes}
+        if self.tenants:
+            data["tenant"] = f"{self.name}-tenant-{number % self.tenants}"
+        return data
+
     def numbers(self) -> range:
         """Return the numbers of all tasks."""
         return range(self.first, self.first + self.count)
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks as a user would build them."""
-        note = "n" * self.note_bytes
         for number in self.numbers():
-            data: dict[str, Any] = {"number": number, "note": note}
+            data = self.data(number)
             # Not by the number alone: then all tasks of an ordering id would be alike.
             turn = (number + number // self.ids) % _MIXED if self.mixed else None
             yield Task(
@@ -70,6 +80,7 @@ class Load:
                 uniqueness_key=str(number),
                 data={**data, "fails": True} if turn == 0 else data,
                 kind=ASYNC_KIND if turn == 1 else None,
+                priority=self.priority,
             )
 
     @property

@@ -43,6 +43,10 @@ class Sizes:
     """Of which the cost of a limit is counted."""
     limited_s: float
     """How long nodes share a limit."""
+    shares_backlog_tasks: int
+    """Of one tenant, or of low priority."""
+    shares_s: float
+    """How long others' tasks come before it is due, and then beside it."""
     takeover_rate: float
     curve_embedded: tuple[int, ...]
     curve_cluster: tuple[int, ...]
@@ -99,6 +103,8 @@ QUICK = Sizes(
     failing_ids=2_000,
     limited_attempts=50_000,
     limited_s=20.0,
+    shares_backlog_tasks=100_000,
+    shares_s=6.0,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000),
     curve_cluster=(),
@@ -144,6 +150,8 @@ FULL = Sizes(
     failing_ids=2_000,
     limited_attempts=100_000,
     limited_s=60.0,
+    shares_backlog_tasks=500_000,
+    shares_s=60.0,
     takeover_rate=480.0,
     curve_embedded=(10_000, 100_000, 1_000_000),
     curve_cluster=(10_000, 100_000, 1_000_000, 10_000_000),
@@ -185,6 +193,8 @@ SMOKE = Sizes(
     failing_ids=50,
     limited_attempts=5_000,
     limited_s=8.0,
+    shares_backlog_tasks=20_000,
+    shares_s=3.0,
     takeover_rate=200.0,
     curve_embedded=(1_000, 5_000),
     curve_cluster=(1_000, 5_000),

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.model.key import TaskKey
 from actors.model.partition import partition_of
+from actors.model.priority import with_priority
 from actors.model.task import StoredTask
 from actors.ports.store import Stores
 from benchmarks.bench import Bench
@@ -66,7 +67,9 @@ def leave(settings: Settings, load: Load) -> None:
     stores = wiring.open_stores(settings)
     rows: defaultdict[int, list[StoredTask]] = defaultdict(list)
     for number in load.numbers():
-        data = msgspec.json.encode(data_of(number))
+        data = msgspec.json.encode(load.data(number))
+        if load.priority is not None:
+            data = with_priority(data, load.priority)
         partition = partition_of(load.ordering_id(number), settings.topic.partitions)
         rows[partition].append(StoredTask(load.key(number), data, 0))
     try:

@@ -39,6 +39,11 @@ def run(bench: Bench) -> list[Line]:
     ]
 
 
+def in_batches(bench: Bench) -> Drain:
+    """Run the batches alone, once."""
+    return _one(bench, *_WORKS["batch"])
+
+
 def _one(bench: Bench, work: str, workers: int) -> Drain:
     server, count = bench.servers.postgres, bench.sizes.batch_tasks
     if workers == 1:

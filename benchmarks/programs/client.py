@@ -1,10 +1,11 @@
 """A client that schedules a load when it is told to go, and says how long that took.
 
 Kinds: ``bulk`` (``schedule_tasks``), ``made`` (the same with tasks made beforehand), ``futures``
-(``schedule_task``, a future each), and ``produce``, the driver alone with values made beforehand:
-the limit of the others.
+(``schedule_task``, a future each), ``paced`` (the same, each when it is due), and ``produce``, the
+driver alone with values made beforehand: the limit of the others.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,7 @@ def main() -> None:
         "bulk": _bulk,
         "made": _made,
         "futures": _futures,
+        "paced": _paced,
         "produce": _produce,
     }
     kinds[spec["kind"]](settings, load)
@@ -69,6 +71,20 @@ def _futures(settings: Settings, load: Load) -> None:
         if (begun := _begun(load)) is not None:
             load, began_s = begun
             futures = [client.schedule_task(task) for task in load.tasks()]
+            for future in futures:
+                future.result(timeout=_ACKNOWLEDGED_S)
+            _done(load, began_s)
+
+
+def _paced(settings: Settings, load: Load) -> None:
+    with SchedulerClient(settings) as client:
+        client.schedule_tasks(())
+        if (begun := _begun(load)) is not None:
+            load, began_s = begun
+            futures = []
+            for task in load.tasks():
+                time.sleep(max(0.0, task.scheduled_time.timestamp() - wall_s()))
+                futures.append(client.schedule_task(task))
             for future in futures:
                 future.result(timeout=_ACKNOWLEDGED_S)
             _done(load, began_s)

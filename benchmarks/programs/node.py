@@ -4,7 +4,8 @@
 ordering id that begins so fails for ever.  With ``mixed`` a task fails once where its data says so,
 and those of the async kind have an executor of their own.  With ``insert`` each task inserts a row
 into a PostgreSQL, with ``insert_many`` a hundred do in one call.  With ``limited`` the cluster has
-a limit.  It decides nothing about figures.
+a limit.  With ``fair`` tenants share the node, with ``priority`` tasks may have one of their own;
+each blocks for twenty milliseconds.  It decides nothing about figures.
 """
 
 import importlib
@@ -20,6 +21,8 @@ from benchmarks.records import Records, wall_s
 
 _READY_POLL_S = 0.005
 _WORK_S = 0.005
+_CALL_S = 0.020
+"""What a call of a service takes."""
 _RETRY_S = 0.1
 
 
@@ -51,6 +54,8 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
         return _mixed(note)
     if work.startswith("insert"):
         return _inserting(note, spec["database"], work)
+    if work in {"fair", "priority"}:
+        return _calling(note, work)
     from scheduler import Limit, Task, TaskExecutor
 
     class NoOp(TaskExecutor):
@@ -73,6 +78,24 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
 
     works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
     return {"executor": works[work]}
+
+
+def _calling(note: Callable[[int], None], work: str) -> dict[str, Any]:
+    from scheduler import FairShare, Task, TaskExecutor
+
+    class Calling(TaskExecutor):
+        def execute(self, task: Task) -> None:
+            note(int(task.uniqueness_key))
+            time.sleep(_CALL_S)
+
+    class Fair(Calling):
+        fair = FairShare(key="tenant")
+
+    class Prioritized(Calling):
+        # A rule: without one no node looks at the priority of a task.
+        priority = 0
+
+    return {"executor": {"fair": Fair, "priority": Prioritized}[work]}
 
 
 def _mixed(note: Callable[[int], None]) -> dict[str, Any]:

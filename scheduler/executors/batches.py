@@ -61,6 +61,8 @@ class TaskBatch:
 
     def run(self, awaited: Callable[[Awaitable[object]], object]) -> Sequence[BatchOutcome]:
         """Run it in this thread; ``awaited`` waits for what it may return."""
+        if self._stands_alone():
+            return self._called(range(len(self._attempts)), awaited)
         outcomes: dict[int, BatchOutcome] = {}
         entered: list[tuple[int, ExitStack]] = []
         for place, attempt in enumerate(self._attempts):
@@ -101,6 +103,8 @@ class TaskBatch:
 
     async def run_async(self) -> Sequence[BatchOutcome]:
         """Run it on this loop."""
+        if self._stands_alone():
+            return await self._called_async(range(len(self._attempts)))
         outcomes: dict[int, BatchOutcome] = {}
         entered: list[tuple[int, AsyncExitStack]] = []
         for place, attempt in enumerate(self._attempts):
@@ -141,6 +145,10 @@ class TaskBatch:
                         turns.outcomes[place] = (await self._called_async([place]))[0]
                 return list(turns.outcomes.values())
             return [error] * len(places)
+
+    def _stands_alone(self) -> bool:
+        """Whether nothing is entered around any of its tasks, and so nothing has to be left."""
+        return not self._middleware.wraps and all(e.around is None for e in self._attempts)
 
     def _begin(self, places: Sequence[int]) -> object:
         attempts = [self._attempts[place] for place in places]

@@ -21,9 +21,16 @@ class Bench:
     """A PartitionScheduler between probes, started unless told otherwise."""
 
     def __init__(
-        self, *, started: bool = True, slots: int = SLOTS, flow_rules: FlowRules = FlowRules.NONE
+        self,
+        *,
+        started: bool = True,
+        slots: int = SLOTS,
+        tasks_max: int = 10,
+        flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
-        window = WindowSettings(executing_tasks_max=slots, tasks_max=10, clock_check_ms=1_000)
+        window = WindowSettings(
+            executing_tasks_max=slots, tasks_max=tasks_max, clock_check_ms=1_000
+        )
         self.harness = Harness(TreeSettings(window=window), flow_rules=flow_rules)
         self.executor = self.harness.executor
         self.ref = self.harness.spawn(PartitionScheduler(self.harness.effects, PARTITION))

@@ -11,6 +11,7 @@ from actors.messages import (
 )
 from actors.model.flow_slots import FlowSlots
 from actors.model.task import StoredTask
+from actors.partition_scheduler import FLOW_TASKS_AT_A_TIME
 from tests.unit.actors.model.test_flow_queues import RULES, task
 from tests.unit.actors.partition_scheduler_bench import Bench
 
@@ -43,6 +44,23 @@ def test_one_flow_leaves_slots_for_the_others() -> None:
 
     assert first == ["-900", "-899"]
     assert bench.executed() == ["-3", "-2", "-1"]
+
+
+def test_a_herd_of_one_flow_goes_on_in_parts_and_others_between_them() -> None:
+    """All of it at once would hold up every partition of the node."""
+    slots = 12 * FLOW_TASKS_AT_A_TIME
+    bench = Bench(slots=slots, tasks_max=2 * slots, flow_rules=RULES)
+    herd = tuple(task(number - slots, tenant="herd") for number in range(slots))
+
+    bench.ref.tell(ScheduleTasks(herd))
+    bench.ref.tell(ScheduleTasks((task(-1, "alarm"),)))
+    bench.harness.run()
+
+    parts = [part.tasks for part in bench.executor.take_all(ExecuteTasks)]
+    assert max(map(len, parts)) == FLOW_TASKS_AT_A_TIME
+    assert task(-1, "alarm") in parts[1]
+    # A flow alone has a third of the slots.
+    assert sum(map(len, parts)) == slots // 3 + 1
 
 
 def test_a_slot_that_is_given_back_goes_to_the_flow_whose_turn_it_is() -> None:

@@ -30,3 +30,15 @@ def test_a_plain_load_is_plain() -> None:
 
     assert {task.kind for task in tasks} == {None}
     assert not any("fails" in task.data for task in tasks)
+
+
+def test_tenants_take_turns_and_a_task_has_the_priority_of_its_load() -> None:
+    """The data says whose it is; an ordering id is one tenant's."""
+    load = Load(40, 20, due_s=1.0, tenants=10, priority=9)
+    tasks = list(load.tasks())
+
+    assert {task.priority for task in tasks} == {9}
+    owners = {(task.ordering_id, task.data["tenant"]) for task in tasks}
+    assert len(owners) == 20
+    assert len({tenant for _, tenant in owners}) == 10
+    assert [task.data for task in tasks] == [load.data(number) for number in load.numbers()]
