@@ -549,9 +549,9 @@ def migrate(settings: Settings) -> list[str]:
         return create_bucket_topics(settings)
     done: list[str] = []
     if settings.store == "cassandra":
-        from scheduler.adapters.cassandra.migrate import migrate as migrate_cassandra
+        from scheduler.adapters.cassandra.stores import bring_up_to_date
 
-        done += migrate_cassandra(settings)
+        done += bring_up_to_date(settings)
     elif not settings.embedded.completion_segments:
         open_stores(settings).close()
         done.append("the embedded store holds no completion segments: their entries are rows")

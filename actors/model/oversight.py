@@ -207,11 +207,19 @@ class NodeReport(msgspec.Struct, frozen=True, rename="camel"):
     """Where it does: those of which most is lent."""
 
 
+class _SegmentReader(msgspec.Struct, frozen=True, rename="camel"):
+    """What a report of any version says of completion segments; old ones say nothing."""
+
+    reads_segments: bool = False
+
+
 _report_decoder = msgspec.json.Decoder(NodeReport)
+_segments_decoder = msgspec.json.Decoder(_SegmentReader)
 
 
 def encode_report(report: NodeReport) -> bytes:
     """Return a report as the store keeps it."""
+    assert report.node, "a report names its node, which is its key in the store"
     return msgspec.json.encode(report)
 
 
@@ -231,6 +239,22 @@ def decode_reports(rows: Iterable[tuple[str, int, int, bytes]]) -> tuple[NodeRep
             msgspec.structs.replace(report, node=node, beat=beat, reported_ms=reported_ms)
         )
     return tuple(reports)
+
+
+def all_read_segments(bodies: Iterable[bytes]) -> bool:
+    """Return whether there are reports and the node of each says that it reads segments.
+
+    A report that cannot be read says nothing.
+    """
+    found = False
+    for body in bodies:
+        try:
+            found = _segments_decoder.decode(body).reads_segments
+        except msgspec.DecodeError:
+            found = False
+        if not found:
+            return False
+    return found
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

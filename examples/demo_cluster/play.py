@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +15,7 @@ from pathlib import Path
 from actors.model.errors import HourhandError
 from actors.model.partition import partition_of
 from examples.demo_cluster.executor import ClusterExecutor, LimitedExecutor, micros, now_us
-from examples.demo_cluster.installation import (
-    SESSION_TIMEOUT_MS,
-    node_variables,
-    open_cassandra,
-)
+from examples.demo_cluster.installation import SESSION_TIMEOUT_MS, node_variables
 from examples.demo_cluster.topic import (
     Found,
     committed_offsets,
@@ -36,10 +33,11 @@ from examples.demo_cluster.workload import (
     misplaced_jobs,
     whole_millis,
 )
-from scheduler import SchedulerClient, Settings
+from scheduler import SchedulerClient, Settings, wiring
 from scheduler.demo.audit import Run
 from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from scheduler.demo.records import FOLDER_VARIABLE, RecordReader
+from scheduler.ports.bulk import BulkTable
 
 POISON_KEY = "poisoner"
 RETRY_AFTER_S = 20
@@ -280,12 +278,11 @@ class Play:
 
     def _stored_partitions(self) -> dict[str, list[int]]:
         stored: dict[str, list[int]] = {}
-        with open_cassandra(self._settings) as cluster:
-            session = cluster.connect(self._settings.cassandra.keyspace)
-            for task_id, partition in session.execute(
-                "SELECT uniqueness_key, partition_id FROM task_status"
-            ):
-                stored.setdefault(task_id, []).append(partition)
+        with closing(wiring.open_bulk(self._settings)) as bulk:
+            # Not by a query of its own: completions are rows and entries of segments.
+            for page in bulk.scan_part(BulkTable.STATUSES, 0, 1, ["uniqueness_key", "partition"]):
+                for key, partition in zip(page["uniqueness_key"], page["partition"], strict=True):
+                    stored.setdefault(str(key), []).append(int(str(partition)))
         return stored
 
 

@@ -199,6 +199,10 @@ class CassandraSettings(LoginSettings):
     request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
     batch_bytes: int = Field(default=65_536, ge=1_024, le=8_388_608)
     """Same-row batches are cut near this size."""
+    completion_segments: Literal["auto", "on", "off"] = "auto"
+    """Whether many successes of an hour are one row, which every version since segments reads.
+    ``auto``: from half a minute after a node's start, while the reports of all nodes say that they
+    read them.  ``on``: at once.  ``off``: never, and ``hourhand migrate`` turns them into rows."""
 
 
 _NAME_BYTES_MAX = 255

@@ -99,6 +99,7 @@ class CassandraSettingsDict(TypedDict, total=False):
     connect_timeout_ms: int
     request_timeout_ms: int
     batch_bytes: int
+    completion_segments: Literal["auto", "on", "off"]
 
 
 class EmbeddedSettingsDict(TypedDict, total=False):

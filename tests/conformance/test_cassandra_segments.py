@@ -3,20 +3,24 @@
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from msgspec.structs import replace
 
 from actors.model.bucket import HOUR_MS
+from actors.model.errors import InstallationBusy
+from actors.model.oversight import NodeReport
 from actors.model.status import Completion, CompletionResult
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.bulk import open_bulk
 from scheduler.adapters.cassandra.connection import open_connection
 from scheduler.adapters.cassandra.migrate import migrate
+from scheduler.adapters.cassandra.oversight import CassandraOversightStore
+from scheduler.adapters.cassandra.segments import CompletionSegments
 from scheduler.adapters.cassandra.session import CassandraSession
-from scheduler.adapters.cassandra.status import CassandraStatusStore
-from scheduler.adapters.cassandra.stores import open_stores
+from scheduler.adapters.cassandra.stores import bring_up_to_date, open_stores
 from scheduler.adapters.completion_segments import SEGMENT_ROWS_MAX
 from scheduler.configuration.settings import CassandraSettings, Settings
 from scheduler.ports.bulk import BulkStore, BulkTable
@@ -48,10 +52,17 @@ def chosen(cassandra_server: CassandraServer) -> Settings:
             contact_points=tuple(cassandra_server.addresses),
             port=cassandra_server.port,
             keyspace=f"segments_{uuid.uuid4().hex[:8]}",
+            completion_segments="on",
         ),
     )
     migrate(chosen)
     return chosen
+
+
+def with_segments(chosen: Settings, when: Literal["auto", "off"]) -> Settings:
+    """Return settings of the same keyspace whose nodes write segments at other times."""
+    cassandra = chosen.cassandra.model_copy(update={"completion_segments": when})
+    return chosen.model_copy(update={"cassandra": cassandra})
 
 
 class Opened:
@@ -75,8 +86,7 @@ class Opened:
     def _open(self) -> Stores:
         settings = self._chosen.cassandra
         self.session = CassandraSession(open_connection(settings), settings)
-        status = CassandraStatusStore(self.session, lambda: True)
-        return replace(open_stores(self._chosen), status=status)
+        return open_stores(self._chosen)
 
 
 @pytest.fixture(scope="module")
@@ -134,16 +144,28 @@ class TestCassandraSegments:
     @example([(2, (0, len(KEYS), 1)), (1, (0, len(KEYS), 1))], [1, 2, 3, 4, 5, 6, 7, 8])
     @example([(1, (0, len(KEYS), 1)), (1, (0, 1))], [1, 2, 3, 4, 5, 6, 7, 8])
     def test_segments_read_as_rows_do(
-        self, stores: Stores, bulk: BulkStore, steps: list[Step], order: list[int]
+        self,
+        chosen: Settings,
+        opened: Opened,
+        bulk: BulkStore,
+        steps: list[Step],
+        order: list[int],
     ) -> None:
-        """By range, by key and in bulk, also after single rows were deleted."""
-        check_segments(stores, bulk, next(_partitions), steps, order)
+        """By range, by key and in bulk, also after single rows were deleted, and as rows again."""
+        partition = next(_partitions)
+        stores = opened.stores
+        left = check_segments(stores, bulk, partition, steps, order)
+        bring_up_to_date(with_segments(chosen, "off"))
+        assert segments_of(opened, partition) == []
+        assert done(stores.status.find_completions(partition, KEYS)) == left
+        loaded = done(stores.status.load_completions(partition, *EVER))
+        assert [each.key for each in loaded] == sorted(left)
 
     def test_what_was_written_before_segments_is_read_beside_them(
         self, chosen: Settings, opened: Opened, bulk: BulkStore
     ) -> None:
         """Rows of a store that writes none, and segments: the later version of each key stands."""
-        partition, before = next(_partitions), open_stores(chosen)
+        partition, before = next(_partitions), open_stores(with_segments(chosen, "off"))
         old = [Completion(key, CompletionResult.REOPENED, 1) for key in KEYS]
         new = [Completion(key, CompletionResult.SUCCESS, 2, 1, 3, 4) for key in KEYS[:70]]
         try:
@@ -205,3 +227,84 @@ class TestCassandraSegments:
         bulk.delete_rows(BulkTable.STATUSES, bucket, page[3:9])
         assert segments_of(opened, partition) == []
         assert bulk.list_buckets(BulkTable.STATUSES, [partition], HOUR, END_MS) == []
+
+
+PLAIN = [Completion(key, CompletionResult.SUCCESS, 1, 1, 3, 4) for key in KEYS[:40]]
+
+
+class TestWhoWritesSegments:
+    """The setting, and the reports that ``auto`` goes by."""
+
+    def test_a_node_that_just_began_writes_rows(self, chosen: Settings, opened: Opened) -> None:
+        """Neither ``auto``, whatever the reports say, nor ``off`` writes segments."""
+        for when in ("auto", "off"):
+            partition, stores = next(_partitions), open_stores(with_segments(chosen, when))
+            try:
+                done(stores.status.insert_completions(partition, PLAIN, write_time(1)))
+                assert list(done(stores.status.load_completions(partition, *EVER))) == PLAIN
+            finally:
+                stores.close()
+            assert segments_of(opened, partition) == []
+
+    def test_the_reports_in_the_store_say_whether_all_nodes_read_segments(
+        self, opened: Opened
+    ) -> None:
+        """Nobody reported: nobody knows.  A node of an older version says nothing of segments."""
+        oversight = CassandraOversightStore(opened.session)
+        assert not done(oversight.all_read_segments())
+        new = [NodeReport(node, 1, reads_segments=True) for node in ("new-1", "new-2")]
+        for report in new:
+            done(oversight.save_report(report))
+        assert done(oversight.all_read_segments())
+        done(oversight.save_report(NodeReport("old", 1)))
+        assert not done(oversight.all_read_segments())
+        upgraded = NodeReport("old", 2, reads_segments=True)
+        done(oversight.save_report(upgraded))
+        assert done(oversight.all_read_segments())
+
+
+class TestSegmentsIntoRows:
+    """The way back to a version that does not read segments."""
+
+    def test_a_later_delete_and_a_later_row_stand(self, chosen: Settings, opened: Opened) -> None:
+        """What becomes a row has the write time that its segment had."""
+        partition, status = next(_partitions), opened.stores.status
+        again = Completion(KEYS[3], CompletionResult.REOPENED, 9)
+        done(status.insert_completions(partition, [again], write_time(3)))
+        done(status.insert_completions(partition, PLAIN, write_time(2)))
+        bring_up_to_date(with_segments(chosen, "off"))
+        assert segments_of(opened, partition) == []
+        found = list(done(status.load_completions(partition, *EVER)))
+        assert found == [*PLAIN[:3], again, *PLAIN[4:]]
+        done(status.delete_statuses(partition, HOUR, HOUR + HOUR_MS, write_time(2)))
+        assert list(done(status.load_completions(partition, *EVER))) == [again]
+
+    def test_it_says_what_it_did_and_may_be_repeated(
+        self, chosen: Settings, opened: Opened
+    ) -> None:
+        """A second run finds nothing to turn."""
+        done(opened.stores.status.insert_completions(next(_partitions), PLAIN, write_time(1)))
+        for turned in (1, 0):
+            said = bring_up_to_date(with_segments(chosen, "off"))
+            assert said == [f"the store holds no completion segments: {turned} became rows"]
+        assert bring_up_to_date(chosen) == []
+
+    def test_it_says_that_nodes_write_further_segments(
+        self, chosen: Settings, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that was not told to write rows."""
+        delete, status = CompletionSegments.delete, opened.stores.status
+        partition = next(_partitions)
+
+        def delete_late(*arguments: Any) -> None:
+            delete(*arguments)
+            done(status.insert_completions(partition, PLAIN, write_time(2)))
+
+        done(status.insert_completions(partition, PLAIN, write_time(1)))
+        with monkeypatch.context() as patched:
+            patched.setattr(CompletionSegments, "delete", delete_late)
+            with pytest.raises(InstallationBusy, match="completion_segments to 'off'"):
+                bring_up_to_date(with_segments(chosen, "off"))
+        bring_up_to_date(with_segments(chosen, "off"))
+        assert segments_of(opened, partition) == []
+        assert list(done(status.load_completions(partition, *EVER))) == PLAIN

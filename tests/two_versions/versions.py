@@ -1,6 +1,6 @@
-"""The version before kinds of tasks, taken from this repository's history, and nodes of either.
+"""Versions before kinds of tasks and before segments, from this repository's history, and nodes.
 
-The old version is the real one, not a copy of its rules that could differ from it.  A clone
+An old version is the real one, not a copy of its rules that could differ from it.  A clone
 without history does not have it, so the tests that need it are skipped there and say why.
 """
 
@@ -22,6 +22,8 @@ from tests.waiting import until
 
 BEFORE_KINDS = "9ab9cae2349bded9c8eef6e637886cf8b573db5f"
 """The last commit whose nodes know no kinds of tasks."""
+BEFORE_SEGMENTS = "054ce7859dd3da4ce76294efa02ecf1b03dde63e"
+"""The last commit whose nodes do not read completion segments in Cassandra."""
 _PACKAGES = ("actors", "scheduler", "schema")
 _PROGRAM = Path(__file__).with_name("node_program.py")
 _RUNS_S, _STOPS_S = 60.0, 30.0
@@ -38,14 +40,14 @@ class Note(NamedTuple):
     data: dict[str, Any]
 
 
-def unpacked(folder: Path) -> Path:
-    """Unpack the old version into ``folder``; skips the test where git does not have it."""
+def unpacked(folder: Path, commit: str = BEFORE_KINDS) -> Path:
+    """Unpack an old version into ``folder``; skips the test where git does not have it."""
     try:
         archive = subprocess.run(
-            ["git", "archive", BEFORE_KINDS, *_PACKAGES], cwd=ROOT, capture_output=True, check=True
+            ["git", "archive", commit, *_PACKAGES], cwd=ROOT, capture_output=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"git does not have commit {BEFORE_KINDS[:8]}: run git fetch --unshallow")
+        pytest.skip(f"git does not have commit {commit[:8]}: run git fetch --unshallow")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         # Ours, so nothing in it is to be filtered; before 3.11.4 Python knows no filter.
         files.extractall(folder)  # noqa: S202 - made by git from this repository

@@ -16,6 +16,7 @@ from actors.model.oversight import (
     AuditPage,
     AuditPlace,
     NodeReport,
+    all_read_segments,
     decode_reports,
     encode_report,
 )
@@ -47,6 +48,9 @@ class CassandraOversightStore:
         self._read_reports = session.prepare(
             "SELECT node, WRITETIME(body), toUnixTimestamp(reported), body"
             " FROM {keyspace}.node_report WHERE shard = ?"
+        )
+        self._read_bodies = session.prepare(
+            "SELECT body FROM {keyspace}.node_report WHERE shard = ?"
         )
         self._version = session.prepare("SELECT version FROM {keyspace}.pause_sheet WHERE name = ?")
         self._sheet = session.prepare(
@@ -80,6 +84,15 @@ class CassandraOversightStore:
 
         def work() -> tuple[NodeReport, ...]:
             return decode_reports(self._session.execute(self._read_reports.bind((_SHARD,))))
+
+        return self._session.submit(work)
+
+    def all_read_segments(self) -> "Future[bool]":
+        """Read whether every node that reported, and one at least, reads completion segments."""
+
+        def work() -> bool:
+            rows = self._session.execute(self._read_bodies.bind((_SHARD,)))
+            return all_read_segments(row[0] for row in rows)
 
         return self._session.submit(work)
 

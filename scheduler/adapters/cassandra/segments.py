@@ -56,6 +56,11 @@ class CompletionSegments:
         self._session = session
         self.hours = HourWalk(session, "completion_segment")
         self._reads = HourReads(session, SEGMENT, OVERLAPPING, FETCH_SEGMENTS)
+        self._list = session.prepare(
+            "SELECT DISTINCT partition_id, toUnixTimestamp(hour) FROM {keyspace}.completion_segment"
+        )
+        self._all = session.prepare(f"{SEGMENT} WHERE partition_id = ? AND hour = ?")
+        self._all.fetch_size = FETCH_SEGMENTS
         self._insert = session.prepare(
             "INSERT INTO {keyspace}.completion_segment (partition_id, hour, first_time,"
             " write_time, number, last_time, body) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
@@ -78,6 +83,28 @@ class CompletionSegments:
             for number, segment in enumerate(segments_of(completions))
         )
         return batches(self._insert, partition, rows, self._session.settings.batch_bytes)
+
+    def pages(self) -> Iterator[tuple[Bucket, list[Row]]]:
+        """Yield all segments of the table, some of a bucket at a time; waits.
+
+        Raises StoreUnavailable.
+        """
+        buckets = sorted(Bucket(*row) for row in self._session.execute(self._list.bind(())))
+        reads = (self._all.bind(bucket) for bucket in buckets)
+        for position, page in self._session.stream(reads):
+            yield buckets[position], page
+
+    def delete(self, bucket: Bucket, segments: Sequence[Row]) -> None:
+        """Remove segments as they were read, and not what is written later; waits.
+
+        Raises StoreUnavailable.
+        """
+        self._session.execute_all(
+            [
+                self._delete.bind((write_time, *bucket, first_ms, write_time, number))
+                for first_ms, _, write_time, number, *_ in segments
+            ]
+        )
 
     def between(self, partition: int, after: TaskKey, up_to: TaskKey) -> list[Row]:
         """Return all entries with ``after`` < key <= ``up_to``, in key order; waits.

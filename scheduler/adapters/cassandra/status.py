@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from actors.model.bucket import HOUR_MS, hour_of
+from actors.model.errors import InstallationBusy
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
@@ -27,7 +28,7 @@ from scheduler.adapters.cassandra.packing import (
     packed_text,
 )
 from scheduler.adapters.cassandra.pages import KEY_BOUND, KEY_COLUMNS, KeyFinder, key_of
-from scheduler.adapters.cassandra.segments import CompletionSegments
+from scheduler.adapters.cassandra.segments import CompletionSegments, entries_in
 from scheduler.adapters.cassandra.segments import key_of as row_key_of
 from scheduler.adapters.cassandra.session import CassandraSession, Row
 from scheduler.adapters.completion_segments import merged, plain_by_hour
@@ -190,6 +191,38 @@ class CassandraStatusStore:
             return done_ms
 
         return self._session.submit(work)
+
+    def turn_segments_into_rows(self) -> int:
+        """Write the entries of all segments as rows of the segments' write times; waits.
+
+        Returns how many segments there were.  Rows come first, so whoever reads meanwhile misses
+        nothing; a row that a later delete covers stays deleted.  Raises StoreUnavailable, and
+        InstallationBusy where further segments were written meanwhile.
+        """
+        turned = 0
+        for bucket, segments in self._segments.pages():
+            written = [
+                self._write(
+                    self._insert_completion,
+                    bucket.partition,
+                    [
+                        _packed_completion(_completion(row), packed_bigint(row[-1]))
+                        for row in entries_in(segment)
+                    ],
+                )
+                for segment in segments
+            ]
+            for each in written:
+                each.result()
+            self._segments.delete(bucket, segments)
+            turned += len(segments)
+        if next(self._segments.pages(), None) is not None:
+            raise InstallationBusy(
+                f"{turned} segments became rows, but nodes wrote further ones meanwhile: set"
+                " cassandra.completion_segments to 'off' for all of them, restart them, and run"
+                " 'hourhand migrate' once more"
+            )
+        return turned
 
     def _range(
         self, walk: HourWalk, reads: HourReads, partition: int, after: TaskKey, up_to: TaskKey

@@ -1,5 +1,6 @@
 """Opens the stores on one connection, where the schema is what this version needs."""
 
+from collections.abc import Callable
 from typing import Any
 
 from cassandra import DriverException, InvalidRequest, Unauthorized
@@ -9,12 +10,14 @@ from actors.model.errors import SchemaMissing, StoreUnavailable
 from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import named, open_connection, without_rights
 from scheduler.adapters.cassandra.definitions import CassandraDefinitionStore
-from scheduler.adapters.cassandra.migrate import schema_scripts
+from scheduler.adapters.cassandra.migrate import migrate, schema_scripts
 from scheduler.adapters.cassandra.oversight import CassandraOversightStore, CassandraTallyStore
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
 from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
+from scheduler.adapters.cassandra.segment_gate import SegmentGate
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.status import CassandraStatusStore
+from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import CassandraSettings, Settings
 
 
@@ -39,18 +42,46 @@ def open_stores(settings: Settings) -> Stores:
     session = connect(settings.cassandra)
     retention_ms = settings.tree.watermark.completion_retention_ms
     try:
+        oversight = CassandraOversightStore(session)
         return Stores(
             schedule=CassandraScheduleStore(session),
-            status=CassandraStatusStore(session),
+            status=CassandraStatusStore(session, _in_segments(settings.cassandra, oversight)),
             ownership=CassandraOwnershipStore(session, retention_ms=retention_ms),
             definitions=CassandraDefinitionStore(session),
-            oversight=CassandraOversightStore(session),
+            oversight=oversight,
             tallies=CassandraTallyStore(session),
             close=session.close,
         )
     except BaseException:
         session.close()
         raise
+
+
+def bring_up_to_date(settings: Settings) -> list[str]:
+    """Apply what is missing of the schema; where segments are off, turn those there are into rows.
+
+    Returns what was done, one line each.  Raises as ``migrate``, and InstallationBusy where nodes
+    write further segments meanwhile.  Safe to run twice, and beside nodes.
+    """
+    done = migrate(settings)
+    if settings.cassandra.completion_segments == "off":
+        session = connect(settings.cassandra)
+        try:
+            turned = CassandraStatusStore(session).turn_segments_into_rows()
+        finally:
+            session.close()
+        done.append(f"the store holds no completion segments: {turned} became rows")
+    return done
+
+
+def _in_segments(
+    settings: CassandraSettings, oversight: CassandraOversightStore
+) -> Callable[[], bool]:
+    """Return what says whether to write segments now."""
+    if settings.completion_segments == "auto":
+        return SegmentGate(oversight.all_read_segments, SystemClock().monotonic_ms)
+    chosen = settings.completion_segments == "on"
+    return lambda: chosen
 
 
 def _require_schema(session: Any, settings: CassandraSettings) -> None:

@@ -15,6 +15,7 @@ from actors.model.oversight import (
     PartitionReport,
     RunningTask,
     TroubledTask,
+    all_read_segments,
     decode_reports,
     encode_report,
 )
@@ -119,3 +120,15 @@ def test_a_report_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFi
 def test_a_report_is_told_by_the_columns_of_its_row() -> None:
     """Not by what its body says of node, beat and time."""
     assert decode_reports([("d", 3, 4, encode_report(REPORT))])[0].node == "d"
+
+
+def test_all_read_segments_where_each_report_says_so() -> None:
+    """None at all says nothing, nor does one of an old version or one that cannot be read."""
+    new = encode_report(msgspec.structs.replace(REPORT, reads_segments=True))
+    old = msgspec.json.encode(BODY)
+
+    assert all_read_segments([new, new])
+    assert not all_read_segments([])
+    for silent in (old, encode_report(REPORT), b"{", b"[]", b'{"readsSegments": 1}'):
+        assert not all_read_segments([silent, new])
+        assert not all_read_segments([new, silent])
