@@ -17,7 +17,7 @@ from scheduler import Hourhand, Limit, Scheduler, Settings, wiring
 from scheduler.cli.cli import app as commands
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options
+from tests.servers.own_settings import own_settings, set_options
 from tests.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -31,9 +31,7 @@ WAIT_S = 30.0
 @pytest.fixture
 def settings(kafka_server: KafkaServer, cassandra_server: CassandraServer) -> Settings:
     """An installation of its own, with tables and topics."""
-    made = own_settings(
-        kafka_server, cassandra_server, "limits", partitions=PARTITIONS, group=QUICK_GROUP
-    )
+    made = own_settings(kafka_server, cassandra_server, "limits", partitions=PARTITIONS)
     wiring.migrate(made)
     return made
 
@@ -63,14 +61,15 @@ class Mails:
     """An application whose limit holds nearly everything up, and what it ran."""
 
     def __init__(self) -> None:
-        self.ran: list[int] = []
+        self.ran: set[int] = set()
+        """By number: an attempt may be repeated where a busy machine makes the group rebalance."""
         self.app = Hourhand()
         lock = threading.Lock()
 
         @self.app.task("mail", limits=Limit(rate=1, per=timedelta(hours=1), burst=1))
         def mail(payload: dict[str, int]) -> None:
             with lock:
-                self.ran.append(payload["number"])
+                self.ran.add(payload["number"])
 
         self._mail = mail
 
@@ -126,4 +125,4 @@ def test_a_changed_limit_reaches_every_node_and_so_does_its_reset(
 
         assert left["limits"][0]["state"] == "declared"
         assert len(mails.ran) <= TASKS + 2 * PARTITIONS
-        assert sorted(mails.ran)[:TASKS] == list(range(TASKS))
+        assert mails.ran >= set(range(TASKS))
