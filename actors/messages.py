@@ -12,7 +12,7 @@ import msgspec
 
 from actors.following_tasks import Follower
 from actors.held_executors import HeldExecutors
-from actors.kernel.ref import Recipient
+from actors.kernel.ref import NearRecipient, Recipient
 from actors.model.attempts import Attempt, KeyStatus
 from actors.model.codec import Command, LogRecord
 from actors.model.commands import Withdrawal, WithdrawalResult
@@ -39,7 +39,7 @@ class Siblings(msgspec.Struct, frozen=True):
     task_persistence: Recipient
     throughput_controller: Recipient
     partition_scheduler: Recipient
-    partition_executor: Recipient
+    partition_executor: NearRecipient
     completion_tracker: Recipient
     known_completions: KnownCompletions
     """The tracker writes it, the others read."""

@@ -200,7 +200,7 @@ class PartitionScheduler(Actor):
         if memory.executing_bytes + size_bytes > bytes_max:
             return False
         memory.executing_bytes += size_bytes
-        self._hand_on(sorted(tasks, key=_key_of), now_ms)
+        self._hand_on(sorted(tasks, key=_key_of), now_ms, queue)
         if self._timer is None:
             self._sleep_until_due(now_ms)
         return True
@@ -280,7 +280,7 @@ class PartitionScheduler(Actor):
         if not due:
             return
         self._note_waiting()
-        self._hand_on(sorted(due, key=_key_of) if has_flows else due, now_ms)
+        self._hand_on(sorted(due, key=_key_of) if has_flows else due, now_ms, queue)
         if len(due) == part_max < free and not self._next_part_told:
             self._next_part_told = True
             self._context.tell_self(_NextPart())
@@ -288,14 +288,16 @@ class PartitionScheduler(Actor):
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused
 
-    def _hand_on(self, due: list[StoredTask], now_ms: int) -> None:
+    def _hand_on(self, due: list[StoredTask], now_ms: int, queue: Waiting) -> None:
         assert due[0].key <= due[-1].key, "what is due goes in key order (P4)"
         assert due[-1].key.scheduled_ms <= now_ms, "handed on before it is due (P2)"
         self._executing += len(due)
         assert self._executing <= self._slots, "more is handed on than has a slot (P13)"
+        executor = self._siblings.partition_executor
+        # What is on time does not wait behind messages about the backlog of other ids.
+        tell = executor.tell_first if queue is self._punctual else executor.tell
         for first in range(0, len(due), TASKS_PER_MESSAGE_MAX):
-            some = tuple(due[first : first + TASKS_PER_MESSAGE_MAX])
-            self._siblings.partition_executor.tell(ExecuteTasks(some))
+            tell(ExecuteTasks(tuple(due[first : first + TASKS_PER_MESSAGE_MAX])))
 
     def _sleep_until_due(self, now_ms: int) -> None:
         """Set the timer, at most one check interval ahead: the wall clock may be stepped.

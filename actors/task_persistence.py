@@ -89,7 +89,6 @@ CLOCKS_APART_MS = 5_000
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
 
-
 _Read = tuple[TaskPage, tuple[StoredTask, ...]]
 
 
@@ -364,16 +363,17 @@ class TaskPersistence(Actor):
 
     # The window is filled.
 
-    def _load(self, message: LoadTasks) -> Operation:
+    def _load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
         reach, backlog = self._reach, self._reach.backlog
         if backlog is not None and not backlog.is_known:
             # Behind the search for ids, which is all that the tasks of punctual ones wait for.
-            self._operations.begin(self._load(message))
+            self._operations.begin(self._load(message, has_waited=True))
             return
-        if message.punctual:
-            if backlog is None:
-                self._answer_load(complete=False)
-                return
+        if (has_waited and backlog is not None) or (message.punctual and backlog is None):
+            # Asked again: what is on time is loaded first, and only while others have a backlog.
+            self._answer_load(complete=False)
+            return
+        if backlog is not None and message.punctual:
             after = backlog.checkpoint.begin_load()
         elif (room := self._flow_room()) is not None and reach.search.is_held_up(room):
             yield from self._load_behind()

@@ -152,7 +152,10 @@ class UnorderedTasks:
         known = self._at_hand.get(task.key)
         if known is None or not known.is_own:
             return any(each.tasks.update(task) for each in self._kinds.values())
-        known.update = task
+        if known.update is None or task.offset >= known.update.offset:
+            # A task that is on time may pass an older record of its key on the way here.
+            known.update = task
+        assert known.update.key == task.key, "another key's record"
         if task.held_bytes > known.held_bytes:
             self._at_hand_bytes += task.held_bytes - known.held_bytes
             known.held_bytes = task.held_bytes

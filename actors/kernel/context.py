@@ -53,6 +53,9 @@ class Services(Protocol):
     def post(self, context: ActorContext, message: object) -> None:
         """Put a message in an actor's mailbox, from any thread."""
 
+    def post_first(self, context: ActorContext, message: object) -> None:
+        """Put a message before all others that wait, from an actor."""
+
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay."""
 
@@ -160,6 +163,12 @@ class ActorContext(Ref):
     def tell(self, message: object) -> None:
         """Leave ``message`` in the actor's mailbox; never blocks, any thread may call it."""
         self.post(self, message)
+
+    def tell_first(self, message: object) -> None:
+        """Leave ``message`` before all that waits but what was told so before; actors alone may
+        call it.
+        """
+        self._services.post_first(self, message)
 
     @property
     def path(self) -> str:

@@ -13,6 +13,13 @@ class Recipient(Protocol):
         """Take a message; never blocks."""
 
 
+class NearRecipient(Recipient, Protocol):
+    """An actor of the same system, which may be told what is urgent."""
+
+    def tell_first(self, message: object) -> None:
+        """Take a message before all that waits but what was told so before; only actors tell so."""
+
+
 class Ref(pykka.ActorRef[Any]):
     """Address of one actor; telling a stopped one does nothing.
 
@@ -29,3 +36,9 @@ class Ref(pykka.ActorRef[Any]):
     @abstractmethod
     def tell(self, message: object) -> None:
         """Leave ``message`` in the actor's mailbox; never blocks, any thread may call it."""
+
+    @abstractmethod
+    def tell_first(self, message: object) -> None:
+        """Leave ``message`` before all that waits but what was told so before; actors alone may
+        call it.
+        """

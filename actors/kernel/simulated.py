@@ -42,6 +42,23 @@ class VirtualClock:
         self._wall_at_start_ms += delta_ms
 
 
+class _Mailbox:
+    """The messages of one actor, in the order in which it handles them."""
+
+    __slots__ = ("first", "others")
+
+    def __init__(self) -> None:
+        self.first: deque[object] = deque()
+        self.others: deque[object] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.others)
+
+    def popleft(self) -> object:
+        assert self, "an actor is picked that has a message"
+        return (self.first or self.others).popleft()
+
+
 class SimulatedSystem:
     """Actors run one message at a time by ``run_one``; implements ``context.Services``."""
 
@@ -74,11 +91,19 @@ class SimulatedSystem:
         """Put a message in an actor's mailbox."""
         if self._closed:
             return
-        if context.mailbox is None:
-            context.mailbox = deque()
-        if not self._picks_at_random or not context.mailbox:
+        mailbox = self._mailbox(context)
+        if not self._picks_at_random or not mailbox:
             self._ready.append(context)
-        context.mailbox.append(message)
+        mailbox.others.append(message)
+
+    def post_first(self, context: ActorContext, message: object) -> None:
+        """Put a message before all others of an actor; it passes the other actors' by chance."""
+        if self._closed:
+            return
+        mailbox = self._mailbox(context)
+        if not self._picks_at_random or not mailbox:
+            self._ready.appendleft(context)
+        mailbox.first.append(message)
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a virtual delay."""
@@ -104,6 +129,14 @@ class SimulatedSystem:
             message = message.message
         deliver(context, message, self._on_failure)
         return True
+
+    @staticmethod
+    def _mailbox(context: ActorContext) -> _Mailbox:
+        if context.mailbox is None:
+            context.mailbox = _Mailbox()
+        mailbox = context.mailbox
+        assert isinstance(mailbox, _Mailbox), "an actor belongs to one system"
+        return mailbox
 
     def next_timer_ms(self) -> float | None:
         """Return the monotonic time of the earliest timer; None without timers."""

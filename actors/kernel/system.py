@@ -8,6 +8,7 @@ import logging
 import queue
 import random
 import threading
+from collections import deque
 
 from actors.kernel.actor import Actor, bind_actor
 from actors.kernel.context import ActorContext, Start, Stop, Timer, context_of
@@ -17,8 +18,8 @@ from actors.kernel.timers import TimerQueue
 from actors.model.display import log_raised
 from actors.ports.clock import Clock
 
-MESSAGES_BETWEEN_TIMERS = 64
-"""A flood of messages may delay a due timer by this many."""
+MESSAGES_BETWEEN_TIMERS = 4
+"""A flood of messages may delay a due timer by this many, some of which take milliseconds."""
 SLEEP_S_MAX = 3_600.0
 """Waits of centuries, which a retry may ask for, are more than a queue can be told."""
 
@@ -31,6 +32,8 @@ class ThreadedSystem:
         self.rng = random.Random()  # noqa: S311 - spreads load, guards no secret
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
+        self._first: deque[tuple[ActorContext, object]] = deque()
+        """What passes all that waits: only actors tell so, and then the dispatcher is awake."""
         self._timers = TimerQueue()
         self._roots: list[ActorContext] = []
         self.rounds = 0
@@ -61,10 +64,15 @@ class ThreadedSystem:
         """Put a message in an actor's mailbox, from any thread."""
         self._queue.put((context, message))
 
+    def post_first(self, context: ActorContext, message: object) -> None:
+        """Put a message before all others that wait; called by actors only."""
+        assert threading.current_thread() is self._thread, "nothing would wake the dispatcher"
+        self._first.append((context, message))
+
     @property
     def waiting_messages(self) -> int:
         """How many messages wait in the mailboxes, which are one queue."""
-        return self._queue.qsize()
+        return self._queue.qsize() + len(self._first)
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay; called by actors only."""
@@ -103,7 +111,7 @@ class ThreadedSystem:
                 log_raised(logger, "the failure of %s could not be told", root.path)
 
     def _dispatch(self) -> None:
-        get_nowait, on_failure = self._queue.get_nowait, self._on_failure
+        get_nowait, handle = self._queue.get_nowait, self._handle
         while True:
             try:
                 item = self._queue.get(timeout=self._sleep_s())
@@ -111,16 +119,23 @@ class ThreadedSystem:
                 for _ in range(MESSAGES_BETWEEN_TIMERS):
                     if item is None:
                         return
-                    deliver(item[0], item[1], on_failure)
+                    handle(item[0], item[1])
                     item = get_nowait()
                 if item is None:
                     return
-                deliver(item[0], item[1], on_failure)
+                handle(item[0], item[1])
             except queue.Empty:
                 pass
             self.rounds |= 1
             self._fire_due()
             self.rounds += 1
+
+    def _handle(self, context: ActorContext, message: object) -> None:
+        """Deliver a message, and whatever is to be handled before all that waits."""
+        deliver(context, message, self._on_failure)
+        first = self._first
+        while first:
+            deliver(*first.popleft(), self._on_failure)
 
     def _sleep_s(self) -> float | None:
         due_ms = self._timers.next_due_ms()
@@ -131,4 +146,4 @@ class ThreadedSystem:
     def _fire_due(self) -> None:
         now_ms = self.clock.monotonic_ms()
         while timer := self._timers.pop_due(now_ms):
-            deliver(timer.context, timer.message, self._on_failure)
+            self._handle(timer.context, timer.message)

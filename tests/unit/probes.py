@@ -39,9 +39,16 @@ class Probe:
 
     def __init__(self) -> None:
         self.messages: list[object] = []
+        self.first: list[object] = []
+        """What may pass others."""
 
     def tell(self, message: object) -> None:
         """Keep the message."""
+        self.messages.append(message)
+
+    def tell_first(self, message: object) -> None:
+        """Keep the message, and that it may pass others."""
+        self.first.append(message)
         self.messages.append(message)
 
     def take(self, kind: type[Message]) -> Message:

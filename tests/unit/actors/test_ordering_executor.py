@@ -49,6 +49,19 @@ def test_one_instance_serves_all_tasks_of_a_busy_id() -> None:
     assert len(bench.role.children) == 1
 
 
+def test_p6_the_latest_record_of_a_task_at_hand_counts_in_whatever_order_they_come() -> None:
+    """It may pass an older one on the way here."""
+    bench = Bench()
+
+    bench.execute("a")
+    bench.execute("a", offset=9)
+    bench.tell(UpdateTask(task_named("a", offset=5)))
+    bench.finish(offset=0)
+
+    attempts = [m.task for m in bench.role.children[0].messages if isinstance(m, AttemptTask)]
+    assert [task.offset for task in attempts] == [0, 9]
+
+
 def test_a_later_record_of_the_task_at_hand_updates_it() -> None:
     """It takes no slot of its own."""
     bench = Bench()

@@ -55,6 +55,20 @@ def test_slots_are_kept_for_what_is_on_time() -> None:
     assert bench.executed() == ["-2", "-1"]
 
 
+def test_what_is_on_time_passes_what_waits_for_the_executor() -> None:
+    """And nothing else does: not the backlog, and not what comes once that is worked off."""
+    bench = bench_with_backlog()
+
+    bench.schedule(-103)
+    punctual(bench, -2, -1)
+    bench.tell(JoinQueues())
+    bench.schedule(-3)
+
+    passing = [each for each in bench.executor.first if isinstance(each, ExecuteTasks)]
+    assert [[task.key.uniqueness_key for task in each.tasks] for each in passing] == [["-2", "-1"]]
+    assert bench.executed() == ["-103", "-2", "-1", "-3"]
+
+
 def test_what_is_on_time_may_have_all_slots_and_goes_first() -> None:
     """The backlog gets what is left of them."""
     bench = bench_with_backlog(*range(-108, -100))

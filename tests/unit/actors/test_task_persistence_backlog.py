@@ -72,8 +72,8 @@ def test_a_page_that_ends_in_the_past_makes_it_look_for_the_ids_that_wait() -> N
     assert bench.harness.controller.take(TasksLoaded).complete is False
 
 
-def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search() -> None:
-    """For all pages of it, as what is on time waits for nothing else."""
+def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search_and_is_asked_for_again() -> None:
+    """For all pages of it, as what is on time waits for nothing else, and is loaded first then."""
     bench = Bench()
     bench.harness.data.page_limit = lambda limit: min(limit, 3)
     bench.requests.hold("find_orderings")
@@ -85,10 +85,26 @@ def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search() -> None:
     early = bench.requests.made.count("load_tasks"), bench.harness.controller.has(PunctualLoaded)
     while not bench.harness.controller.has(PunctualLoaded):
         bench.serve("find_orderings")
+    told = [type(each) for each in bench.harness.controller.messages]
+
+    assert early == (1, False) and bench.requests.made.count("load_tasks") == 1
+    assert told == [PunctualLoaded, TasksLoaded] and bench.loaded().complete is False
+
+
+def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -> None:
+    """There may be too many ids to know."""
+    bench = Bench()
+    share_bytes = bench.harness.siblings.memory.share_bytes
+    bench.store(task(-BACKLOG_MIN_MS - 1, "x" * (share_bytes // BACKLOG_SHARE)))
+    bench.requests.hold("find_orderings")
+    behind(bench)
+    bench.loaded()
+
+    bench.tell(LoadTasks(NOW_MS + 2_000, 2))
+    bench.serve("find_orderings")
     bench.answer_statuses()
 
-    assert early == (1, False) and bench.requests.made.count("load_tasks") == 2
-    assert bench.loaded().complete is False
+    assert bench.requests.made.count("load_tasks") == 2 and bench.loaded().complete is False
 
 
 @pytest.mark.parametrize("late_ms", [0, BACKLOG_MIN_MS])

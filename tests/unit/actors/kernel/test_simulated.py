@@ -67,6 +67,26 @@ def test_random_picking_keeps_the_order_of_each_mailbox(seed: int) -> None:
         assert own == [(name, number) for number in range(10)]
 
 
+@pytest.mark.parametrize("rng", [None, random.Random(1), random.Random(2)])
+def test_what_is_told_first_passes_what_waits_and_keeps_its_order(
+    rng: random.Random | None,
+) -> None:
+    """Of its own mailbox; the real dispatcher handles it at once."""
+    system, _ = _system(rng)
+    note = Note()
+    ref = system.spawn_root(note)
+    _run(system)
+
+    for number in (1, 2):
+        ref.tell(number)
+    for urgent in ("a", "b"):
+        ref.tell_first(urgent)
+    ref.tell(3)
+    _run(system)
+
+    assert note.told == ["a", "b", 1, 2, 3]
+
+
 def test_random_picking_varies_the_order_between_actors() -> None:
     """Otherwise seeds would find nothing."""
     orders = set()

@@ -32,6 +32,9 @@ class Echo(Actor):
         if isinstance(message, tuple):
             delay_ms, later = message
             self._context.after(delay_ms, later)
+        elif isinstance(message, list):
+            for urgent in message:
+                self._context.tell_first(urgent)
         elif isinstance(message, threading.Event):
             message.wait(TIMEOUT_S)
         elif message == "boom":
@@ -71,6 +74,28 @@ def test_messages_are_handled_in_order_on_the_dispatchers_thread(bench: Bench) -
     told = [bench.echo.told.get(timeout=TIMEOUT_S) for _ in range(200)]
 
     assert told == [(number, "test-dispatcher") for number in range(200)]
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 200])
+def test_what_an_actor_tells_first_passes_all_that_waits(bench: Bench, waiting: int) -> None:
+    """In the order in which it was told, and without anybody who wakes the dispatcher."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    bench.ref.tell(["a", ["b", "c"], "d"])
+    for number in range(waiting):
+        bench.ref.tell(number)
+    gate.set()
+
+    told = [bench.hear() for _ in range(waiting + 4)]
+
+    assert told == ["a", "d", "b", "c", *range(waiting)]
+
+
+def test_what_a_timer_lets_an_actor_tell_first_is_handled_too(bench: Bench) -> None:
+    """Though nothing else comes."""
+    bench.ref.tell((1, ["a"]))
+
+    assert bench.hear() == "a"
 
 
 def test_a_root_begins_on_the_dispatcher_with_numbers_of_its_own(bench: Bench) -> None:
