@@ -6,6 +6,7 @@ none pays for what another left behind.
 
 import contextlib
 import itertools
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ from tests.servers.process import ServerFailed
 PARTITIONS = 16
 CLIENT: ClientSettingsDict = {"grace_ms": 600_000}
 """All tasks of a drain are due at its beginning, however long scheduling them takes."""
+SEGMENTS_VARIABLE = "HOURHAND_CASSANDRA__COMPLETION_SEGMENTS"
+"""Set to ``off``, a call measures without completion segments in Cassandra."""
 KAFKA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn24m")
 _CASSANDRA_OF_SHORT_PAUSES = ("-XX:+UseSerialGC", "-Xmn48m", "-Xms4g", "-Xmx4g")
 """With the collector that Java chooses on two cores a server stands still for tens of milliseconds
@@ -111,6 +114,8 @@ class Servers:
             "partitions": PARTITIONS,
             **groups.get("topic", {}),
         }
+        # As nodes do after half a minute by themselves, which these do not live for.
+        segments: Any = os.environ.get(SEGMENTS_VARIABLE, "on")
         return Settings(
             log="kafka",
             store="cassandra",
@@ -122,6 +127,7 @@ class Servers:
                 "contact_points": tuple(self.cassandra.addresses),
                 "port": self.cassandra.port,
                 "keyspace": name,
+                "completion_segments": segments,
             },
             client=CLIENT,
             tree=groups.get("tree", {}),
