@@ -26,6 +26,12 @@ collect_ignore = [] if find_spec("playwright") else ["browser"]
 """Only ``make test-browser`` installs what steers a browser, and only it runs these tests."""
 
 _SHARED_SERVERS = frozenset({"kafka_server", "cassandra_server"})
+_PROGRAMS = (
+    "tests/integration/test_demo_",
+    "tests/integration/test_benchmark_",
+    "tests/two_versions/",
+)
+"""Files that run whole programs on servers: a fifth of the time that such tests take."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,13 +74,19 @@ def _uses_servers(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling":
-    """Keep the files that wait for servers together, where two processes run tests."""
+    """Keep the files that wait for servers together, where two processes run tests.
+
+    Those that run whole programs are together, too, and have servers of their own, so that one
+    process takes about as long as the other.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return "servers" if _asks_for_servers(config.rootpath / path) else path
+            if not _asks_for_servers(config.rootpath / path):
+                return path
+            return "programs" if path.startswith(_PROGRAMS) else "servers"
 
     return ServersTogether(config, log)
 

@@ -60,6 +60,8 @@ _OUR_OWN = {
     # What the bulk adapters look up by table, which is one of three.
     *("name", "where", "order", "_NAMES[table]", "_selected_in_rows(table)", "_TABLES[table].name"),
     *("query", "form.name", "form.selected", "self._name", "', '.join(selected)"),
+    # The embedded store's tables, each a constant of one module.
+    *("table.name", "table.selected"),
     # Datacenters' names, in quotes and with quotes doubled, each known to the cluster.
     "replicas",
 }
