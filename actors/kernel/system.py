@@ -19,7 +19,7 @@ from actors.model.display import log_raised
 from actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 4
-"""A flood of messages may delay a due timer by this many, some of which take milliseconds."""
+"""A flood of messages may delay a due timer by one more than this; some take milliseconds."""
 SLEEP_S_MAX = 3_600.0
 """Waits of centuries, which a retry may ask for, are more than a queue can be told."""
 

@@ -195,9 +195,9 @@ class CassandraStatusStore:
     def turn_segments_into_rows(self) -> int:
         """Write the entries of all segments as rows of the segments' write times; waits.
 
-        Returns how many segments there were.  Rows come first, so whoever reads meanwhile misses
-        nothing; a row that a later delete covers stays deleted.  Raises StoreUnavailable, and
-        InstallationBusy where further segments were written meanwhile.
+        Returns how many segments there were.  Rows are written before segments are deleted, so a
+        reader misses nothing meanwhile; a row that a later delete covers stays deleted.  Raises
+        StoreUnavailable, and InstallationBusy where further segments were written meanwhile.
         """
         turned = 0
         for bucket, segments in self._segments.pages():
