@@ -5,10 +5,9 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,21 +16,13 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.running import running
+from tests.two_processes import pytest_xdist_make_scheduler  # noqa: F401 - a hook
 from tests.wheel import built, elsewhere  # noqa: F401 - fixtures
-
-if TYPE_CHECKING:
-    from xdist.scheduler import LoadScopeScheduling
 
 collect_ignore = [] if find_spec("playwright") else ["browser"]
 """Only ``make test-browser`` installs what steers a browser, and only it runs these tests."""
 
 _SHARED_SERVERS = frozenset({"kafka_server", "cassandra_server"})
-_PROGRAMS = (
-    "tests/integration/test_demo_",
-    "tests/integration/test_benchmark_",
-    "tests/two_versions/",
-)
-"""Files that run whole programs on servers: a fifth of the time that such tests take."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,25 +63,6 @@ def _uses_servers(item: pytest.Item) -> bool:
     return item.get_closest_marker("integration") is not None
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling":
-    """Keep the files that wait for servers together, where two processes run tests.
-
-    Those that run whole programs are together, too, and have servers of their own, so that one
-    process takes about as long as the other.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            if not _asks_for_servers(config.rootpath / path):
-                return path
-            return "programs" if path.startswith(_PROGRAMS) else "servers"
-
-    return ServersTogether(config, log)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Let a report pass between processes, whatever a test has printed: a lone surrogate, say."""
@@ -107,11 +79,6 @@ def _sendable(value: Any) -> Any:
             return type(value)(map(_sendable, value))
         case _:
             return value
-
-
-@cache
-def _asks_for_servers(path: Path) -> bool:
-    return "pytest.mark.integration" in path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
