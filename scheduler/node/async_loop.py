@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
@@ -15,6 +16,52 @@ from actors.model.display import log_raised
 from scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
+
+Job = Callable[[], Awaitable[None]]
+
+
+class PostedJobs:
+    """What threads post for the one that takes it, with a wake-up for all that it finds at once.
+
+    A wake-up of an event loop is a write to a pipe, which costs more than the rest of a post.
+    """
+
+    def __init__(self, wake: Callable[[], object], take: Callable[[Job], None]) -> None:
+        self._wake = wake
+        self._take = take
+        self._jobs = deque[Job]()
+        self._is_woken = False
+        """Whether a wake-up is under way that will find what is posted now."""
+
+    def post(self, job: Job) -> None:
+        """Have the job taken, by any thread."""
+        # The job comes before the flag here, and after it in take_all: a thread that finds the
+        # flag set has appended before it is cleared.
+        self._jobs.append(job)
+        if not self._is_woken:
+            self._wake_once()
+
+    def take_all(self) -> None:
+        """Take what is posted, on the thread that was woken."""
+        self._is_woken = False
+        try:
+            # No more than there are now: what is posted meanwhile has a wake-up of its own.
+            for _ in range(len(self._jobs)):
+                self._take(self._jobs.popleft())
+        except BaseException:
+            # The jobs behind it have no other wake-up.
+            if self._jobs:
+                self._wake_once()
+            raise
+
+    def _wake_once(self) -> None:
+        # First: set behind the wake-up, it could stay set with none under way.
+        self._is_woken = True
+        try:
+            self._wake()
+        except BaseException:
+            self._is_woken = False
+            raise
 
 
 class LoopThread:
@@ -28,12 +75,12 @@ class LoopThread:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = False
         self._submitted = self._begun = 0
+        self._posted = PostedJobs(self._wake, self._spawn)
 
-    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+    def submit(self, job: Job) -> None:
         """Run a coroutine when one of the slots is free."""
-        loop = self._running_loop()
         self._submitted += 1
-        loop.call_soon_threadsafe(self._spawn, job)
+        self._posted.post(job)
 
     def load(self) -> WorkerLoad:
         """Return how many coroutines were submitted, and how many of them wait for a slot."""
@@ -96,7 +143,10 @@ class LoopThread:
                 ).start()
             return self._loop
 
-    def _spawn(self, job: Callable[[], Awaitable[None]]) -> None:
+    def _wake(self) -> None:
+        self._running_loop().call_soon_threadsafe(self._posted.take_all)
+
+    def _spawn(self, job: Job) -> None:
         async def in_slot() -> None:
             async with self._slots:
                 self._begun += 1
