@@ -223,9 +223,7 @@ class OrderingExecutor(Actor):
         if task.key != self._current:
             in_order = self._following.update(task) or self._tasks.update(task)
             return in_order or self._unordered.update(task)
-        if self._update is None or task.offset >= self._update.offset:
-            # A task that is on time may pass an older record of its key on the way here.
-            self._update = task
+        self._update = task.later_of(self._update)
         self._current_bytes = max(self._current_bytes, task.held_bytes)
         self._tell_executor(UpdateTask(task))
         return True

@@ -152,9 +152,7 @@ class UnorderedTasks:
         known = self._at_hand.get(task.key)
         if known is None or not known.is_own:
             return any(each.tasks.update(task) for each in self._kinds.values())
-        if known.update is None or task.offset >= known.update.offset:
-            # A task that is on time may pass an older record of its key on the way here.
-            known.update = task
+        known.update = task.later_of(known.update)
         assert known.update.key == task.key, "another key's record"
         if task.held_bytes > known.held_bytes:
             self._at_hand_bytes += task.held_bytes - known.held_bytes

@@ -310,6 +310,13 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         _set_attribute(task, "__pydantic_private__", {"row": self})
         return task
 
+    def later_of(self, known: "StoredTask | None") -> "StoredTask":
+        """Return which of two records of a key counts: that with the higher offset.
+
+        A task that is on time may pass an older record of its key on the way here.
+        """
+        return self if known is None or self.offset >= known.offset else known
+
     def merged_with(self, other: "StoredTask") -> "StoredTask":
         """Take the data of whichever has the higher offset, and what is known of attempts.
 
@@ -318,5 +325,4 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
         """
         attempts = max(self.attempts, other.attempts, key=lambda state: state.last)
         overdue = self.overdue_when_loaded or other.overdue_when_loaded
-        last = self if other.offset < self.offset else other
-        return replace(last, attempts=attempts, overdue_when_loaded=overdue)
+        return replace(other.later_of(self), attempts=attempts, overdue_when_loaded=overdue)
