@@ -358,7 +358,8 @@ class TaskExecutorRole(Actor):
         closes = exhausted and not self._final and not self._doubted
         next_ms = None
         if again:
-            next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms)
+            rng = self._context.rng
+            next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms, rng)
         record = failed_record(ended, used, next_ms)
         self._task = replace(
             self._open_task,

@@ -53,16 +53,25 @@ def request_pause(
     return pause
 
 
+_JITTER = random.Random()  # noqa: S311 - spreads load, guards no secret
+_ASKED_WITH = "rng"
+"""Argument of the call that a wait is for: where its jitter comes from."""
+
+
 class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategies so
-    """Between 50 % and 100 % of another strategy's wait."""
+    """Between 50 % and 100 % of another strategy's wait.
+
+    Without an ``rng`` of its own it draws from that of whoever asks, which a simulation seeds.
+    """
 
     def __init__(self, strategy: wait_base, rng: random.Random | None = None) -> None:
         self.strategy = strategy
-        self.rng = rng or random.Random()  # noqa: S311 - spreads load, guards no secret
+        self.rng = rng
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         """Return the wait in seconds."""
-        return self.strategy(retry_state) * self.rng.uniform(0.5, 1.0)
+        rng = self.rng or retry_state.kwargs.get(_ASKED_WITH, _JITTER)
+        return self.strategy(retry_state) * rng.uniform(0.5, 1.0)
 
 
 def default_wait(
@@ -121,21 +130,34 @@ class RetryPolicy:
 
     def delay_ms(self, failed_attempts: int) -> int:
         """Return the wait before the next attempt, after that many failed ones."""
-        state = tenacity.RetryCallState(_RETRYING, None, (), {})
-        state.attempt_number = failed_attempts
-        return max(0, round(float(self.wait(state)) * 1000))
+        return _wait_ms(self.wait, failed_attempts, _JITTER)
 
-    def next_attempt_ms(self, ended_ms: int, failed_attempts: int, after_ms: int | None) -> int:
-        """Return when the next attempt may start: ``after_ms`` from the end where given."""
+    def next_attempt_ms(
+        self,
+        ended_ms: int,
+        failed_attempts: int,
+        after_ms: int | None,
+        rng: random.Random = _JITTER,
+    ) -> int:
+        """Return when the next attempt may start: ``after_ms`` from the end where given.
+
+        A default wait takes its jitter from ``rng``.
+        """
         delay_ms = after_ms
         if delay_ms is None:
             try:
-                delay_ms = self.delay_ms(failed_attempts)
+                delay_ms = _wait_ms(self.wait, failed_attempts, rng)
             except BaseException:  # noqa: BLE001 - it is logged
                 # A wait strategy is user code; raising here would take the tree down with it.
                 log_raised(logger, "the wait strategy failed; the default one is used instead")
-                delay_ms = RetryPolicy().delay_ms(failed_attempts)
+                delay_ms = _wait_ms(default_wait(), failed_attempts, rng)
         return min(ended_ms + delay_ms, INSTANT_MAX_MS)
+
+
+def _wait_ms(wait: wait_base, failed_attempts: int, rng: random.Random) -> int:
+    state = tenacity.RetryCallState(_RETRYING, None, (), {_ASKED_WITH: rng})
+    state.attempt_number = failed_attempts
+    return max(0, round(float(wait(state)) * 1000))
 
 
 def _error_classes(name: str, given: object) -> tuple[type[BaseException], ...]:

@@ -111,12 +111,16 @@ def test_a_verdict_counts_what_was_injected_and_met() -> None:
     assert all(verdict.virtual_ms > 40_000 for verdict in verdicts)
 
 
-def test_a_replay_is_exact_in_this_process_and_in_another() -> None:
-    """The same seed gives the same history, whatever order hashing gives to sets."""
-    verdict = simulate(SCENARIOS["everything"], 7)
-    again = simulate(SCENARIOS["everything"], 7)
+@pytest.mark.parametrize("name", ["everything", "hostile_setup"])
+def test_a_replay_is_exact_in_this_process_and_in_another(name: str) -> None:
+    """The same seed gives the same history, whatever order hashing gives to sets.
 
-    command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--scenario", "everything"]
+    Where user code breaks its own retry policy, the default one's jitter comes from the seed too.
+    """
+    verdict = simulate(SCENARIOS[name], 7)
+    again = simulate(SCENARIOS[name], 7)
+
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--scenario", name]
     other = subprocess.run(
         command,
         cwd=ROOT,
@@ -128,6 +132,7 @@ def test_a_replay_is_exact_in_this_process_and_in_another() -> None:
     )
 
     assert again.digest == verdict.digest
+    assert again.messages == verdict.messages
     assert verdict.digest[:16] in other.stdout, other.stdout + other.stderr
 
 

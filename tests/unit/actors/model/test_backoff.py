@@ -71,6 +71,29 @@ def test_a_time_that_was_asked_for_is_kept() -> None:
     assert policy.next_attempt_ms(1_000, 1, after_ms=None) == 61_000
 
 
+def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_whoever_asks() -> None:
+    """So a simulation can replay it; a wait strategy that raises gives way to such a wait."""
+
+    def broken(_state: object) -> float:
+        raise ValueError("broken")
+
+    for policy in (RetryPolicy(), RetryPolicy(wait=broken)):  # type: ignore[arg-type]
+        once, again, other = (
+            [policy.next_attempt_ms(0, failed, None, rng) for failed in range(1, 9)]
+            for rng in map(random.Random, (1, 1, 2))
+        )
+
+        assert once == again != other
+
+
+def test_a_wait_with_random_numbers_of_its_own_takes_no_others() -> None:
+    """They were given to be replayed."""
+    policies = [RetryPolicy(wait=default_wait(rng=random.Random(1))) for _ in range(2)]
+    waits = [policy.next_attempt_ms(0, 1, None, random.Random()) for policy in policies]
+
+    assert waits[0] == waits[1]
+
+
 def test_a_user_may_pass_any_tenacity_strategy() -> None:
     """Seconds become whole milliseconds."""
     policy = RetryPolicy(wait=tenacity.wait_fixed(0.5) + tenacity.wait_incrementing(0, 1))

@@ -1,6 +1,6 @@
 """The test kit: what it promises to the tests of users."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -122,6 +122,27 @@ def test_outcomes_are_followed() -> None:
     assert scheduler.result_of(a_task(name="dropped").key) is CompletionResult.DROPPED
     assert early == []
     assert [(each.key, each.attempt) for each in late] == [(retried, 2)]
+
+
+def test_default_waits_are_the_same_each_time() -> None:
+    """Their jitter comes from random numbers with a seed."""
+
+    class Restless(TaskExecutor):
+        """Fails, and is tried again as the default policy says."""
+
+        def execute(self, task: Task) -> None:
+            """Fail."""
+            raise LookupError(task.uniqueness_key)
+
+    def starts() -> list[datetime]:
+        scheduler = a_scheduler(Restless)
+        scheduler.schedule_task(a_task())
+        return [each.at for each in scheduler.advance(minutes=10)]
+
+    once = starts()
+
+    assert len(once) > 5
+    assert starts() == once
 
 
 def test_the_client_is_the_real_one() -> None:
