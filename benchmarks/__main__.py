@@ -37,6 +37,7 @@ from benchmarks.program import ROOT, ProgramFailed
 from benchmarks.servers import open_servers
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
+from tests.servers.termination import terminate_as_interrupt
 
 BUILD = ROOT / "build" / "bench"
 RESULTS = BUILD / "results.jsonl"
@@ -49,7 +50,9 @@ _PLAIN_PYTHON = f"""\
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; 2 where something is missing, 1 where something failed."""
+    """Run one command; 2 where something is missing, 1 where something failed, 130 on Ctrl-C or
+    SIGTERM, when no server is left behind.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("command", choices=("run", "profile", "page"))
     parser.add_argument("--only", default="", help="measures, with commas between")
@@ -58,6 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--without-rivals", action="store_true")
     parser.add_argument("--waiting", action="store_true", help="sample what waits, too")
     told = parser.parse_args(arguments)
+    terminate_as_interrupt()
     try:
         require_compiled_drivers()
         if told.command == "page":
@@ -75,6 +79,9 @@ def main(arguments: list[str]) -> int:
     except (FetchFailed, ServerFailed, ProgramFailed, TimeoutError) as error:
         sys.stderr.write(f"the benchmark failed: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: nothing is left behind\n")
+        return 130
 
 
 def _run(wanted: frozenset[str], version: sizes.Sizes, results: Path, *, rivals: bool) -> int:

@@ -21,7 +21,6 @@ from rich.console import Console
 
 from examples.demo_cluster.executor import micros, now_us
 from examples.demo_cluster.judge import promises
-from examples.demo_cluster.play import terminate_as_interrupt
 from examples.demo_cluster.show import Check
 from examples.demo_cluster.workload import Workload, make_workload
 from examples.demo_doors.stage import show_checks
@@ -31,6 +30,7 @@ from scheduler.demo.records import RecordReader
 from tests.servers.compose import ComposeProject
 from tests.servers.engine import EngineFailed
 from tests.servers.maven import ToolMissing
+from tests.servers.termination import terminate_as_interrupt
 
 NODES = (1, 2, 3)
 _KILLED = 2

@@ -35,6 +35,7 @@ from tests.servers.__main__ import STATE_FILE
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
+from tests.servers.termination import terminate_as_interrupt
 
 NODES = 3
 DELAYS_MS = (100, 8_000)
@@ -260,8 +261,7 @@ def main(
 ) -> None:
     """Delay messages by 0.1 to 8 s on three nodes with one Kafka broker and nothing else."""
     console = Console()
-    # SIGTERM cleans up as Ctrl-C does: no node and no broker is left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    terminate_as_interrupt()
     folder = Path(tempfile.mkdtemp(prefix="hourhand-kafka-only-"))
     console.print("[bold]Hourhand[/] on Kafka alone\n")
     holds = False

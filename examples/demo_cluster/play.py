@@ -3,7 +3,6 @@
 It judges nothing; ``judge`` does.
 """
 
-import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -293,8 +292,3 @@ def _refusal(client: SchedulerClient) -> str:
     except HourhandError as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def terminate_as_interrupt() -> None:
-    """Make SIGTERM clean up as Ctrl-C does: no node and no server is left behind."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)

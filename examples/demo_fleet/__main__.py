@@ -18,7 +18,6 @@ import typer
 from rich.console import Console
 
 from examples.demo_cluster.installation import open_installation
-from examples.demo_cluster.play import terminate_as_interrupt
 from examples.demo_cluster.show import Check, show_checks
 from examples.demo_fleet.executor import KEYS_VARIABLE, make_keys
 from examples.demo_fleet.judge import judge
@@ -29,6 +28,7 @@ from scheduler.demo.node import NodeFailed
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerFailed
+from tests.servers.termination import terminate_as_interrupt
 
 
 def main(

@@ -8,7 +8,6 @@ Exit code 0 only if every requirement is met; 1 where one is not, or something d
 import json
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from tests.chaos.table import show
 from tests.chaos.verdict import Limits, Verdict, judge
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
+from tests.servers.termination import terminate_as_interrupt
 
 _WIDTH = 140
 """Of a table that goes to a file."""
@@ -74,8 +74,7 @@ def main(
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     extent = Extent(nodes=4, brokers=3, store_nodes=3, seconds=minutes * 60, kinds=FULL)
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    # SIGTERM cleans up as Ctrl-C does: no node and no server is left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    terminate_as_interrupt()
     held = True
     for beside in (False, True) if doors is None else (doors,):
         rate = tasks_per_s or (_TASKS_PER_S_BESIDE_DOORS if beside else _TASKS_PER_S)
