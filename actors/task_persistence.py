@@ -6,16 +6,14 @@ yields what it waits for: a write, a load and an advance of the watermark never 
 none of them can miss what another is about to do.  Never runs anything.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
 
 from actors.kernel.actor import Actor
-from actors.kernel.futures import gather
-from actors.kernel.operations import Ask, Operation, Operations, Resolved, Steps
+from actors.kernel.operations import Ask, Operation, Operations, Resolved
 from actors.messages import (
     CompletionRecorded,
     DrainTasks,
@@ -23,13 +21,11 @@ from actors.messages import (
     HoldOrderings,
     JoinQueues,
     LoadOrdering,
-    LoadStatuses,
     LoadTasks,
     LogCaughtUp,
     LowerCheckpoint,
     MeasureProgress,
     MeetSiblings,
-    OrderingLoaded,
     PersistTasks,
     ProgressMeasured,
     PunctualLoaded,
@@ -46,7 +42,7 @@ from actors.messages import (
     WatermarkMeasured,
     WithdrawTask,
 )
-from actors.model.attempts import NO_STATUS, KeyStatus, open_tasks
+from actors.model.attempts import NO_STATUS
 from actors.model.backlog import (
     BACKLOG_AT_START_MS,
     BACKLOG_PAGE_ROWS,
@@ -54,8 +50,7 @@ from actors.model.backlog import (
     Backlog,
     backlog_behind,
 )
-from actors.model.backlog_search import SEARCH_PAGES, FlowRoom
-from actors.model.checkpoint import SHORT_WINDOW_MS
+from actors.model.backlog_search import SEARCH_FEW, SEARCH_PAGES, FlowRoom
 from actors.model.codec import Command
 from actors.model.commands import (
     Decision,
@@ -72,7 +67,6 @@ from actors.model.events import (
     CommandDecided,
     WatermarkAdvanced,
     WatermarkHeld,
-    WindowLoaded,
     stored_event,
 )
 from actors.model.key import TaskKey, first_key_at
@@ -82,14 +76,11 @@ from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
 from actors.ports.effects import Effects
 from actors.ports.store import TaskPage
+from actors.schedule_reader import ScheduleReader
 from actors.sweep import sweep_hours
 
-CLOCKS_APART_MS = 5_000
-"""So far may the clock of an earlier owner have been ahead of this node's."""
 ORDERINGS_LOADED_MAX = 32
 """Ordering ids whose waiting tasks are read at once."""
-
-_Read = tuple[TaskPage, tuple[StoredTask, ...]]
 
 
 class _AdvanceDue(msgspec.Struct, frozen=True):
@@ -119,6 +110,7 @@ class TaskPersistence(Actor):
 
     def __init__(self, effects: Effects, assignment: Assignment) -> None:
         self._effects = effects
+        self._assignment = assignment
         self._stores = effects.stores
         self._emit = effects.telemetry.emit
         self._settings = effects.settings.watermark
@@ -132,8 +124,6 @@ class TaskPersistence(Actor):
         self._durable_offset = assignment.next_offset
         """Every record below it had its effect, here or wherever it belongs."""
         self._catch_up_offset: int | None = assignment.catch_up_offset
-        self._own_offset = assignment.catch_up_offset
-        """No tree before this one was handed a record from here on."""
         first = first_key_at(assignment.watermark.watermark_ms)
         self._reach = MemoryReach(first, effects.flow_rules)
         self._search_after_ms = 0.0
@@ -143,8 +133,7 @@ class TaskPersistence(Actor):
         self._asked_orderings: list[LoadOrdering] = []
         self._operations: Operations
         self._siblings: Siblings
-        self._began_ms: int
-        """Wall time at which this tree began."""
+        self._reader: ScheduleReader
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -180,7 +169,7 @@ class TaskPersistence(Actor):
 
     def _meet(self, siblings: Siblings) -> None:
         self._siblings = siblings
-        self._began_ms = self._context.clock.now_ms()
+        self._reader = ScheduleReader(self._effects, self._assignment, self._context, siblings)
         self._operations = Operations(self._context)
         if self._resumed:
             # A save that the failed tree left in flight may still arrive, and may be ahead of
@@ -189,7 +178,7 @@ class TaskPersistence(Actor):
         stragglers, watermark_ms = self._watermark.stragglers, self._watermark.watermark_ms
         if stragglers:
             siblings.partition_scheduler.tell(HoldOrderings(stragglers, watermark_ms))
-        if watermark_ms < self._began_ms - BACKLOG_AT_START_MS:
+        if watermark_ms < self._context.clock.now_ms() - BACKLOG_AT_START_MS:
             # Before anything is loaded: what is on time waits for nothing else then.
             self._look_for_backlog()
         self._report_catch_up()
@@ -383,7 +372,8 @@ class TaskPersistence(Actor):
         if message.before_ms <= after.scheduled_ms:
             self._answer_load(complete=not message.punctual)
             return
-        page, tasks = yield from self._read_page(after, message.before_ms, message.limit)
+        yield from self._raise_loaded_until(message.before_ms)
+        page, tasks = yield from self._reader.page(after, message.before_ms, message.limit)
         reached = page.reached(first_key_at(message.before_ms))
         if message.punctual:
             self._take_punctual(backlog, reached, tasks)
@@ -391,27 +381,6 @@ class TaskPersistence(Actor):
             self._take_page(page, reached, tasks)
         is_whole = page.complete and not message.punctual
         self._answer_load(complete=is_whole and reach.checkpoint.key == reached)
-
-    def _read_page(self, after: TaskKey, before_ms: int, limit: int) -> Steps[_Read]:
-        """Return a page of rows, and which of them are open."""
-        started_ms = self._context.clock.monotonic_ms()
-        yield from self._raise_loaded_until(before_ms)
-        limits = limit, self._siblings.memory.page_bytes()
-        reading = self._stores.schedule.load_tasks(self._partition, after, before_ms, *limits)
-        # The whole range, rows or none: a done key whose row was deleted may be scheduled
-        # again, and is then looked for in memory only (P5).
-        up_to = end = first_key_at(before_ms)
-        if before_ms - after.scheduled_ms > SHORT_WINDOW_MS:
-            up_to = (yield reading).reached(end)
-        statuses = yield Ask(self._siblings.completion_tracker, LoadStatuses(after, up_to))
-        page = yield reading
-        reached, rows = page.reached(end), page.tasks
-        assert after <= reached <= end, "a page ends within what was asked for"
-        assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
-        tasks = self._open_tasks(rows, statuses.statuses)
-        took_ms = self._context.clock.monotonic_ms() - started_ms
-        self._emit(WindowLoaded(self._partition, len(tasks), reached.scheduled_ms, took_ms))
-        return page, tasks
 
     def _load_behind(self) -> Operation:
         """Load tasks of other flows behind the rows that some have left to the store."""
@@ -422,14 +391,23 @@ class TaskPersistence(Actor):
             self._answer_load(complete=False, held_up=True)
             return
         limit = SEARCH_PAGES * self._effects.settings.window.page_tasks
-        page, tasks = yield from self._read_page(after, before_ms, limit)
+        yield from self._raise_loaded_until(before_ms)
+        found = yield self._stores.schedule.find_keys(self._partition, after, before_ms, limit)
+        keys = reach.search.wanted(found.keys)
         room = self._flow_room()
         assert room is not None, "a kind has a rule"
-        taken = reach.take_behind(tasks, page.reached(first_key_at(before_ms)), room)
+        if SEARCH_FEW * len({key.ordering_id for key in keys}) > len(found.keys):
+            page, tasks = yield from self._reader.page(after, before_ms, limit)
+            reached = page.reached(first_key_at(before_ms))
+        else:
+            reached = found.reached(first_key_at(before_ms))
+            reading = self._reader.rows_behind(keys, room.has_enough, after, reached)
+            tasks, reached = yield from reading
+        taken = reach.take_behind(tasks, reached, room)
         self._count_ids()
         self._pass_on(taken)
         # Where little is found the next look waits for a tick: it takes time from what runs.
-        self._answer_load(complete=False, held_up=2 * len(taken) < len(page.tasks))
+        self._answer_load(complete=False, held_up=2 * len(taken) < len(found.keys))
 
     def _flow_room(self) -> FlowRoom | None:
         """Return what flows may have in memory; None where no kind has a rule."""
@@ -485,12 +463,13 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
-        page = yield self._stores.schedule.find_orderings(
+        page = yield self._stores.schedule.find_keys(
             self._partition, backlog.searched, backlog.end_ms, BACKLOG_PAGE_ROWS
         )
         if backlog is not self._reach.backlog:
             return
-        is_searched = backlog.add_found(page.ordering_ids, page.next_after)
+        next_after = None if page.complete else page.keys[-1]
+        is_searched = backlog.add_found([key.ordering_id for key in page.keys], next_after)
         if not self._count_backlog(backlog):
             return
         if not is_searched:
@@ -527,16 +506,6 @@ class TaskPersistence(Actor):
         reached_ms = backlog.checkpoint.key.scheduled_ms
         self._siblings.throughput_controller.tell(PunctualLoaded(reached_ms))
 
-    def _open_tasks(
-        self, rows: Sequence[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
-    ) -> tuple[StoredTask, ...]:
-        """Return what is open; of it an earlier owner may have begun what was due before this tree.
-
-        A task that fell due since can have been left to the store, but nobody else began it.
-        """
-        overdue_until_ms = min(self._context.clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
-        return open_tasks(rows, statuses, overdue_until_ms, self._own_offset)
-
     def _answer_load(self, *, complete: bool, held_up: bool = False) -> None:
         answer = TasksLoaded(self._reach.checkpoint.key.scheduled_ms, complete, held_up)
         self._siblings.throughput_controller.tell(answer)
@@ -545,22 +514,7 @@ class TaskPersistence(Actor):
         """Read for all that have asked by now: one by one they would keep new batches waiting."""
         requests = self._asked_orderings[:ORDERINGS_LOADED_MAX]
         assert requests, "nobody asks for anything"
-        read = partial(self._stores.schedule.load_ordering, self._partition)
-        size = self._siblings.memory.page_bytes(len(requests))
-        pages = yield gather(
-            [read(r.ordering_id, r.after, r.up_to, r.limit, size) for r in requests]
-        )
-        statuses: Mapping[TaskKey, KeyStatus] = {}
-        if keys := tuple(task.key for page in pages for task in page.tasks):
-            found = yield Ask(self._siblings.completion_tracker, FindStatuses(keys))
-            statuses = found.statuses
-        for request, page in zip(requests, pages, strict=True):
-            if rows := page.tasks:
-                assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"
-                assert rows[-1].key <= request.up_to, "not what was asked for"
-            next_after = None if page.complete or not page.tasks else page.tasks[-1].key
-            tasks = self._open_tasks(page.tasks, statuses)
-            request.reply_to.tell(OrderingLoaded(tasks, next_after, request.kind))
+        yield from self._reader.orderings(requests)
         del self._asked_orderings[: len(requests)]
         if self._asked_orderings:
             # Behind what was begun meanwhile.

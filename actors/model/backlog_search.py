@@ -8,7 +8,7 @@ nothing on.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.model.backlog import ORDERING_ID_BYTES
@@ -21,7 +21,10 @@ from actors.model.task import StoredTask
 SEARCH_AHEAD_MS = 5_000
 """So far into the future other flows' tasks are looked for behind what is left."""
 SEARCH_PAGES = 4
-"""Pages of a load that one look at the store reads, before it pauses for a tick."""
+"""Pages of a load that one look at the store comes by, before it pauses for a tick."""
+SEARCH_FEW = 4
+"""Up to one row in so many is read by its key, where the others are of ids that leave theirs; where
+more are wanted, the whole page is read."""
 SEARCH_SHARE = 4
 """This part of what a partition may hold, at most, is for the ordering ids that have left rows."""
 
@@ -38,6 +41,7 @@ class FlowRoom:
         self._tasks = tasks
         self._bytes = size_bytes
         self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._sated: set[str] = set()
 
     @property
     def is_full(self) -> bool:
@@ -47,16 +51,28 @@ class FlowRoom:
     def take(self, task: StoredTask) -> bool:
         """Give room to a task, unless its flow has enough; return whether it did."""
         assert not self.is_full, "the page ends where there is no room"
-        flow = self._rules.flow_of(task)
-        taken = self._taken[flow]
-        if self._slots.held_tasks(flow) + taken[0] >= self._tasks:
+        if self.has_enough(task):
             return False
-        if self._slots.waiting_bytes(flow) + taken[1] >= self._bytes:
-            return False
+        taken = self._taken[self._rules.flow_of(task)]
         taken[0] += 1
         taken[1] += task.held_bytes
         self._tasks -= 1
         self._bytes -= task.held_bytes
+        return True
+
+    def has_enough(self, task: StoredTask) -> bool:
+        """Whether the flow of a task has as much as it may; then it gets nothing more of this
+        room, though some of it leaves meanwhile.
+        """
+        flow = self._rules.flow_of(task)
+        if flow in self._sated:
+            return True
+        tasks, size_bytes = self._taken[flow]
+        tasks += self._slots.held_tasks(flow)
+        size_bytes += self._slots.waiting_bytes(flow)
+        if tasks < self._tasks and size_bytes < self._bytes:
+            return False
+        self._sated.add(flow)
         return True
 
     def may_go_on(self, flow: str) -> bool:
@@ -106,6 +122,10 @@ class BacklogSearch:
             return False
         last = self._left.get(key.ordering_id)
         return last is None or key <= last
+
+    def wanted(self, keys: Iterable[TaskKey]) -> list[TaskKey]:
+        """Return the keys of ids that have not left a row."""
+        return [key for key in keys if key.ordering_id not in self._left]
 
     def may_go_on(self, before_ms: int, share_bytes: int) -> bool:
         """Whether there is enough to read before a time, and a partition that may hold so many

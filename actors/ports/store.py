@@ -16,7 +16,7 @@ Keys sort by (scheduled_ms, ordering_id, uniqueness_key), ids by their UTF-8 byt
 the order of Python strings).  Ranges of keys are open below and closed above unless said.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -45,13 +45,17 @@ class TaskPage(msgspec.Struct, frozen=True):
         return end if self.complete else self.tasks[-1].key
 
 
-class OrderingsPage(msgspec.Struct, frozen=True):
-    """The ordering ids of some rows that follow each other in key order."""
+class KeysPage(msgspec.Struct, frozen=True):
+    """The keys of some rows that follow each other, in key order; ``complete`` where the range
+    holds no further row.
+    """
 
-    ordering_ids: Collection[str]
-    """Each once or more often, in no order."""
-    next_after: TaskKey | None
-    """Where to go on; None where the range holds no further row."""
+    keys: Sequence[TaskKey]
+    complete: bool
+
+    def reached(self, end: TaskKey) -> TaskKey:
+        """Return the key up to which these are all of a read that was to go to ``end``."""
+        return end if self.complete else self.keys[-1]
 
 
 class ScheduleStore(Protocol):
@@ -94,12 +98,11 @@ class ScheduleStore(Protocol):
         The page ends with the row that reaches ``page_bytes``, before the limit.
         """
 
-    def find_orderings(
-        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
-    ) -> "Future[OrderingsPage]":
-        """Read whose rows have a key > ``after`` and scheduled_ms < ``before_ms``: their ids alone.
-
-        Of up to ``rows_max`` rows, at least one where there are more.
+    def find_keys(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[KeysPage]":
+        """Read the keys alone of up to ``limit`` rows with key > ``after`` and scheduled_ms <
+        ``before_ms``, of at least one where there are more.
         """
 
     def delete_tasks(

@@ -116,7 +116,7 @@ class PublishedSchedule:
         self.load_tasks = store.load_tasks
         self.find_tasks = store.find_tasks
         self.load_ordering = store.load_ordering
-        self.find_orderings = store.find_orderings
+        self.find_keys = store.find_keys
         # What was published stays so.
         self.delete_tasks = store.delete_tasks
 

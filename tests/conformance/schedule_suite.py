@@ -335,11 +335,11 @@ class ScheduleSuite(StoreSuite):
         assert load(key_at(HOUR_START_MS, "b", ""), keys[4], 9) == (keys[3:5], True)
         assert load(keys[2], key_at(HOUR_START_MS + HOUR_MS, "Z", "9"), 9) == ([], True)
 
-    @pytest.mark.parametrize("rows_max", [1, 7, 18, 54, 1_000])
-    def test_the_ordering_ids_of_a_range_are_found_page_by_page(
-        self, stores: Stores, partition: int, rows_max: int
+    @pytest.mark.parametrize("limit", [1, 7, 18, 54, 1_000])
+    def test_the_keys_of_a_range_are_found_page_by_page(
+        self, stores: Stores, partition: int, limit: int
     ) -> None:
-        """Each row is looked at once, across hours and equal times, and no other is."""
+        """Each once and in order, across hours and equal times, and no other."""
         tasks = [
             task_at(HOUR_START_MS + hour * HOUR_MS, f"{hour}-{ordering_id}", unique)
             for hour in (0, 1, 4)
@@ -351,22 +351,22 @@ class ScheduleSuite(StoreSuite):
             task_at(HOUR_START_MS + 4 * HOUR_MS + 1, "late"),
         ]
         done(stores.schedule.insert_tasks(partition, [*tasks, *outside], write_time(1)))
-        after: TaskKey | None = before(HOUR_START_MS)
-        found, pages, end_ms = set[str](), 0, HOUR_START_MS + 4 * HOUR_MS + 1
-        while after is not None:
-            page = done(stores.schedule.find_orderings(partition, after, end_ms, rows_max))
-            assert page.next_after is None or page.next_after > after
-            found.update(page.ordering_ids)
-            after, pages = page.next_after, pages + 1
-        assert found == {task.key.ordering_id for task in tasks}
-        assert len(tasks) // rows_max <= pages <= len(tasks) // rows_max + 1
+        after, found, end_ms = before(HOUR_START_MS), list[TaskKey](), HOUR_START_MS + 4 * HOUR_MS
+        complete, pages = False, 0
+        while not complete:
+            page = done(stores.schedule.find_keys(partition, after, end_ms + 1, limit))
+            complete, pages = page.complete, pages + 1
+            found += page.keys
+            after = page.reached(first_key_at(end_ms + 1))
+        assert found == sorted(task.key for task in tasks)
+        assert len(tasks) // limit <= pages <= len(tasks) // limit + 1
 
-    def test_no_rows_have_no_ordering_ids(self, stores: Stores, partition: int) -> None:
+    def test_no_rows_have_no_keys(self, stores: Stores, partition: int) -> None:
         """Neither an empty range nor another partition's rows."""
         done(stores.schedule.insert_tasks(partition, [NEW], write_time(1)))
         for asked, after in ((partition, NEW.key), (partition + 1, before(HOUR_START_MS))):
-            page = done(stores.schedule.find_orderings(asked, after, HOUR_START_MS + 1, 10))
-            assert (set(page.ordering_ids), page.next_after) == (set(), None)
+            page = done(stores.schedule.find_keys(asked, after, HOUR_START_MS + 1, 10))
+            assert (list(page.keys), page.complete) == ([], True)
 
     def test_rows_outlive_a_restart(
         self, stores: Stores, reopen: Callable[[], Stores], partition: int

@@ -29,7 +29,7 @@ def strays_held(world: FaultyWorld, rng: random.Random) -> None:
 def hour_unreadable(world: FaultyWorld, rng: random.Random) -> None:
     """The store does not answer reads of a partition's tasks, or of what became of them."""
     partition = rng.randrange(len(world.broker.partitions))
-    reads = ("load_tasks", "load_ordering", "find_orderings")
+    reads = ("load_tasks", "load_ordering", "find_keys")
     kinds = rng.choice((reads, ("load_completions", "find_completions")))
     _break(world, rng, {(kind, partition) for kind in kinds}, partition)
 

@@ -10,7 +10,7 @@ from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
-from actors.ports.store import OrderingsPage, TaskPage
+from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.cassandra.hours import HourReads, HourWalk, whole_hours
 from scheduler.adapters.cassandra.packing import (
     PackedRow,
@@ -58,7 +58,7 @@ class CassandraScheduleStore:
         )
         bounds = f"{KEY_BOUND} > (?, ?, ?) AND (scheduled_time) < (?) LIMIT ?"
         self._load = HourReads(session, _ROW, bounds)
-        self._find_orderings = HourReads(session, _KEYS, bounds, _KEYS_FETCHED)
+        self._find_keys = HourReads(session, _KEYS, bounds, _KEYS_FETCHED)
         # Filtering within an hour: rows are in order of time, ids come second.
         self._load_between = HourReads(
             session,
@@ -131,17 +131,14 @@ class CassandraScheduleStore:
 
         return self._session.submit(work)
 
-    def find_orderings(
-        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
-    ) -> "Future[OrderingsPage]":
-        """Read the ordering ids of up to ``rows_max`` rows of a range."""
+    def find_keys(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[KeysPage]":
+        """Read the keys of up to ``limit`` rows of a range."""
 
-        def work() -> OrderingsPage:
-            rows, complete = self._in_range(
-                self._find_orderings, partition, after, before_ms, rows_max
-            )
-            next_after = None if complete else key_of(rows[-1])
-            return OrderingsPage({row[1] for row in rows}, next_after)
+        def work() -> KeysPage:
+            rows, complete = self._in_range(self._find_keys, partition, after, before_ms, limit)
+            return KeysPage([*map(key_of, rows)], complete)
 
         return self._session.submit(work)
 

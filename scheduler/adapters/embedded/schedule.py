@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+import msgspec
+
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
-from actors.ports.store import OrderingsPage, TaskPage
+from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
@@ -30,12 +32,15 @@ _LOAD = (
     f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
     f" ORDER BY {KEY_COLUMNS} LIMIT ?"
 )
+# One row for all keys: for each row this interpreter's lock is let go of, and waited for again.
 # Without the checksum of a row: a task's whole row is read, and checked, before it runs.
-_FIND_ORDERINGS = (
-    f"SELECT {KEY_COLUMNS} FROM task_schedule"
+_FIND_KEYS = (
+    f"SELECT json_group_array(json_array({KEY_COLUMNS})) FROM ("
+    f" SELECT {KEY_COLUMNS} FROM task_schedule"
     f" WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
-    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?)"
 )
+_decode_keys = msgspec.json.Decoder(list[TaskKey]).decode
 _LOAD_ORDERING = f"{_SELECT} {RANGE} AND ordering_id = ? ORDER BY {KEY_COLUMNS} LIMIT ?"
 
 
@@ -111,16 +116,16 @@ class EmbeddedSchedule:
             )
         )
 
-    def find_orderings(
-        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
-    ) -> "Future[OrderingsPage]":
-        """Read the ordering ids of a page of a range."""
+    def find_keys(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[KeysPage]":
+        """Read the keys of a page of a range."""
 
-        def find(connection: sqlite3.Connection) -> OrderingsPage:
-            arguments = (partition, *after, before_ms, rows_max)
-            rows = connection.execute(_FIND_ORDERINGS, arguments).fetchall()
-            next_after = TaskKey(*rows[-1]) if len(rows) == rows_max else None
-            return OrderingsPage({row[1] for row in rows}, next_after)
+        def find(connection: sqlite3.Connection) -> KeysPage:
+            arguments = (partition, *after, before_ms, limit + 1)
+            ((found,),) = connection.execute(_FIND_KEYS, arguments)
+            keys = sorted(_decode_keys(found))
+            return KeysPage(keys[:limit], len(keys) <= limit)
 
         return self._database.read(find)
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from actors.model.key import TaskKey
 from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
-from actors.ports.store import OrderingsPage, TaskPage
+from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.memory.tables import MemoryStores, View, check_hours
 
 
@@ -75,18 +75,17 @@ class MemorySchedule:
 
         return self._ask("load_ordering", partition, effect)
 
-    def find_orderings(
-        self, partition: int, after: TaskKey, before_ms: int, rows_max: int
-    ) -> "Future[OrderingsPage]":
-        """Read the ordering ids of a page of a range."""
+    def find_keys(
+        self, partition: int, after: TaskKey, before_ms: int, limit: int
+    ) -> "Future[KeysPage]":
+        """Read the keys of a page of a range."""
 
-        def effect() -> OrderingsPage:
+        def effect() -> KeysPage:
             rows = self._tasks.before(partition, after, before_ms)
-            page = self._page(rows, rows_max, PAGE_BYTES_MAX)
-            next_after = None if page.complete else page.tasks[-1].key
-            return OrderingsPage({row.key.ordering_id for row in page.tasks}, next_after)
+            page = self._page(rows, limit, PAGE_BYTES_MAX)
+            return KeysPage([row.key for row in page.tasks], page.complete)
 
-        return self._ask("find_orderings", partition, effect)
+        return self._ask("find_keys", partition, effect)
 
     def delete_tasks(
         self, partition: int, first_hour_ms: int, end_hour_ms: int, write_time: int

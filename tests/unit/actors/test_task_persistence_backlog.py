@@ -76,15 +76,15 @@ def test_a_load_that_is_asked_for_meanwhile_waits_for_the_search_and_is_asked_fo
     """For all pages of it, as what is on time waits for nothing else, and is loaded first then."""
     bench = Bench()
     bench.harness.data.page_limit = lambda limit: min(limit, 3)
-    bench.requests.hold("find_orderings")
+    bench.requests.hold("find_keys")
     behind(bench)
     bench.loaded()
 
     bench.tell(LoadTasks(NOW_MS + 2_000, 2))
-    bench.serve("find_orderings")
+    bench.serve("find_keys")
     early = bench.requests.made.count("load_tasks"), bench.harness.controller.has(PunctualLoaded)
     while not bench.harness.controller.has(PunctualLoaded):
-        bench.serve("find_orderings")
+        bench.serve("find_keys")
     told = [type(each) for each in bench.harness.controller.messages]
 
     assert early == (1, False) and bench.requests.made.count("load_tasks") == 1
@@ -96,12 +96,12 @@ def test_a_load_that_is_asked_for_meanwhile_is_done_where_nobody_is_punctual() -
     bench = Bench()
     share_bytes = bench.harness.siblings.memory.share_bytes
     bench.store(task(-BACKLOG_MIN_MS - 1, "x" * (share_bytes // BACKLOG_SHARE)))
-    bench.requests.hold("find_orderings")
+    bench.requests.hold("find_keys")
     behind(bench)
     bench.loaded()
 
     bench.tell(LoadTasks(NOW_MS + 2_000, 2))
-    bench.serve("find_orderings")
+    bench.serve("find_keys")
     bench.answer_statuses()
 
     assert bench.requests.made.count("load_tasks") == 2 and bench.loaded().complete is False
@@ -115,14 +115,14 @@ def test_a_page_that_ends_near_the_present_is_no_backlog(late_ms: int) -> None:
 
     bench.load(2_000, limit=1)
 
-    assert "find_orderings" not in bench.requests.made
+    assert "find_keys" not in bench.requests.made
 
 
 def test_the_last_page_is_no_backlog() -> None:
     """All that is overdue is in memory then."""
     bench = behind(limit=6)
 
-    assert "find_orderings" not in bench.requests.made
+    assert "find_keys" not in bench.requests.made
 
 
 def test_a_task_of_another_id_is_passed_on_beyond_the_checkpoint() -> None:
@@ -140,13 +140,13 @@ def test_p4_an_id_that_comes_while_ids_are_missing_waits_as_the_others_do() -> N
     """It may be on a page that was read already."""
     bench = Bench()
     bench.harness.data.page_limit = lambda _limit: 3
-    bench.requests.hold("find_orderings")
+    bench.requests.hold("find_keys")
     behind(bench)
     bench.scheduled()
 
     bench.persist(task(-BACKLOG_MIN_MS - 1, "new"), task(LATE_MS - 1, "newer"))
     for _ in range(3):
-        bench.serve("find_orderings")
+        bench.serve("find_keys")
     load_punctual(bench)
     bench.persist(task(1_000, "new"), task(-1, "newer"), task(-1, "newest"))
 
@@ -334,7 +334,7 @@ def test_after_a_backlog_the_next_one_is_looked_for_after_a_pause() -> None:
         bench.advance_watermark()
     bench.load(2_000, limit=2)
 
-    assert "find_orderings" not in early and "find_orderings" in bench.requests.made
+    assert "find_keys" not in early and "find_keys" in bench.requests.made
 
 
 @pytest.mark.parametrize(("behind_ms", "searches"), [(60_000, False), (60_001, True)])
@@ -342,7 +342,7 @@ def test_a_watermark_far_behind_has_the_ids_looked_for_before_anything_is_loaded
     behind_ms: int, *, searches: bool
 ) -> None:
     """The first load is answered when they are known."""
-    bench = Bench(watermark=Watermark(NOW_MS - behind_ms, NOW_MS), held=("find_orderings",))
+    bench = Bench(watermark=Watermark(NOW_MS - behind_ms, NOW_MS), held=("find_keys",))
     bench.store(*OVERDUE)
 
     bench.load(2_000)
@@ -353,7 +353,7 @@ def test_a_watermark_far_behind_has_the_ids_looked_for_before_anything_is_loaded
 
 def test_outside_writers_are_told_before_ids_are_looked_for() -> None:
     """They send through the log as well what is behind it (P8)."""
-    bench = Bench(watermark=Watermark(NOW_MS - 60_001, 0), held=("find_orderings",))
+    bench = Bench(watermark=Watermark(NOW_MS - 60_001, 0), held=("find_keys",))
 
     assert bench.saved().loaded_until_ms >= NOW_MS - BACKLOG_MIN_MS
 

@@ -6,6 +6,7 @@ from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
 from actors.model.task import StoredTask
+from actors.schedule_reader import ROWS_FOUND_FIRST
 from tests.builders import NOW_MS
 from tests.unit.actors.model.test_flow_queues import RULES, task
 from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
@@ -14,10 +15,6 @@ TASKS_MAX = 10
 PAGE = 3
 LATE_MS = -4_000
 """Behind the clock by less than what counts as a backlog of ordering ids."""
-SETTINGS = TreeSettings(
-    window=WindowSettings(tasks_max=TASKS_MAX, page_tasks=PAGE),
-    watermark=WatermarkSettings(interval_ms=INTERVAL_MS, lag_ms=LAG_MS),
-)
 BIG = tuple(task(LATE_MS + number, tenant="big") for number in range(40))
 SMALL = tuple(task(LATE_MS + 100 + number, tenant="small") for number in range(3))
 
@@ -25,8 +22,12 @@ SMALL = tuple(task(LATE_MS + 100 + number, tenant="small") for number in range(3
 class FlowBench(Bench):
     """A bench whose memory counts what was passed on, as the scheduler's queues do."""
 
-    def __init__(self, *rows: StoredTask) -> None:
-        super().__init__(settings=SETTINGS, flow_rules=RULES)
+    def __init__(self, *rows: StoredTask, page_tasks: int = PAGE) -> None:
+        settings = TreeSettings(
+            window=WindowSettings(tasks_max=TASKS_MAX, page_tasks=page_tasks),
+            watermark=WatermarkSettings(interval_ms=INTERVAL_MS, lag_ms=LAG_MS),
+        )
+        super().__init__(settings=settings, flow_rules=RULES)
         self.rows = {row.key: row for row in rows}
         self.store(*rows)
 
@@ -66,6 +67,28 @@ def full_of_big(*rows: StoredTask) -> tuple[FlowBench, list[TaskKey]]:
     return bench, found
 
 
+def searched(bench: FlowBench) -> list[TaskKey]:
+    """Load until there is nothing more to look at; return what was passed on."""
+    found: list[TaskKey] = []
+    for _ in range(len(bench.rows)):
+        made = len(bench.requests.made)
+        held_up = bench.load_page().held_up
+        if held_up and len(bench.requests.made) == made:
+            return found
+        found += bench.passed_on()
+    raise AssertionError("it looks on and on")
+
+
+def looks_to_small() -> int:
+    """Return the look that finds what lies behind the rows of the first flow."""
+    bench, _ = full_of_big(*SMALL)
+    for look in range(1, len(bench.rows)):
+        bench.load_page()
+        if bench.passed_on():
+            return look
+    raise AssertionError("nothing was found")
+
+
 def keys(*rows: StoredTask) -> list[TaskKey]:
     """Return their keys."""
     return [row.key for row in rows]
@@ -75,42 +98,83 @@ def test_p13_one_flow_alone_fills_half_of_the_window() -> None:
     """The first rows of it; nothing more of it is loaded while it has these."""
     bench, found = full_of_big()
 
-    assert bench.load_page().held_up and bench.passed_on() == []
-    assert found == keys(*BIG[:5])
+    assert searched(bench) == [] and found == keys(*BIG[:5])
 
 
 def test_rows_behind_those_of_a_flow_that_has_enough_are_loaded() -> None:
     """Within so many pages as lie before them."""
     bench, _ = full_of_big(*SMALL)
 
-    loads = 0
-    found: list[TaskKey] = []
-    while not found and loads < len(BIG):
-        loads += 1
-        bench.load_page()
-        found = bench.passed_on()
+    assert searched(bench) == keys(*SMALL) and looks_to_small() <= 1 + len(BIG) // (
+        SEARCH_PAGES * PAGE
+    )
 
-    assert found[0] == SMALL[0].key and loads <= 1 + len(BIG) // (SEARCH_PAGES * PAGE)
+
+def test_rows_of_ids_that_leave_theirs_are_passed_by_their_keys() -> None:
+    """Of each such id one row is read, and of the others all."""
+    rows = tuple(task(LATE_MS + n, tenant="big", ordering_id=f"id-{n // 50}") for n in range(100))
+    bench = FlowBench(*rows, *SMALL)
+    for _ in range(TASKS_MAX):
+        bench.load_page()
+        if bench.passed_on() == []:
+            break
+    bench.requests.made.clear()
+
+    found = searched(bench)
+
+    looks = 1 + len(rows) // (SEARCH_PAGES * PAGE)
+    assert found == keys(*SMALL)
+    assert looks - 1 <= bench.requests.made.count("find_keys") <= looks + 1
+    assert bench.requests.made.count("load_tasks") <= 1
+    assert 1 <= bench.requests.made.count("find_tasks") <= 3
+
+
+def test_further_rows_of_an_id_that_has_room_are_read_too() -> None:
+    """All that is passed of it is in memory, in order (P4)."""
+    many = tuple(task(LATE_MS + 100 + n, tenant="small", ordering_id="small") for n in range(3))
+    rows = tuple(task(LATE_MS + n, tenant="big", ordering_id=f"id-{n // 50}") for n in range(100))
+    bench = FlowBench(*rows, *many)
+
+    found: list[TaskKey] = []
+    for _ in range(len(rows)):
+        bench.load_page()
+        found += bench.passed_on()
+
+    assert found == keys(*rows[:5], *many)
+
+
+def test_rows_are_read_a_few_at_a_time_while_nobody_knows_how_large_they_are() -> None:
+    """What is behind those is read next, and none is left out."""
+    ids = ROWS_FOUND_FIRST + 1
+    rows = tuple(
+        task(LATE_MS + n, tenant="big", ordering_id=f"id-{n // 6}") for n in range(6 * ids)
+    )
+    others = tuple(task(LATE_MS + 1_000 + n, tenant=f"other-{n}") for n in range(4))
+    bench = FlowBench(*rows, *others, page_tasks=60)
+
+    found: list[TaskKey] = []
+    for _ in range(20):
+        bench.load_page()
+        found += bench.passed_on()
+
+    assert found == keys(*rows[:5], *others)
 
 
 def test_the_look_behind_ends_a_little_ahead_of_the_clock() -> None:
     """Later rows are not missed yet, and nothing is read again and again."""
     later = task(SEARCH_AHEAD_MS + 500)
     bench, _ = full_of_big(later)
-    for _ in range(10):
-        bench.load_page()
+    assert searched(bench) == []
     bench.requests.made.clear()
 
     assert bench.load_page().held_up and bench.passed_on() == []
-    assert "load_tasks" not in bench.requests.made
+    assert not {"load_tasks", "find_keys"} & set(bench.requests.made)
 
 
 def test_rows_that_were_left_are_loaded_in_order_when_their_flow_has_room() -> None:
     """And what was found behind them is not loaded again."""
     bench, found = full_of_big(*SMALL)
-    for _ in range(10):
-        bench.load_page()
-        bench.passed_on()
+    searched(bench)
 
     bench.end(*BIG[:5], *SMALL)
     again: list[TaskKey] = []
@@ -126,9 +190,7 @@ def test_p4_a_later_task_of_an_id_waits_behind_one_that_was_left() -> None:
     row = BIG[-1]
     other = task(LATE_MS + 200, tenant="small", ordering_id=row.key.ordering_id)
     bench, _ = full_of_big(*SMALL, other)
-    for _ in range(10):
-        bench.load_page()
-    found = bench.passed_on()
+    found = searched(bench)
     written = task(LATE_MS + 300, tenant="other", ordering_id=row.key.ordering_id)
     free = task(LATE_MS + 301, tenant="other")
 
@@ -140,8 +202,7 @@ def test_p4_a_later_task_of_an_id_waits_behind_one_that_was_left() -> None:
 def test_p8_the_watermark_stays_behind_what_was_left() -> None:
     """A restart loads it, though what lies behind it ran."""
     bench, _ = full_of_big(*SMALL)
-    for _ in range(10):
-        bench.load_page()
+    searched(bench)
     bench.harness.advance(10 * LAG_MS)
     bench.harness.advance(INTERVAL_MS)
 
@@ -153,24 +214,18 @@ def test_p8_the_watermark_stays_behind_what_was_left() -> None:
 def test_p8_what_leaves_memory_is_found_again() -> None:
     """Also where it was found behind what was left."""
     bench, _ = full_of_big(*SMALL)
-    for _ in range(10):
-        bench.load_page()
-        bench.passed_on()
+    searched(bench)
 
     bench.tell(LowerCheckpoint(SMALL[0].key))
     bench.end(*SMALL[1:])
-    found: list[TaskKey] = []
-    for _ in range(10):
-        bench.load_page()
-        found += bench.passed_on()
 
-    assert found == keys(*SMALL[1:])
+    assert searched(bench) == keys(*SMALL[1:])
 
 
 def test_p8_what_leaves_memory_while_a_page_is_read_is_found_again() -> None:
     """The page ends there; what it brings beyond is loaded once more."""
     bench, _ = full_of_big(*SMALL)
-    while bench.requests.made.count("load_tasks") < 4:
+    for _ in range(looks_to_small() - 1):
         bench.load_page()
     bench.requests.hold("load_tasks")
 
@@ -180,19 +235,14 @@ def test_p8_what_leaves_memory_while_a_page_is_read_is_found_again() -> None:
         bench.serve("load_tasks")
         bench.answer_statuses()
     bench.requests.hold_nothing()
-    found = bench.passed_on()
-    for _ in range(10):
-        bench.load_page()
-        found += bench.passed_on()
 
-    assert found == keys(*SMALL)
+    assert bench.passed_on() + searched(bench) == keys(*SMALL)
 
 
 def test_ids_of_left_rows_are_counted_and_bounded() -> None:
     """They are part of what the partition holds (P13)."""
     bench, _ = full_of_big(*SMALL)
-    for _ in range(10):
-        bench.load_page()
+    searched(bench)
 
     memory = bench.harness.siblings.memory
     assert memory.backlog_bytes >= 30 * 150
@@ -203,8 +253,7 @@ def test_ids_that_are_on_time_are_found_beside_it() -> None:
     """The search for ids that have a backlog goes on as without flows."""
     late = tuple(task(number - 20_000, tenant="big") for number in range(40))
     bench = FlowBench(*late)
-    for _ in range(10):
-        bench.load_page()
+    searched(bench)
     bench.tell(LoadTasks(NOW_MS + 5_000, PAGE, punctual=True))
     bench.answer_statuses()
     bench.passed_on()

@@ -39,6 +39,19 @@ def test_a_flow_takes_no_more_bytes_than_are_free() -> None:
     assert taken(room(8, 100, big=1), *BIG) == 0
 
 
+def test_a_flow_that_had_enough_gets_nothing_more_of_a_page() -> None:
+    """Some of it leaves memory while the page is read, of which rows were passed over (P4)."""
+    slots = FlowSlots()
+    slots.add_waiting("mail big", 4, 400)
+    page = FlowRoom(RULES, slots, 4, ROOMY)
+
+    had_enough = page.has_enough(BIG[0])
+    slots.add_waiting("mail big", -4, -400)
+
+    assert had_enough and taken(page, *BIG) == 0
+    assert taken(FlowRoom(RULES, slots, 4, ROOMY), *BIG) == 2
+
+
 def test_nobody_takes_anything_where_nothing_is_free() -> None:
     """The page ends there."""
     assert room(0).is_full and room(5, 0).is_full and not room(1, 1).is_full

@@ -1,0 +1,158 @@
+"""Reads rows of a partition's schedule and what became of them, and returns what is open.
+
+Decides what is asked of the store and of the tracker, so that no answer is larger than memory
+allows (P13).  Never decides which range is read, or what is passed on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from actors.kernel.context import ActorContext
+from actors.kernel.futures import gather
+from actors.kernel.operations import Ask, Steps
+from actors.messages import FindStatuses, LoadOrdering, LoadStatuses, OrderingLoaded, Siblings
+from actors.model.attempts import KeyStatus, open_tasks
+from actors.model.checkpoint import SHORT_WINDOW_MS
+from actors.model.events import WindowLoaded
+from actors.model.key import TaskKey, first_key_at
+from actors.model.ownership import Assignment
+from actors.model.task import StoredTask
+from actors.ports.effects import Effects
+from actors.ports.store import TaskPage
+
+CLOCKS_APART_MS = 5_000
+"""So far may the clock of an earlier owner have been ahead of this node's."""
+ROWS_FOUND_FIRST = 32
+ROWS_FOUND_MAX = 500
+"""Single rows that are read at once, by how large those were that were read before."""
+
+
+class ScheduleReader:
+    """The reads of one partition: steps of an operation, which wait for their answers."""
+
+    def __init__(
+        self, effects: Effects, assignment: Assignment, context: ActorContext, siblings: Siblings
+    ) -> None:
+        self._schedule = effects.stores.schedule
+        self._emit = effects.telemetry.emit
+        self._partition = assignment.ownership.partition
+        self._own_offset = assignment.catch_up_offset
+        """No tree before this one was handed a record from here on."""
+        self._clock = context.clock
+        self._began_ms = context.clock.now_ms()
+        self._memory = siblings.memory
+        self._completion_tracker = siblings.completion_tracker
+        self._found_max = ROWS_FOUND_FIRST
+
+    def page(
+        self, after: TaskKey, before_ms: int, limit: int
+    ) -> Steps[tuple[TaskPage, tuple[StoredTask, ...]]]:
+        """Return a page of rows, and which of them are open."""
+        started_ms = self._clock.monotonic_ms()
+        limits = limit, self._memory.page_bytes()
+        reading = self._schedule.load_tasks(self._partition, after, before_ms, *limits)
+        # The whole range, rows or none: a done key whose row was deleted may be scheduled
+        # again, and is then looked for in memory only (P5).
+        up_to = end = first_key_at(before_ms)
+        if before_ms - after.scheduled_ms > SHORT_WINDOW_MS:
+            up_to = (yield reading).reached(end)
+        statuses = yield Ask(self._completion_tracker, LoadStatuses(after, up_to))
+        page = yield reading
+        reached, rows = page.reached(end), page.tasks
+        assert after <= reached <= end, "a page ends within what was asked for"
+        assert not rows or after < rows[0].key <= rows[-1].key <= reached, "not what was asked for"
+        return page, self._read(rows, statuses.statuses, reached, started_ms)
+
+    def rows_behind(
+        self,
+        keys: Sequence[TaskKey],
+        leaves: Callable[[StoredTask], bool],
+        after: TaskKey,
+        reached: TaskKey,
+    ) -> Steps[tuple[tuple[StoredTask, ...], TaskKey]]:
+        """Return which rows of these keys are open, without the further ones of an ordering id
+        whose first row ``leaves``; and up to which key: to ``reached``, or less far where there
+        are many.
+        """
+        started_ms = self._clock.monotonic_ms()
+        first_of: dict[str, TaskKey] = {}
+        for key in keys:
+            first_of.setdefault(key.ordering_id, key)
+        firsts, reached = _cut([*first_of.values()], reached, self._found_max)
+        rows = yield from self._find(firsts)
+        # Of the whole range, as for a page (P5).
+        statuses = (yield Ask(self._completion_tracker, LoadStatuses(after, reached))).statuses
+        leaving = {
+            each.key.ordering_id for each in self._open_tasks(rows, statuses) if leaves(each)
+        }
+        further, reached = _cut(
+            [
+                key
+                for key in keys
+                if key.ordering_id not in leaving and first_of[key.ordering_id] < key <= reached
+            ],
+            reached,
+            self._found_max,
+        )
+        rows += yield from self._find(further)
+        rows = sorted((row for row in rows if row.key <= reached), key=lambda row: row.key)
+        return self._read(rows, statuses, reached, started_ms), reached
+
+    def _find(self, keys: Sequence[TaskKey]) -> Steps[list[StoredTask]]:
+        if not keys:
+            return []
+        found = yield self._schedule.find_tasks(self._partition, keys)
+        rows = [found[key] for key in keys if key in found]
+        if found_bytes := sum(row.data_bytes for row in rows):
+            fitting = self._memory.page_bytes() * len(rows) // found_bytes
+            self._found_max = max(ROWS_FOUND_FIRST, min(fitting, ROWS_FOUND_MAX))
+        return rows
+
+    def orderings(self, requests: Sequence[LoadOrdering]) -> Steps[None]:
+        """Answer each request with the open tasks of its ordering id."""
+        size = self._memory.page_bytes(len(requests))
+        pages = yield gather(
+            [
+                self._schedule.load_ordering(
+                    self._partition, r.ordering_id, r.after, r.up_to, r.limit, size
+                )
+                for r in requests
+            ]
+        )
+        statuses: Mapping[TaskKey, KeyStatus] = {}
+        if keys := tuple(task.key for page in pages for task in page.tasks):
+            found = yield Ask(self._completion_tracker, FindStatuses(keys))
+            statuses = found.statuses
+        for request, page in zip(requests, pages, strict=True):
+            if rows := page.tasks:
+                assert request.after < rows[0].key <= rows[-1].key, "not what was asked for"
+                assert rows[-1].key <= request.up_to, "not what was asked for"
+            next_after = None if page.complete or not page.tasks else page.tasks[-1].key
+            tasks = self._open_tasks(page.tasks, statuses)
+            request.reply_to.tell(OrderingLoaded(tasks, next_after, request.kind))
+
+    def _read(
+        self,
+        rows: Sequence[StoredTask],
+        statuses: Mapping[TaskKey, KeyStatus],
+        reached: TaskKey,
+        started_ms: float,
+    ) -> tuple[StoredTask, ...]:
+        tasks = self._open_tasks(rows, statuses)
+        took_ms = self._clock.monotonic_ms() - started_ms
+        self._emit(WindowLoaded(self._partition, len(tasks), reached.scheduled_ms, took_ms))
+        return tasks
+
+    def _open_tasks(
+        self, rows: Sequence[StoredTask], statuses: Mapping[TaskKey, KeyStatus]
+    ) -> tuple[StoredTask, ...]:
+        """Return what is open; of it an earlier owner may have begun what was due before this tree.
+
+        A task that fell due since can have been left to the store, but nobody else began it.
+        """
+        overdue_until_ms = min(self._clock.now_ms(), self._began_ms + CLOCKS_APART_MS)
+        return open_tasks(rows, statuses, overdue_until_ms, self._own_offset)
+
+
+def _cut(keys: list[TaskKey], reached: TaskKey, most: int) -> tuple[list[TaskKey], TaskKey]:
+    """Return no more than ``most`` keys, and the last of them where that is not all."""
+    return (keys, reached) if len(keys) <= most else (keys[:most], keys[most - 1])
