@@ -451,26 +451,36 @@ class _Workers:
             self._waiting.put(None)
 
     def _has_threads(self, more: int) -> bool:
-        """Start as many as so many attempts more can use, as far as the machine has them."""
+        """Begin to start as many as so many attempts more can use, if the machine has any."""
         with self._lock:
             self._outstanding += more
-            try:
-                while len(self._threads) < min(self._outstanding, self._threads_max):
-                    name = f"{self._name}-{len(self._threads)}"
-                    thread = threading.Thread(target=self._work, name=name, daemon=True)
-                    thread.start()
-                    self._threads.append(thread)
-                    self._too_few = False
-            except (RuntimeError, MemoryError):
-                if not self._too_few:
-                    text = "the machine has no thread for a worker more than %d; it is asked again"
-                    log_raised(logger, text, len(self._threads))
-                self._too_few = True
+            self._start_next()
             if not self._threads:
                 self._outstanding -= more
             return bool(self._threads)
 
+    def _start_next(self) -> None:
+        """Start one thread where more are needed; it starts the one after it.
+
+        A start waits until the new thread runs, which takes milliseconds on a busy machine:
+        with all of them the dispatcher would stand still at the begin of a herd.
+        """
+        try:
+            if len(self._threads) < min(self._outstanding, self._threads_max):
+                name = f"{self._name}-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+                self._too_few = False
+        except (RuntimeError, MemoryError):
+            if not self._too_few:
+                text = "the machine has no thread for a worker more than %d; it is asked again"
+                log_raised(logger, text, len(self._threads))
+            self._too_few = True
+
     def _work(self) -> None:
+        with self._lock:
+            self._start_next()
         while (running := self._waiting.get()) is not None:
             try:
                 self._run(running)
