@@ -125,7 +125,7 @@ class PartitionScheduler(Actor):
             case SlotsReleased(slots=slots):
                 self._executing -= slots
                 assert self._executing >= 0, "slots are given back that nobody took"
-                self._execute_due()
+                self._execute_due(slots)
             case _DueTimerFired() | _NextPart():
                 self._wake(message)
             case MeasureLoad():
@@ -175,7 +175,7 @@ class PartitionScheduler(Actor):
         if not self._execute_at_once(tasks, queue):
             for task in tasks:
                 queue.add(task)
-            self._execute_due()
+            self._execute_due(len(tasks))
             if self._running:
                 self._tell_of_waiting(tasks, queue)
         self._report_excess()
@@ -250,20 +250,24 @@ class PartitionScheduler(Actor):
             self._timer = None
         self._execute_due()
 
-    def _execute_due(self) -> None:
-        """Hand on what is due and has a slot, then sleep until the next is."""
+    def _execute_due(self, part_max: int = FLOW_TASKS_AT_A_TIME) -> None:
+        """Hand on what is due and has a slot, then sleep until the next is.
+
+        Where kinds have rules, no more than ``part_max`` tasks, and what is left in parts: for what
+        came or ended just now as many more go on at once, or a herd would not leave others a turn.
+        """
         if not self._may_execute():
             return
         now_ms = self._context.clock.now_ms()
         for queue in self._queues():
-            self._execute_due_of(queue, now_ms)
+            self._execute_due_of(queue, now_ms, part_max)
         self._sleep_until_due(now_ms)
 
-    def _execute_due_of(self, queue: Waiting, now_ms: int) -> None:
+    def _execute_due_of(self, queue: Waiting, now_ms: int, part_max: int) -> None:
         slots, bytes_max = self._limits(queue)
         free, memory = slots - self._executing, self._siblings.memory
         has_flows = isinstance(queue, FlowQueues)
-        part_max = min(free, FLOW_TASKS_AT_A_TIME) if has_flows else free
+        part_max = min(free, part_max, FLOW_TASKS_AT_A_TIME) if has_flows else free
         assert part_max <= free, "nobody is handed more than has a slot (P13)"
         due: list[StoredTask] = []
         if free > 0:
@@ -283,7 +287,7 @@ class PartitionScheduler(Actor):
         self._hand_on(sorted(due, key=_key_of) if has_flows else due, now_ms, queue)
         if len(due) == part_max < free and not self._next_part_told:
             self._next_part_told = True
-            self._context.tell_self(_NextPart())
+            self._context.tell_last(_NextPart())
 
     def _may_execute(self) -> bool:
         return self._running and not self._draining and not self._is_paused

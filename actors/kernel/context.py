@@ -56,6 +56,9 @@ class Services(Protocol):
     def post_first(self, context: ActorContext, message: object) -> None:
         """Put a message before all others that wait, from an actor."""
 
+    def post_last(self, context: ActorContext, message: object) -> None:
+        """Put a message behind all that waits, and what comes meanwhile, from an actor."""
+
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay."""
 
@@ -169,6 +172,12 @@ class ActorContext(Ref):
         call it.
         """
         self._services.post_first(self, message)
+
+    def tell_last(self, message: object) -> None:
+        """Leave ``message`` behind all that waits for any actor, and what comes meanwhile; actors
+        alone may call it.
+        """
+        self._services.post_last(self, message)
 
     @property
     def path(self) -> str:

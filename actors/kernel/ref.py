@@ -19,6 +19,9 @@ class NearRecipient(Recipient, Protocol):
     def tell_first(self, message: object) -> None:
         """Take a message before all that waits but what was told so before; only actors tell so."""
 
+    def tell_last(self, message: object) -> None:
+        """Take a message behind all that waits, and what comes meanwhile; only actors tell so."""
+
 
 class Ref(pykka.ActorRef[Any]):
     """Address of one actor; telling a stopped one does nothing.
@@ -41,4 +44,10 @@ class Ref(pykka.ActorRef[Any]):
     def tell_first(self, message: object) -> None:
         """Leave ``message`` before all that waits but what was told so before; actors alone may
         call it.
+        """
+
+    @abstractmethod
+    def tell_last(self, message: object) -> None:
+        """Leave ``message`` behind all that waits for any actor, and what comes meanwhile; actors
+        alone may call it.
         """

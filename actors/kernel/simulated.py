@@ -45,18 +45,19 @@ class VirtualClock:
 class _Mailbox:
     """The messages of one actor, in the order in which it handles them."""
 
-    __slots__ = ("first", "others")
+    __slots__ = ("first", "last", "others")
 
     def __init__(self) -> None:
         self.first: deque[object] = deque()
         self.others: deque[object] = deque()
+        self.last: deque[object] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self.first or self.others)
+        return bool(self.first or self.others or self.last)
 
     def popleft(self) -> object:
         assert self, "an actor is picked that has a message"
-        return (self.first or self.others).popleft()
+        return (self.first or self.others or self.last).popleft()
 
 
 class SimulatedSystem:
@@ -95,6 +96,15 @@ class SimulatedSystem:
         if not self._picks_at_random or not mailbox:
             self._ready.append(context)
         mailbox.others.append(message)
+
+    def post_last(self, context: ActorContext, message: object) -> None:
+        """Put a message behind all others of an actor, whichever comes meanwhile."""
+        if self._closed:
+            return
+        mailbox = self._mailbox(context)
+        if not self._picks_at_random or not mailbox:
+            self._ready.append(context)
+        mailbox.last.append(message)
 
     def post_first(self, context: ActorContext, message: object) -> None:
         """Put a message before all others of an actor; it passes the other actors' by chance."""

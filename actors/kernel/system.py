@@ -20,6 +20,11 @@ from actors.ports.clock import Clock
 
 MESSAGES_BETWEEN_TIMERS = 4
 """A flood of messages may delay a due timer by one more than this; some take milliseconds."""
+ROUNDS_BETWEEN_LAST = 20
+"""What was told last has its turn after so many rounds of messages, however many more wait."""
+LAST_PAUSE_S = 0.004
+"""Before each of these the dispatcher waits so long for anything else: other threads run meanwhile,
+and what they bring goes first."""
 SLEEP_S_MAX = 3_600.0
 """Waits of centuries, which a retry may ask for, are more than a queue can be told."""
 
@@ -34,6 +39,10 @@ class ThreadedSystem:
         self._queue: queue.SimpleQueue[tuple[ActorContext, object] | None] = queue.SimpleQueue()
         self._first: deque[tuple[ActorContext, object]] = deque()
         """What passes all that waits: only actors tell so, and then the dispatcher is awake."""
+        self._last: deque[tuple[ActorContext, object]] = deque()
+        """What all others pass: large work in parts, of which each begins the next."""
+        self._last_rounds = 0
+        """Rounds since something of that was handled."""
         self._timers = TimerQueue()
         self._roots: list[ActorContext] = []
         self.rounds = 0
@@ -69,10 +78,15 @@ class ThreadedSystem:
         assert threading.current_thread() is self._thread, "nothing would wake the dispatcher"
         self._first.append((context, message))
 
+    def post_last(self, context: ActorContext, message: object) -> None:
+        """Put a message behind all that waits, and what comes meanwhile; called by actors only."""
+        assert threading.current_thread() is self._thread, "nothing would wake the dispatcher"
+        self._last.append((context, message))
+
     @property
     def waiting_messages(self) -> int:
         """How many messages wait in the mailboxes, which are one queue."""
-        return self._queue.qsize() + len(self._first)
+        return self._queue.qsize() + len(self._first) + len(self._last)
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a monotonic delay; called by actors only."""
@@ -80,7 +94,7 @@ class ThreadedSystem:
         return self._timers.add(self.clock.monotonic_ms() + delay_ms, context, message)
 
     def close(self, timeout_ms: float = 5_000) -> None:
-        """End the dispatcher after the messages already queued."""
+        """End the dispatcher after the messages already queued, but for what was told last."""
         self._queue.put(None)
         self._thread.join(timeout_ms / 1000)
 
@@ -113,8 +127,10 @@ class ThreadedSystem:
     def _dispatch(self) -> None:
         get_nowait, handle = self._queue.get_nowait, self._handle
         while True:
+            is_idle = True
             try:
                 item = self._queue.get(timeout=self._sleep_s())
+                is_idle = False
                 self.rounds |= 1
                 for _ in range(MESSAGES_BETWEEN_TIMERS):
                     if item is None:
@@ -127,6 +143,8 @@ class ThreadedSystem:
             except queue.Empty:
                 pass
             self.rounds |= 1
+            if self._last:
+                self._handle_last(is_idle=is_idle)
             self._fire_due()
             self.rounds += 1
 
@@ -137,11 +155,19 @@ class ThreadedSystem:
         while first:
             deliver(*first.popleft(), self._on_failure)
 
+    def _handle_last(self, *, is_idle: bool) -> None:
+        """Handle one message that was told last, where nothing else came or much did."""
+        self._last_rounds += 1
+        if is_idle or self._last_rounds >= ROUNDS_BETWEEN_LAST:
+            self._last_rounds = 0
+            self._handle(*self._last.popleft())
+
     def _sleep_s(self) -> float | None:
+        longest_s = LAST_PAUSE_S if self._last else SLEEP_S_MAX
         due_ms = self._timers.next_due_ms()
         if due_ms is None:
-            return None
-        return min(max(0.0, due_ms - self.clock.monotonic_ms()) / 1000, SLEEP_S_MAX)
+            return longest_s if self._last else None
+        return min(max(0.0, due_ms - self.clock.monotonic_ms()) / 1000, longest_s)
 
     def _fire_due(self) -> None:
         now_ms = self.clock.monotonic_ms()

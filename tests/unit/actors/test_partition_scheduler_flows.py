@@ -63,6 +63,20 @@ def test_a_herd_of_one_flow_goes_on_in_parts_and_others_between_them() -> None:
     assert sum(map(len, parts)) == slots // 3 + 1
 
 
+def test_while_a_herd_goes_on_in_parts_what_ended_is_replaced_by_as_many() -> None:
+    """Else each end would bring a whole part, and nobody else had a turn."""
+    slots = 12 * FLOW_TASKS_AT_A_TIME
+    bench = Bench(slots=slots, tasks_max=2 * slots, flow_rules=RULES)
+    herd = tuple(task(number - slots, tenant="herd") for number in range(slots))
+
+    bench.ref.tell(ScheduleTasks(herd))
+    bench.ref.tell(SlotsReleased(3))
+    bench.harness.run()
+
+    parts = [len(part.tasks) for part in bench.executor.take_all(ExecuteTasks)]
+    assert parts[:3] == [FLOW_TASKS_AT_A_TIME, 3, FLOW_TASKS_AT_A_TIME]
+
+
 def test_a_slot_that_is_given_back_goes_to_the_flow_whose_turn_it_is() -> None:
     """Whoever gives it back says so to both counts."""
     bench = bench_of(*BACKLOG)

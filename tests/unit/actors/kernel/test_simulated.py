@@ -87,6 +87,22 @@ def test_what_is_told_first_passes_what_waits_and_keeps_its_order(
     assert note.told == ["a", "b", 1, 2, 3]
 
 
+@pytest.mark.parametrize("rng", [None, random.Random(1), random.Random(2)])
+def test_what_is_told_last_waits_for_all_of_its_mailbox(rng: random.Random | None) -> None:
+    """Also for what comes later."""
+    system, _ = _system(rng)
+    note = Note()
+    ref = system.spawn_root(note)
+    _run(system)
+
+    ref.tell_last("last")
+    for number in (1, 2):
+        ref.tell(number)
+    _run(system)
+
+    assert note.told == [1, 2, "last"]
+
+
 def test_random_picking_varies_the_order_between_actors() -> None:
     """Otherwise seeds would find nothing."""
     orders = set()

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 import pytest
 
 from actors.kernel.actor import Actor
-from actors.kernel.system import ThreadedSystem
+from actors.kernel.system import MESSAGES_BETWEEN_TIMERS, ROUNDS_BETWEEN_LAST, ThreadedSystem
 from scheduler.adapters.clock import SystemClock
 from tests.waiting import until
 
@@ -35,6 +35,12 @@ class Echo(Actor):
         elif isinstance(message, list):
             for urgent in message:
                 self._context.tell_first(urgent)
+        elif isinstance(message, set):
+            for patient in message:
+                self._context.tell_last(patient)
+        elif isinstance(message, range):
+            self.told.put((len(message), ""))
+            self._context.tell_self(message[1:] or "end")
         elif isinstance(message, threading.Event):
             message.wait(TIMEOUT_S)
         elif message == "boom":
@@ -89,6 +95,43 @@ def test_what_an_actor_tells_first_passes_all_that_waits(bench: Bench, waiting: 
     told = [bench.hear() for _ in range(waiting + 4)]
 
     assert told == ["a", "d", "b", "c", *range(waiting)]
+
+
+def test_what_an_actor_tells_last_is_passed_by_what_waits_and_by_what_comes(bench: Bench) -> None:
+    """Though nobody wakes the dispatcher for it."""
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    bench.ref.tell({"last"})
+    for number in range(3):
+        bench.ref.tell(number)
+    bench.ref.tell(["first"])
+    gate.set()
+
+    assert [bench.hear() for _ in range(5)] == [0, 1, 2, "first", "last"]
+
+
+def test_what_is_told_last_has_its_turn_in_a_flood(bench: Bench) -> None:
+    """Each message of it brings the next one."""
+    flood = 10 * ROUNDS_BETWEEN_LAST * (MESSAGES_BETWEEN_TIMERS + 1)
+    gate = threading.Event()
+    bench.ref.tell(gate)
+    bench.ref.tell({"last"})
+    bench.ref.tell(range(flood))
+    gate.set()
+
+    passed = 0
+    while bench.hear() != "last":
+        passed += 1
+
+    assert 0 < passed <= flood // 5
+
+
+def test_a_timer_is_on_time_while_something_is_told_last(bench: Bench) -> None:
+    """It passes that, as all else does."""
+    bench.ref.tell((1, {"last"}))
+    bench.ref.tell((1, "late"))
+
+    assert {bench.hear(), bench.hear()} == {"late", "last"}
 
 
 def test_what_a_timer_lets_an_actor_tell_first_is_handled_too(bench: Bench) -> None:
