@@ -253,8 +253,8 @@ class PartitionScheduler(Actor):
     def _execute_due(self, part_max: int = FLOW_TASKS_AT_A_TIME) -> None:
         """Hand on what is due and has a slot, then sleep until the next is.
 
-        Where kinds have rules, no more than ``part_max`` tasks, and what is left in parts: for what
-        came or ended just now as many more go on at once, or a herd would not leave others a turn.
+        Where kinds have rules, in parts; while one is under way no more than ``part_max``: for what
+        came or ended just now as many go on, or a herd would not leave others a turn.
         """
         if not self._may_execute():
             return
@@ -267,6 +267,8 @@ class PartitionScheduler(Actor):
         slots, bytes_max = self._limits(queue)
         free, memory = slots - self._executing, self._siblings.memory
         has_flows = isinstance(queue, FlowQueues)
+        if not self._next_part_told:
+            part_max = FLOW_TASKS_AT_A_TIME
         part_max = min(free, part_max, FLOW_TASKS_AT_A_TIME) if has_flows else free
         assert part_max <= free, "nobody is handed more than has a slot (P13)"
         due: list[StoredTask] = []

@@ -22,7 +22,7 @@ MESSAGES_BETWEEN_TIMERS = 4
 """A flood of messages may delay a due timer by one more than this; some take milliseconds."""
 ROUNDS_BETWEEN_LAST = 20
 """What was told last has its turn after so many rounds of messages, however many more wait."""
-LAST_PAUSE_S = 0.004
+LAST_PAUSE_S = 0.001
 """Before each of these the dispatcher waits so long for anything else: other threads run meanwhile,
 and what they bring goes first."""
 SLEEP_S_MAX = 3_600.0
