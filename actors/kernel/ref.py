@@ -19,9 +19,6 @@ class NearRecipient(Recipient, Protocol):
     def tell_first(self, message: object) -> None:
         """Take a message before all that waits but what was told so before; only actors tell so."""
 
-    def tell_last(self, message: object) -> None:
-        """Take a message behind all that waits, and what comes meanwhile; only actors tell so."""
-
 
 class Ref(pykka.ActorRef[Any]):
     """Address of one actor; telling a stopped one does nothing.

@@ -90,30 +90,15 @@ class SimulatedSystem:
 
     def post(self, context: ActorContext, message: object) -> None:
         """Put a message in an actor's mailbox."""
-        if self._closed:
-            return
-        mailbox = self._mailbox(context)
-        if not self._picks_at_random or not mailbox:
-            self._ready.append(context)
-        mailbox.others.append(message)
+        self._made_ready(context).others.append(message)
 
     def post_last(self, context: ActorContext, message: object) -> None:
-        """Put a message behind all others of an actor, whichever comes meanwhile."""
-        if self._closed:
-            return
-        mailbox = self._mailbox(context)
-        if not self._picks_at_random or not mailbox:
-            self._ready.append(context)
-        mailbox.last.append(message)
+        """Put a message behind all others of an actor, and those that come meanwhile."""
+        self._made_ready(context).last.append(message)
 
     def post_first(self, context: ActorContext, message: object) -> None:
         """Put a message before all others of an actor; it passes the other actors' by chance."""
-        if self._closed:
-            return
-        mailbox = self._mailbox(context)
-        if not self._picks_at_random or not mailbox:
-            self._ready.appendleft(context)
-        mailbox.first.append(message)
+        self._made_ready(context, first=True).first.append(message)
 
     def set_timer(self, delay_ms: float, context: ActorContext, message: object) -> Timer:
         """Post a message after a virtual delay."""
@@ -139,6 +124,15 @@ class SimulatedSystem:
             message = message.message
         deliver(context, message, self._on_failure)
         return True
+
+    def _made_ready(self, context: ActorContext, *, first: bool = False) -> _Mailbox:
+        """Return the mailbox of an actor that gets a message; one without a reader once closed."""
+        if self._closed:
+            return _Mailbox()
+        mailbox = self._mailbox(context)
+        if not self._picks_at_random or not mailbox:
+            (self._ready.appendleft if first else self._ready.append)(context)
+        return mailbox
 
     @staticmethod
     def _mailbox(context: ActorContext) -> _Mailbox:

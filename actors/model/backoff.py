@@ -61,7 +61,7 @@ _ASKED_WITH = "rng"
 class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategies so
     """Between 50 % and 100 % of another strategy's wait.
 
-    Without an ``rng`` of its own it draws from that of whoever asks, which a simulation seeds.
+    Without an ``rng`` of its own it draws from the one of its caller, which a simulation seeds.
     """
 
     def __init__(self, strategy: wait_base, rng: random.Random | None = None) -> None:

@@ -41,8 +41,6 @@ class Probe:
         self.messages: list[object] = []
         self.first: list[object] = []
         """What may pass others."""
-        self.last: list[object] = []
-        """What others may pass."""
 
     def tell(self, message: object) -> None:
         """Keep the message."""
@@ -51,11 +49,6 @@ class Probe:
     def tell_first(self, message: object) -> None:
         """Keep the message, and that it may pass others."""
         self.first.append(message)
-        self.messages.append(message)
-
-    def tell_last(self, message: object) -> None:
-        """Keep the message, and that others may pass it."""
-        self.last.append(message)
         self.messages.append(message)
 
     def take(self, kind: type[Message]) -> Message:

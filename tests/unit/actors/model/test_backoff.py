@@ -71,7 +71,7 @@ def test_a_time_that_was_asked_for_is_kept() -> None:
     assert policy.next_attempt_ms(1_000, 1, after_ms=None) == 61_000
 
 
-def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_whoever_asks() -> None:
+def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_the_caller() -> None:
     """So a simulation can replay it; a wait strategy that raises gives way to such a wait."""
 
     def broken(_state: object) -> float:
