@@ -355,6 +355,10 @@ class TaskPersistence(Actor):
     def _load(self, message: LoadTasks, *, has_waited: bool = False) -> Operation:
         reach, backlog = self._reach, self._reach.backlog
         if backlog is not None and not backlog.is_known:
+            if reach.search:
+                # Others' tasks do not wait until all ids are found.
+                yield from self._load_behind()
+                return
             # Behind the search for ids, which is all that the tasks of punctual ones wait for.
             self._operations.begin(self._load(message, has_waited=True))
             return
@@ -385,6 +389,8 @@ class TaskPersistence(Actor):
     def _load_behind(self) -> Operation:
         """Load tasks of other flows behind the rows that some have left to the store."""
         reach = self._reach
+        if reach.backlog is None:
+            self._look_for_backlog()
         before_ms = reach.search_end_ms(self._context.clock.now_ms())
         after = reach.search.checkpoint.begin_load()
         if not reach.search.may_go_on(before_ms, self._siblings.memory.share_bytes):

@@ -41,9 +41,10 @@ def backlog_behind(
     end_ms = now_ms - BACKLOG_MIN_MS
     if reached.scheduled_ms >= end_ms:
         return None
-    end_ms = max(end_ms, searched.scheduled_ms + 1)
     stragglers = [each.ordering_id for each in mark.stragglers]
-    return Backlog(first_key_at(mark.watermark_ms), first_key_at(end_ms), stragglers)
+    backlog = Backlog(first_key_at(mark.watermark_ms), first_key_at(end_ms), stragglers)
+    backlog.reach_to(searched)
+    return backlog
 
 
 class Backlog:
@@ -88,6 +89,16 @@ class Backlog:
         assert next_after > self.searched, "the search goes on"
         self.searched = next_after
         return False
+
+    def reach_to(self, key: TaskKey) -> None:
+        """Let the backlog end behind ``key``, up to which memory reaches for some of its ids.
+
+        The ids of all rows up to there are still to be found.
+        """
+        assert not self.is_known, "its ids are all known"
+        if key >= self.checkpoint.key:
+            self.end_ms = key.scheduled_ms + 1
+            self.checkpoint = Checkpoint(first_key_at(self.end_ms))
 
     def add_written(self, tasks: Iterable[StoredTask]) -> None:
         """Take note of rows that are written, or opened again, while ids are missing."""

@@ -29,16 +29,24 @@ SEARCH_SHARE = 4
 """This part of what a partition may hold, at most, is for the ordering ids that have left rows."""
 
 
+FLOW_SHARE = 32
+"""Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
+FLOW_TASKS_MIN = 4
+"""The same of a partition that may hold few."""
+
+
 class FlowRoom:
     """How much room a partition has, and which flow may take of it: one that holds less than is
-    free, so that one flow alone leaves half (dynamic thresholds, as for slots).
+    free, so that one flow alone leaves half (dynamic thresholds, as for slots), and one that holds
+    few in any case: a row that is left waits for all that is overdue before it.
     """
 
-    def __init__(self, rules: FlowRules, slots: FlowSlots, tasks: int, size_bytes: int) -> None:
-        """There is room for so many tasks, and for so many bytes of them."""
+    def __init__(self, rules: FlowRules, slots: FlowSlots, tasks_max: int, size_bytes: int) -> None:
+        """There is room for what ``slots`` lack of so many tasks, and for so many more bytes."""
         self._rules = rules
         self._slots = slots
-        self._tasks = tasks
+        self._least = max(FLOW_TASKS_MIN, tasks_max // FLOW_SHARE)
+        self._tasks = tasks_max - slots.tasks
         self._bytes = size_bytes
         self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._sated: set[str] = set()
@@ -70,14 +78,14 @@ class FlowRoom:
         tasks, size_bytes = self._taken[flow]
         tasks += self._slots.held_tasks(flow)
         size_bytes += self._slots.waiting_bytes(flow)
-        if tasks < self._tasks and size_bytes < self._bytes:
+        if tasks < max(self._least, self._tasks) and size_bytes < self._bytes:
             return False
         self._sated.add(flow)
         return True
 
     def may_go_on(self, flow: str) -> bool:
         """Whether a flow whose rows were left may have so many of them that a page is worth it."""
-        has_tasks = 2 * self._slots.held_tasks(flow) <= self._tasks
+        has_tasks = self._slots.held_tasks(flow) <= max(self._least, self._tasks) // 2
         return has_tasks and 2 * self._slots.waiting_bytes(flow) <= self._bytes
 
     def flow_of(self, task: StoredTask) -> str:

@@ -96,15 +96,18 @@ class MemoryReach:
         assert self._rules, "flows are counted where kinds have rules"
         if self.backlog is not None:
             tasks_max -= tasks_max // PUNCTUAL_SHARE
-        return FlowRoom(self._rules, slots, tasks_max - slots.tasks, memory.room_bytes)
+        return FlowRoom(self._rules, slots, tasks_max, memory.room_bytes)
 
     def search_end_ms(self, now_ms: int) -> int:
-        """Return up to when other flows' tasks are looked for behind what is left."""
-        if self.backlog is not None:
-            return min(now_ms + SEARCH_AHEAD_MS, self.backlog.checkpoint.key.scheduled_ms)
-        # An id of which a row is left does not become punctual: leave none that is on time.
-        is_late = self.checkpoint.key.scheduled_ms < now_ms - BACKLOG_MIN_MS
-        return now_ms - BACKLOG_MIN_MS if is_late else now_ms + SEARCH_AHEAD_MS
+        """Return up to when other flows' tasks are looked for behind what is left.
+
+        It goes on while ids are looked for, which takes the longer the more is overdue: small
+        flows would wait for it.
+        """
+        end_ms = now_ms + SEARCH_AHEAD_MS
+        if self.backlog is None or not self.backlog.is_known:
+            return end_ms
+        return min(end_ms, self.backlog.checkpoint.key.scheduled_ms)
 
     def begin_load(self) -> TaskKey:
         """Return after which key the ordinary load begins."""
@@ -131,6 +134,8 @@ class MemoryReach:
         self, tasks: Sequence[StoredTask], reached: TaskKey, room: FlowRoom
     ) -> Sequence[StoredTask]:
         """Return what of the open tasks behind the search is to be passed on."""
+        if self.backlog is not None and not self.backlog.is_known:
+            self.backlog.reach_to(reached)
         tasks, reached = self._unless_punctual(tasks, reached, is_cut=True)
         after = self.search.checkpoint.key
         return self.search.take_behind(after, tasks, reached, room).tasks

@@ -1,6 +1,7 @@
 """TaskPersistence where kinds have rules: what one flow leaves keeps no other waiting."""
 
 from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
+from actors.model.backlog import BACKLOG_MIN_MS
 from actors.model.backlog_search import SEARCH_AHEAD_MS, SEARCH_PAGES
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
@@ -262,3 +263,30 @@ def test_ids_that_are_on_time_are_found_beside_it() -> None:
 
     assert bench.scheduler.has(SeparateQueues)
     assert bench.scheduled() == keys(punctual)
+
+
+def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -> None:
+    """That takes the longer the more is overdue; the ids of what is loaded have one too (P4)."""
+    more = tuple(task(LATE_MS + 200 + number, tenant="big") for number in range(20))
+    bench, _ = full_of_big(*SMALL[:2], *more)
+    bench.advance_watermark()
+    bench.harness.data.page_limit = lambda limit: min(limit, PAGE)
+    bench.requests.hold("find_keys")
+
+    found: list[TaskKey] = []
+    while len(found) < 2:
+        assert not bench.scheduler.has(SeparateQueues), "it waited until all ids were known"
+        bench.tell(LoadTasks(NOW_MS, PAGE))
+        while not bench.harness.controller.has(TasksLoaded):
+            bench.serve("find_keys")
+            bench.answer_statuses()
+        bench.loaded()
+        found += bench.passed_on()
+    while not bench.scheduler.has(SeparateQueues):
+        bench.serve("find_keys")
+    later, other = (task(1_000, ordering_id=each) for each in (found[0].ordering_id, "other"))
+    bench.tell(LoadTasks(NOW_MS + 2 * BACKLOG_MIN_MS, PAGE, punctual=True))
+    bench.answer_statuses()
+    bench.persist(later, other)
+
+    assert found == keys(*SMALL[:2]) and bench.scheduled() == keys(other)

@@ -128,3 +128,19 @@ def test_p13_each_id_counts_once_with_what_it_holds() -> None:
     assert backlog.size_bytes == size_bytes
     assert backlog.fits(size_bytes * BACKLOG_SHARE)
     assert not backlog.fits(size_bytes * BACKLOG_SHARE - 1)
+
+
+def test_it_grows_with_what_memory_reaches_while_ids_are_missing() -> None:
+    """Rows up to there are read for their ids, and what is written there adds its own."""
+    backlog = Backlog(first_key_at(0), first_key_at(END_MS), [])
+
+    backlog.reach_to(TaskKey(END_MS - 1, "early", "1"))
+    before = backlog.end_ms
+    backlog.reach_to(TaskKey(END_MS + 5, "late", "1"))
+    backlog.add_written([task("written", 5)])
+    backlog.add_found([], None)
+    backlog.is_known = True
+
+    assert (before, backlog.end_ms) == (END_MS, END_MS + 6)
+    assert backlog.checkpoint.key == first_key_at(END_MS + 6)
+    assert not backlog.is_punctual("written") and backlog.is_punctual("other")

@@ -1,7 +1,14 @@
 """The search behind rows that flows left: how much it may take, and how far it goes."""
 
 from actors.model.backlog import ORDERING_ID_BYTES
-from actors.model.backlog_search import SEARCH_AHEAD_MS, SEARCH_SHARE, BacklogSearch, FlowRoom
+from actors.model.backlog_search import (
+    FLOW_SHARE,
+    FLOW_TASKS_MIN,
+    SEARCH_AHEAD_MS,
+    SEARCH_SHARE,
+    BacklogSearch,
+    FlowRoom,
+)
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import first_key_at
 from actors.model.task import StoredTask
@@ -18,7 +25,7 @@ def room(tasks: int, size_bytes: int = ROOMY, **held: int) -> FlowRoom:
     slots = FlowSlots()
     for tenant, number in held.items():
         slots.add_waiting(f"mail {tenant}", number, 100 * number)
-    return FlowRoom(RULES, slots, tasks, size_bytes)
+    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes)
 
 
 def taken(room: FlowRoom, *tasks: StoredTask) -> int:
@@ -34,6 +41,12 @@ def test_a_flow_takes_rows_while_it_holds_less_than_is_free() -> None:
     assert taken(room(4, big=4), task(-1)) == 1
 
 
+def test_a_flow_that_holds_few_takes_rows_until_memory_is_full() -> None:
+    """What it left would wait for the whole backlog, as there was no room for a moment."""
+    assert taken(room(2, big=20), task(-2), task(-1)) == 2
+    assert taken(room(20, big=20 * FLOW_SHARE, small=20), task(-2), task(-1)) == 1
+
+
 def test_a_flow_takes_no_more_bytes_than_are_free() -> None:
     """However few tasks hold them."""
     assert taken(room(8, 100, big=1), *BIG) == 0
@@ -43,13 +56,13 @@ def test_a_flow_that_had_enough_gets_nothing_more_of_a_page() -> None:
     """Some of it leaves memory while the page is read, of which rows were passed over (P4)."""
     slots = FlowSlots()
     slots.add_waiting("mail big", 4, 400)
-    page = FlowRoom(RULES, slots, 4, ROOMY)
+    page = FlowRoom(RULES, slots, 8, ROOMY)
 
     had_enough = page.has_enough(BIG[0])
     slots.add_waiting("mail big", -4, -400)
 
     assert had_enough and taken(page, *BIG) == 0
-    assert taken(FlowRoom(RULES, slots, 4, ROOMY), *BIG) == 2
+    assert taken(FlowRoom(RULES, slots, 8, ROOMY), *BIG) == FLOW_TASKS_MIN
 
 
 def test_nobody_takes_anything_where_nothing_is_free() -> None:
@@ -82,13 +95,13 @@ def test_what_is_left_is_counted_until_all_before_is_read() -> None:
     """Each ordering id once."""
     search = BacklogSearch(AFTER)
     search.checkpoint.begin_load()
-    search.take_first(AFTER, BIG, BIG[-1].key, room(4))
+    search.take_first(AFTER, BIG, BIG[-1].key, room(8))
     left_bytes = search.size_bytes
 
     search.checkpoint.begin_load()
-    search.take_first(BIG[1].key, BIG[2:], BIG[-1].key, room(100))
+    search.take_first(BIG[3].key, BIG[4:], BIG[-1].key, room(100))
 
-    assert left_bytes == sum(ORDERING_ID_BYTES + len(row.key.ordering_id) for row in BIG[2:])
+    assert left_bytes == sum(ORDERING_ID_BYTES + len(row.key.ordering_id) for row in BIG[4:])
     assert (len(search), search.size_bytes) == (0, 0)
 
 
@@ -112,7 +125,7 @@ def test_p13_it_goes_no_further_than_ids_may_be_kept() -> None:
     """Nor where only a little has fallen due since."""
     search = BacklogSearch(AFTER)
     search.checkpoint.begin_load()
-    search.take_first(AFTER, BIG, BIG[-1].key, room(4))
+    search.take_first(AFTER, BIG, BIG[-1].key, room(8))
     enough, before_ms = SEARCH_SHARE * (search.size_bytes + 1), NOW_MS + SEARCH_AHEAD_MS
 
     assert search.may_go_on(before_ms, enough)

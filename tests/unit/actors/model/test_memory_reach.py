@@ -5,11 +5,12 @@ from collections import defaultdict
 
 import pytest
 
-from actors.model.backlog import BACKLOG_MIN_MS, Backlog
+from actors.model.backlog import BACKLOG_MIN_MS, backlog_behind
 from actors.model.backlog_search import FlowRoom
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey, first_key_at
 from actors.model.memory_reach import MemoryReach
+from actors.model.ownership import Watermark
 from actors.model.task import StoredTask
 from tests.builders import NOW_MS
 from tests.unit.actors.model.test_flow_queues import RULES, task
@@ -38,6 +39,9 @@ class Model:
         row = task(due_ms, tenant=tenant, ordering_id=f"id-{rng.randrange(20)}")
         if row.key not in self.rows:
             self.rows[row.key] = row
+            backlog = self.reach.backlog
+            if backlog is not None and not backlog.is_known:
+                backlog.add_written([row])
             self.pass_on([row])
 
     def pass_on(self, tasks: list[StoredTask]) -> None:
@@ -50,7 +54,7 @@ class Model:
         slots = FlowSlots()
         for key in self.memory:
             slots.add_waiting(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
-        return FlowRoom(RULES, slots, TASKS_MAX - len(self.memory), 1_000_000)
+        return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000)
 
     def load(self, page: int = 6) -> None:
         """Load a page, the way TaskPersistence does; memory may be lowered meanwhile."""
@@ -58,6 +62,10 @@ class Model:
         if room.is_full:
             return
         is_behind = reach.search.is_held_up(room)
+        if reach.backlog is not None and not reach.backlog.is_known:
+            is_behind = len(reach.search) > 0
+            if not is_behind:
+                return
         after = reach.search.checkpoint.begin_load() if is_behind else reach.begin_load()
         found = sorted(key for key in self.rows if key > after)[:page]
         reached = found[-1] if len(found) == page else END
@@ -75,24 +83,29 @@ class Model:
     def load_punctual(self) -> None:
         """Load of punctual ids what is next."""
         backlog = self.reach.backlog
-        if backlog is not None:
+        if backlog is not None and backlog.is_known:
             after = backlog.checkpoint.begin_load()
             found = sorted(key for key in self.rows if key > after)[:4]
             backlog.checkpoint.end_load(found[-1] if len(found) == 4 else max(after, END))
             self.pass_on([self.rows[k] for k in found if backlog.is_punctual(k.ordering_id)])
 
     def look_for_backlog(self) -> None:
-        """Let ids that have nothing up to some time be punctual."""
+        """Begin to look for the ids that have something up to some time."""
         reach = self.reach
+        now_ms = NOW_MS + self.rng.randrange(FIRST_MS // 2, 0) + BACKLOG_MIN_MS
         if reach.backlog is None and reach.checkpoint.key < END:
-            searched_ms = reach.search.checkpoint.key.scheduled_ms + 1
-            end_ms = max(searched_ms, NOW_MS + self.rng.randrange(FIRST_MS // 2, 0))
-            after = first_key_at(NOW_MS + FIRST_MS)
-            if reach.checkpoint.key < first_key_at(end_ms):
-                reach.backlog = Backlog(after, first_key_at(end_ms), [])
-                ids = [key.ordering_id for key in self.rows if key.scheduled_ms < end_ms]
-                assert reach.backlog.add_found(ids, None)
-                reach.backlog.is_known = True
+            mark = Watermark(NOW_MS + FIRST_MS, 0)
+            searched = reach.search.checkpoint.key
+            reach.backlog = backlog_behind(mark, reach.checkpoint.key, now_ms, searched)
+
+    def find_ids(self) -> None:
+        """Read a page of them; with the last one the others are punctual."""
+        backlog = self.reach.backlog
+        if backlog is not None and not backlog.is_known:
+            end = first_key_at(backlog.end_ms)
+            found = sorted(key for key in self.rows if backlog.searched < key < end)[:5]
+            next_after = found[-1] if len(found) == 5 else None
+            backlog.is_known = backlog.add_found([key.ordering_id for key in found], next_after)
 
     def shrink(self) -> None:
         """Leave the latest to the store: of punctual ids where there is nothing else."""
@@ -152,7 +165,7 @@ def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
         model = Model(random.Random(seed))
         steps = [model.write, model.write, model.load, model.finish, model.finish, model.shrink]
         if has_backlog:
-            steps += [model.look_for_backlog, model.load_punctual]
+            steps += [model.look_for_backlog, model.find_ids, model.load_punctual]
         for _ in range(120):
             model.rng.choice(steps)()
             model.check()
@@ -160,6 +173,7 @@ def test_p4_p8_memory_has_the_first_tasks_of_each_id_and_all_that_it_reaches(
         for _ in range(1_000):
             if not model.rows:
                 break
+            model.find_ids()
             model.load()
             model.finish()
         model.check()
