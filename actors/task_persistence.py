@@ -87,6 +87,10 @@ class _AdvanceDue(msgspec.Struct, frozen=True):
     pass
 
 
+class _SearchDue(msgspec.Struct, frozen=True):
+    backlog: Backlog
+
+
 Message = (
     PersistTasks
     | LoadTasks
@@ -99,6 +103,7 @@ Message = (
     | TaskWithdrawn
     | CompletionRecorded
     | _AdvanceDue
+    | _SearchDue
     | DrainTasks
     | MeetSiblings
 )
@@ -128,6 +133,8 @@ class TaskPersistence(Actor):
         self._reach = MemoryReach(first, effects.flow_rules)
         self._search_after_ms = 0.0
         """Monotonic time before which no backlog is looked for."""
+        self._waiting_load: LoadTasks | None = None
+        """It waits for the search for ids that have a backlog."""
         self._gathering: list[PersistTasks] | None = None
         """Shares of batches that the next write takes, while none has begun it."""
         self._asked_orderings: list[LoadOrdering] = []
@@ -160,6 +167,8 @@ class TaskPersistence(Actor):
                 self._operations.resume(message)
             case _AdvanceDue():
                 self._operations.begin(self._advance_watermark())
+            case _SearchDue(backlog=backlog):
+                self._operations.begin(self._search(backlog))
             case DrainTasks():
                 self._operations.begin(self._advance_watermark(drained=True))
             case MeetSiblings(siblings=siblings):
@@ -359,8 +368,9 @@ class TaskPersistence(Actor):
                 # Others' tasks do not wait until all ids are found.
                 yield from self._load_behind()
                 return
-            # Behind the search for ids, which is all that the tasks of punctual ones wait for.
-            self._operations.begin(self._load(message, has_waited=True))
+            # Until the ids are known, which is all that the tasks of punctual ones wait for.
+            assert self._waiting_load is None, "one load at a time is asked for"
+            self._waiting_load = message
             return
         if (has_waited and backlog is not None) or (message.punctual and backlog is None):
             # Asked again: what is on time is loaded first, and only while others have a backlog.
@@ -469,8 +479,12 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
+        # Others' tasks wait for each page, and for nothing else of it: they may have turns.
+        takes_turns = bool(self._reach.search)
+        window = self._effects.settings.window
+        rows = window.page_tasks if takes_turns else BACKLOG_PAGE_ROWS
         page = yield self._stores.schedule.find_keys(
-            self._partition, backlog.searched, backlog.end_ms, BACKLOG_PAGE_ROWS
+            self._partition, backlog.searched, backlog.end_ms, rows
         )
         if backlog is not self._reach.backlog:
             return
@@ -478,7 +492,9 @@ class TaskPersistence(Actor):
         is_searched = backlog.add_found([key.ordering_id for key in page.keys], next_after)
         if not self._count_backlog(backlog):
             return
-        if not is_searched:
+        if not is_searched and takes_turns:
+            self._context.after(window.tick_ms, _SearchDue(backlog))
+        elif not is_searched:
             self._operations.begin(self._search(backlog))
         elif not len(backlog):
             self._end_backlog()
@@ -486,6 +502,7 @@ class TaskPersistence(Actor):
             backlog.is_known = True
             self._siblings.partition_scheduler.tell(SeparateQueues())
             self._tell_of_punctual(backlog)
+            self._load_what_waited()
 
     def _count_backlog(self, backlog: Backlog) -> bool:
         """Count what its ids hold; False where that is too much, and nobody is punctual."""
@@ -507,6 +524,13 @@ class TaskPersistence(Actor):
         if backlog.is_known:
             self._siblings.partition_scheduler.tell(JoinQueues())
             self._siblings.throughput_controller.tell(PunctualLoaded(None))
+        self._load_what_waited()
+
+    def _load_what_waited(self) -> None:
+        """Do the load that waited until ids were known, or nobody is punctual."""
+        message, self._waiting_load = self._waiting_load, None
+        if message is not None:
+            self._operations.begin(self._load(message, has_waited=True))
 
     def _tell_of_punctual(self, backlog: Backlog) -> None:
         reached_ms = backlog.checkpoint.key.scheduled_ms

@@ -22,6 +22,7 @@ from scheduler import HourhandError, Settings
 from scheduler.demo.node import NodeFailed, NodeProcess, node_environment
 from tests.servers.maven import FetchFailed, ToolMissing
 from tests.servers.process import ServerFailed
+from tests.servers.termination import terminate_as_interrupt
 
 READY_S = 60.0
 _LOOK_S = 0.1
@@ -130,6 +131,7 @@ def show_checks(console: Console, title: str, checks: Sequence[Check]) -> bool:
 
 def perform(title: str, play: Callable[[Stage], bool]) -> None:
     """Run a demonstration on servers and leave the process: 0 only if everything holds."""
+    terminate_as_interrupt()
     console = Console(width=None if sys.stdout.isatty() else 110)
     folder = Path(tempfile.mkdtemp(prefix="hourhand-doors-"))
     console.print(f"[bold]{title}[/] on real Kafka and Cassandra\n")

@@ -14,6 +14,7 @@ from tests.unit.actors.task_persistence_bench import INTERVAL_MS, LAG_MS, Bench
 
 TASKS_MAX = 10
 PAGE = 3
+TICK_MS = WindowSettings().tick_ms
 LATE_MS = -4_000
 """Behind the clock by less than what counts as a backlog of ordering ids."""
 BIG = tuple(task(LATE_MS + number, tenant="big") for number in range(40))
@@ -282,11 +283,16 @@ def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -
             bench.answer_statuses()
         bench.loaded()
         found += bench.passed_on()
+    pages = 0
     while not bench.scheduler.has(SeparateQueues):
+        assert not bench.requests.count("find_keys"), "a page is read a tick"
+        bench.harness.advance(TICK_MS)
         bench.serve("find_keys")
+        pages += 1
     later, other = (task(1_000, ordering_id=each) for each in (found[0].ordering_id, "other"))
     bench.tell(LoadTasks(NOW_MS + 2 * BACKLOG_MIN_MS, PAGE, punctual=True))
     bench.answer_statuses()
     bench.persist(later, other)
 
     assert found == keys(*SMALL[:2]) and bench.scheduled() == keys(other)
+    assert pages > 1
