@@ -479,7 +479,7 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
-        # Others' tasks wait for each page, and for nothing else of it: they may have turns.
+        # Writes wait for each page, and other flows' tasks are loaded meanwhile: no hurry.
         takes_turns = bool(self._reach.search)
         window = self._effects.settings.window
         rows = window.page_tasks if takes_turns else BACKLOG_PAGE_ROWS
