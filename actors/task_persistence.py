@@ -479,8 +479,10 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
-        # Writes wait for each page, and other flows' tasks are loaded meanwhile: no hurry.
-        takes_turns = bool(self._reach.search)
+        # Writes wait for each page, so there are pauses, while the flow that left rows has enough
+        # in memory: its next ones are loaded when the ids are known.
+        room = self._flow_room()
+        takes_turns = room is not None and self._reach.search.is_held_up(room)
         window = self._effects.settings.window
         rows = window.page_tasks if takes_turns else BACKLOG_PAGE_ROWS
         page = yield self._stores.schedule.find_keys(

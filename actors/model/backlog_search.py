@@ -27,8 +27,6 @@ SEARCH_FEW = 4
 more are wanted, the whole page is read."""
 SEARCH_SHARE = 4
 """This part of what a partition may hold, at most, is for the ordering ids that have left rows."""
-
-
 FLOW_SHARE = 32
 """Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
 FLOW_TASKS_MIN = 4

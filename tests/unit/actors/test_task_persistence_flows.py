@@ -296,3 +296,23 @@ def test_other_flows_are_loaded_while_ids_that_have_a_backlog_are_looked_for() -
 
     assert found == keys(*SMALL[:2]) and bench.scheduled() == keys(other)
     assert pages > 1
+
+
+def test_ids_are_looked_for_without_a_pause_when_the_flow_that_left_rows_has_room() -> None:
+    """Its next rows are loaded when all ids are known: it would run out of tasks."""
+    bench, _ = full_of_big()
+    bench.advance_watermark()
+    bench.harness.data.page_limit = lambda limit: min(limit, PAGE)
+    bench.requests.hold("find_keys")
+    bench.tell(LoadTasks(NOW_MS, PAGE))
+    for _ in range(2):
+        bench.serve("find_keys")
+        bench.answer_statuses()
+    waits = not bench.requests.count("find_keys")
+
+    bench.end(*BIG[:5])
+    bench.harness.advance(TICK_MS)
+    while bench.requests.count("find_keys"):
+        bench.serve("find_keys")
+
+    assert waits and bench.scheduler.has(SeparateQueues)
