@@ -479,12 +479,13 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
-        # Writes wait for each page, so there are pauses, while the flow that left rows has enough
-        # in memory: its next ones are loaded when the ids are known.
+        # Writes wait for each page, so where kinds have rules it is a small one, and there are
+        # pauses while the flow that left rows has enough in memory: its next ones are loaded when
+        # the ids are known.
         room = self._flow_room()
         takes_turns = room is not None and self._reach.search.is_held_up(room)
         window = self._effects.settings.window
-        rows = window.page_tasks if takes_turns else BACKLOG_PAGE_ROWS
+        rows = BACKLOG_PAGE_ROWS if room is None else window.page_tasks
         page = yield self._stores.schedule.find_keys(
             self._partition, backlog.searched, backlog.end_ms, rows
         )

@@ -10,17 +10,20 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from actors.model.errors import HourhandError
 from scheduler.adapters.embedded.connection import BUSY_MS, FAILURES, File, open_connection
+from scheduler.adapters.embedded.seal import Row
 from scheduler.futures.light_future import LightFuture
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]
+Insert = Callable[[sqlite3.Connection, Sequence[Row]], None]
+"""Writes rows of one table."""
 
 GROUP_ROWS_MAX = 5_000
 """A transaction takes no further request above this: it bounds how long one waits."""
@@ -32,9 +35,12 @@ _OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
 
 @dataclass(slots=True, eq=False)
 class _QueuedWork:
-    work: Work[Any]
+    work: Work[Any] | None
     rows: int
     in_steps: bool
+    insert: Insert | None = None
+    """In place of ``work``: it writes ``given``, and what other requests beside it give it."""
+    given: Sequence[Row] = ()
     answer: Any = None
     """What the last of several steps resolves to."""
     # Running from the start: a caller that cancels could not take back what is on its way to the
@@ -73,6 +79,14 @@ class Database:
     def write(self, work: Work[Answer], *, rows: int = 1) -> "Future[Answer]":
         """Run ``work`` in the next transaction; the future resolves once that is durable."""
         return self._enqueue(_QueuedWork(work, rows, in_steps=False))
+
+    def insert(self, insert: Insert, rows: Sequence[Row]) -> "Future[None]":
+        """Have ``insert`` write rows in the next transaction, in one call with those of other
+        requests for the same one: a call for each would take far longer.
+        """
+        return self._enqueue(
+            _QueuedWork(None, len(rows), in_steps=False, insert=insert, given=rows)
+        )
 
     def write_in_steps(self, step: Work[bool], answer: Answer) -> "Future[Answer]":
         """Run ``step`` in one transaction after another until it returns False; resolve to
@@ -142,7 +156,7 @@ class Database:
     def _serve(self, group: list[_QueuedWork]) -> None:
         try:
             self._begin()
-            answers = [_answered(request, self._connection) for request in group]
+            answers = self._answers(group)
             if self.file.schema.tally:
                 self._connection.execute(self.file.schema.tally)
             self._connection.execute("COMMIT")
@@ -157,6 +171,25 @@ class Database:
             return
         for request, answer in zip(group, answers, strict=True):
             self._resolve(request, answer)
+
+    def _answers(self, group: list[_QueuedWork]) -> list[Any]:
+        answers: list[Any] = []
+        together: dict[Insert, list[Row]] = {}
+        for request in group:
+            if request.insert is not None:
+                together.setdefault(request.insert, []).extend(request.given)
+                answers.append(None)
+            elif request.work is not None:
+                # It may read or delete what was given so far.
+                self._insert(together)
+                answers.append(_answered(request.work, self._connection))
+        self._insert(together)
+        return answers
+
+    def _insert(self, together: dict[Insert, list[Row]]) -> None:
+        for insert, rows in together.items():
+            insert(self._connection, rows)
+        together.clear()
 
     def _begin(self) -> None:
         waited_ms = 0
@@ -210,8 +243,8 @@ class Database:
             self._idle.put(connection)
 
 
-def _answered(request: _QueuedWork, connection: sqlite3.Connection) -> Any:
+def _answered(work: Work[Any], connection: sqlite3.Connection) -> Any:
     try:
-        return request.work(connection)
+        return work(connection)
     except HourhandError as refusal:
         return refusal

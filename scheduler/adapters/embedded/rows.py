@@ -5,14 +5,15 @@ which of two versions of a row stands, and the row's checksum.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
 from actors.model.bucket import hour_of
 from actors.model.key import TaskKey
 from actors.model.task import ID_BYTES_MAX
+from scheduler.adapters.embedded.many_rows import write_rows
 from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 _DELETE_STEP = 5_000
@@ -40,19 +41,27 @@ class Table(NamedTuple):
     @property
     def upsert(self) -> str:
         """The statement that writes a sealed row unless a later version stands there."""
-        columns = (*self.key, *self.columns, "write_time", "checksum")
-        marks = ", ".join("?" * len(columns))
-        changes = ", ".join(f"{each} = excluded.{each}" for each in columns[len(self.key) :])
+        names, marks = ", ".join(self.names), ", ".join("?" * len(self.names))
+        return f"INSERT INTO {self.name} ({names}) VALUES ({marks}) {self.unless_later}"
+
+    @property
+    def unless_later(self) -> str:
+        """The clause by which the later of two versions of a row stands."""
+        changes = ", ".join(f"{each} = excluded.{each}" for each in self.names[len(self.key) :])
         return (
-            f"INSERT INTO {self.name} ({', '.join(columns)}) VALUES ({marks})"
-            f" ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
-            " WHERE excluded.write_time > write_time"
+            f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
+            f" WHERE excluded.write_time > {self.name}.write_time"
         )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, in order."""
+        return (*self.key, *self.columns, "write_time", "checksum")
 
     @property
     def selected(self) -> str:
         """The columns of a row that is read, all of them; ``read_rows`` checks them."""
-        return ", ".join((*self.key, *self.columns, "write_time", "checksum"))
+        return ", ".join(self.names)
 
 
 _TASK_KEY = ("partition", "scheduled_ms", "ordering_id", "uniqueness_key")
@@ -91,17 +100,26 @@ ATTEMPT_HISTORY = Table(
 
 
 def insert_rows(
-    connection: sqlite3.Connection, upsert: str, kind: str, rows: Sequence[Row]
+    connection: sqlite3.Connection, rows: Sequence[Row], *, table: Table, kind: str
 ) -> None:
-    """Write rows of one partition and one write time, in key order, unless deleted meanwhile."""
-    if not rows:
-        return
-    span = (rows[0][1], rows[-1][1])
-    dead = tombstones_over(connection, kind, rows[0][0], span, rows[0][-1])
-    living: Iterable[Row] = rows
-    if dead:
-        living = [row for row in rows if not any(first <= row[1] < end for first, end in dead)]
-    connection.executemany(upsert, map(sealed, living))
+    """Write rows, each unless a later version stands there, or its hour was deleted later."""
+    write_rows(connection, partial(_insertion, table, kind), list(map(sealed, rows)))
+
+
+@cache
+def _insertion(table: Table, kind: str, count: int) -> str:
+    """Return the statement that writes so many sealed rows of a table; see ``insert_rows``."""
+    names = table.names
+    marks = ", ".join([f"({', '.join('?' * len(names))})"] * count)
+    partition, time, written = (
+        f"column{names.index(name) + 1}" for name in ("partition", "scheduled_ms", "write_time")
+    )
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM (VALUES {marks})"
+        f" WHERE NOT EXISTS (SELECT 1 FROM tombstone WHERE kind = '{kind}'"
+        f" AND partition = {partition} AND end_ms > {time} AND first_ms <= {time}"
+        f" AND write_time >= {written}) {table.unless_later}"
+    )
 
 
 def read_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> list[Row]:
@@ -109,12 +127,7 @@ def read_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> lis
 
     Raises Damage where one is not what was written.
     """
-    return list(iter_rows(connection, query, arguments))
-
-
-def iter_rows(connection: sqlite3.Connection, query: str, arguments: Row) -> Iterator[Row]:
-    """Yield what ``read_rows`` returns, for a reader that may stop early."""
-    return (opened(row)[1:-1] for row in connection.execute(query, arguments))
+    return [opened(row)[1:-1] for row in connection.execute(query, arguments)]
 
 
 def find_rows(

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
@@ -12,6 +13,7 @@ from actors.model.memory import PAGE_BYTES_MAX
 from actors.model.task import StoredTask
 from actors.ports.store import KeysPage, TaskPage
 from scheduler.adapters.embedded.database import Database
+from scheduler.adapters.embedded.many_rows import PageQuery
 from scheduler.adapters.embedded.rows import (
     KEY_COLUMNS,
     RANGE,
@@ -19,18 +21,20 @@ from scheduler.adapters.embedded.rows import (
     bury,
     find_rows,
     insert_rows,
-    iter_rows,
     storable,
     sweep,
     whole_hours,
 )
-from scheduler.adapters.embedded.seal import Row
+from scheduler.adapters.embedded.seal import Row, opened
 
 _KIND = "task"
-_SELECT = f"SELECT {TASK_SCHEDULE.selected} FROM task_schedule WHERE"
-_LOAD = (
-    f"{_SELECT} partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
-    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+_key_of = attrgetter("key")
+_INSERT = partial(insert_rows, table=TASK_SCHEDULE, kind=_KIND)
+_LOAD = PageQuery(
+    TASK_SCHEDULE.names,
+    ("data",),
+    f"FROM task_schedule WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?",
 )
 # One row for all keys: for each row this interpreter's lock is let go of, and waited for again.
 # Without the checksum of a row: a task's whole row is read, and checked, before it runs.
@@ -41,7 +45,10 @@ _FIND_KEYS = (
     f" ORDER BY {KEY_COLUMNS} LIMIT ?)"
 )
 _decode_keys = msgspec.json.Decoder(list[TaskKey]).decode
-_LOAD_ORDERING = f"{_SELECT} {RANGE} AND ordering_id = ? ORDER BY {KEY_COLUMNS} LIMIT ?"
+_LOAD_ORDERING = (
+    f"SELECT {TASK_SCHEDULE.selected} FROM task_schedule WHERE {RANGE} AND ordering_id = ?"
+    f" ORDER BY {KEY_COLUMNS} LIMIT ?"
+)
 
 
 class EmbeddedSchedule:
@@ -49,7 +56,6 @@ class EmbeddedSchedule:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._upsert = TASK_SCHEDULE.upsert
 
     def insert_tasks(
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
@@ -60,9 +66,7 @@ class EmbeddedSchedule:
             (partition, *task.key, task.data, task.offset, write_time) for task in newest
         ]
         rows.sort()
-        return self._database.write(
-            partial(insert_rows, upsert=self._upsert, kind=_KIND, rows=rows), rows=len(rows)
-        )
+        return self._database.insert(_INSERT, rows)
 
     def load_tasks(
         self,
@@ -73,10 +77,15 @@ class EmbeddedSchedule:
         page_bytes: int = PAGE_BYTES_MAX,
     ) -> "Future[TaskPage]":
         """Read a page of a range."""
-        arguments = (partition, *after, before_ms, limit + 1)
-        return self._database.read(
-            partial(_page, query=_LOAD, arguments=arguments, limit=limit, page_bytes=page_bytes)
-        )
+        arguments = (partition, *after, before_ms)
+
+        def load(connection: sqlite3.Connection) -> TaskPage:
+            rows, is_all = _LOAD.page(connection, arguments, limit + 1, page_bytes)
+            # SQLite promises nothing about the order of what it puts together.
+            tasks = sorted(map(_task, rows), key=_key_of)
+            return TaskPage(tasks[:limit], is_all and len(tasks) <= limit)
+
+        return self._database.read(load)
 
     def find_tasks(
         self, partition: int, keys: Sequence[TaskKey]
@@ -106,15 +115,18 @@ class EmbeddedSchedule:
         that are held up would gain.
         """
         arguments = (partition, *after, *up_to, ordering_id, limit + 1)
-        return self._database.read(
-            partial(
-                _page,
-                query=_LOAD_ORDERING,
-                arguments=arguments,
-                limit=limit,
-                page_bytes=page_bytes,
-            )
-        )
+
+        def load(connection: sqlite3.Connection) -> TaskPage:
+            tasks: list[StoredTask] = []
+            found_bytes = 0
+            for row in connection.execute(_LOAD_ORDERING, arguments):
+                if found_bytes >= page_bytes:
+                    return TaskPage(tasks[:limit], complete=False)
+                tasks.append(_task(row))
+                found_bytes += tasks[-1].data_bytes
+            return TaskPage(tasks[:limit], len(tasks) <= limit)
+
+        return self._database.read(load)
 
     def find_keys(
         self, partition: int, after: TaskKey, before_ms: int, limit: int
@@ -142,20 +154,7 @@ class EmbeddedSchedule:
         return self._database.write_in_steps(step, end_hour_ms)
 
 
-def _page(
-    connection: sqlite3.Connection, query: str, arguments: Row, limit: int, page_bytes: int
-) -> TaskPage:
-    """Read one row more than asked for: it tells whether there is one.
-
-    A page that has grown to ``page_bytes`` ends with fewer.
-    """
-    tasks: list[StoredTask] = []
-    found_bytes = 0
-    for scheduled_ms, ordering_id, uniqueness_key, data, offset in iter_rows(
-        connection, query, arguments
-    ):
-        if found_bytes >= page_bytes:
-            return TaskPage(tasks[:limit], complete=False)
-        tasks.append(StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset))
-        found_bytes += tasks[-1].data_bytes
-    return TaskPage(tasks[:limit], len(tasks) <= limit)
+def _task(row: Row) -> StoredTask:
+    """Return the task of a row of all columns; raises Damage."""
+    _, scheduled_ms, ordering_id, uniqueness_key, data, offset, _ = opened(row)
+    return StoredTask(TaskKey(scheduled_ms, ordering_id, uniqueness_key), data, offset)

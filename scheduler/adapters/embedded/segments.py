@@ -152,7 +152,7 @@ def turn_into_rows(connection: sqlite3.Connection) -> bool:
     segments = connection.execute(f"{_SELECT_WITH_ID} ORDER BY id LIMIT ?", (_TURNED_STEP,))
     for *segment, number in segments.fetchall():
         # What a delete that goes on in steps is about to take must not come back as rows.
-        insert_rows(connection, TASK_STATUS.upsert, STATUS, list(_rows(tuple(segment))))
+        insert_rows(connection, list(_rows(tuple(segment))), table=TASK_STATUS, kind=STATUS)
         connection.execute("DELETE FROM completion_segment WHERE id = ?", (number,))
     if connection.execute("SELECT 1 FROM completion_segment LIMIT 1").fetchone():
         return True

@@ -33,6 +33,8 @@ from scheduler.adapters.embedded.segments import (
     sweep_segments,
 )
 
+_INSERT_COMPLETIONS = partial(insert_rows, table=TASK_STATUS, kind=STATUS)
+_INSERT_ATTEMPTS = partial(insert_rows, table=ATTEMPT_HISTORY, kind=STATUS)
 _COMPLETIONS = f"SELECT {TASK_STATUS.selected} FROM task_status WHERE"
 _ATTEMPTS = f"SELECT {ATTEMPT_HISTORY.selected} FROM attempt_history WHERE"
 
@@ -44,8 +46,6 @@ class EmbeddedStatus:
         """``in_segments``: whether to write segments; they are read in any case."""
         self._database = database
         self._in_segments = in_segments
-        self._upsert_completion = TASK_STATUS.upsert
-        self._upsert_attempt = ATTEMPT_HISTORY.upsert
 
     def insert_completions(
         self, partition: int, completions: Sequence[Completion], write_time: int
@@ -56,7 +56,7 @@ class EmbeddedStatus:
         others: Iterable[Completion] = distinct
         if self._in_segments:
             by_hour, others = plain_by_hour(distinct, write_time)
-        rows = [
+        rows: list[Row] = [
             (
                 partition,
                 *each.key,
@@ -73,9 +73,11 @@ class EmbeddedStatus:
             for each in others
         ]
         rows.sort(key=_by_key)
+        if not by_hour:
+            return self._database.insert(_INSERT_COMPLETIONS, rows)
 
         def work(connection: sqlite3.Connection) -> None:
-            insert_rows(connection, self._upsert_completion, STATUS, rows)
+            _INSERT_COMPLETIONS(connection, rows)
             for hour_ms, found in by_hour.items():
                 span = (hour_ms, hour_ms)
                 if not tombstones_over(connection, STATUS, partition, span, write_time):
@@ -117,7 +119,7 @@ class EmbeddedStatus:
         self, partition: int, attempts: Sequence[AttemptRecord], write_time: int
     ) -> "Future[None]":
         """Write attempts, in the order of keys and numbers."""
-        rows = [
+        rows: list[Row] = [
             (
                 partition,
                 *each.key,
@@ -136,7 +138,8 @@ class EmbeddedStatus:
             )
             for each in {(each.key, each.attempt): each for each in attempts}.values()
         ]
-        return self._insert(self._upsert_attempt, rows)
+        rows.sort(key=_by_key)
+        return self._database.insert(_INSERT_ATTEMPTS, rows)
 
     def load_attempts(
         self, partition: int, after: TaskKey, up_to: TaskKey
@@ -180,12 +183,6 @@ class EmbeddedStatus:
             return more or sweep_segments(connection, partition, span, write_time)
 
         return self._database.write_in_steps(step, end_hour_ms)
-
-    def _insert(self, upsert: str, rows: list[Row]) -> "Future[None]":
-        rows.sort(key=_by_key)
-        return self._database.write(
-            partial(insert_rows, upsert=upsert, kind=STATUS, rows=rows), rows=len(rows)
-        )
 
 
 def _by_key(row: Row) -> Row:

@@ -2,9 +2,10 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from actors.model.errors import OwnershipLost, StoreUnavailable
 from scheduler.adapters.embedded.connection import open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.folder import store_file
+from scheduler.adapters.embedded.seal import Row
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, held_write_lock
 
 
@@ -91,6 +93,60 @@ def test_one_that_cannot_be_written_fails_alone(database: Database) -> None:
 
     assert failed == [False, True, False, True, True, False]
     assert database.read(names).result(WAIT_S) == {"a", "c", "e"}
+
+
+def test_rows_of_several_requests_are_written_together(database: Database) -> None:
+    """In one call for each table, before work that may read them."""
+    calls: list[tuple[str, list[Row]]] = []
+
+    def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        calls.append(("insert", list(rows)))
+        connection.executemany("INSERT INTO schedule_meta VALUES (?, ?)", rows)
+
+    def other(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        calls.append(("other", list(rows)))
+
+    with held_write_lock(database.file.path):
+        database.write(put("the first"))
+        futures: list[Future[Any]] = [
+            database.insert(insert, [("a", 1)]),
+            database.insert(other, [("x", 1)]),
+            database.insert(insert, [("b", 1), ("c", 1)]),
+            database.write(lambda connection: names(connection) - {"the first"}),
+            database.insert(insert, []),
+            database.insert(insert, [("d", 1)]),
+        ]
+
+    assert [each.result(WAIT_S) for each in futures] == [
+        *(None, None, None),
+        {"a", "b", "c"},
+        *(None, None),
+    ]
+    assert calls == [
+        ("insert", [("a", 1), ("b", 1), ("c", 1)]),
+        ("other", [("x", 1)]),
+        ("insert", [("d", 1)]),
+    ]
+    assert database.read(names).result(WAIT_S) == {"the first", "a", "b", "c", "d"}
+
+
+def test_rows_that_cannot_be_written_fail_their_own_request(database: Database) -> None:
+    """What others gave beside them is written."""
+
+    def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        connection.executemany("INSERT INTO schedule_meta VALUES (?, ?)", rows)
+
+    with held_write_lock(database.file.path):
+        database.write(put("the first"))
+        good = database.insert(insert, [("good", 1)])
+        bad = database.insert(insert, [("bad", 1), ("\ud800", 1)])
+        late = database.insert(insert, [("late", 1)])
+    good.result(WAIT_S)
+    late.result(WAIT_S)
+    with pytest.raises(UnicodeEncodeError):
+        bad.result(WAIT_S)
+
+    assert database.read(names).result(WAIT_S) == {"the first", "good", "late"}
 
 
 def test_a_refusal_fails_alone_and_its_group_commits(database: Database) -> None:

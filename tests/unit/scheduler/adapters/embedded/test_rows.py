@@ -62,6 +62,28 @@ def test_a_write_that_overtakes_a_delete_in_steps_stays_dead(stores: Stores) -> 
     assert _load(stores) == []
 
 
+def test_rows_written_together_meet_the_deletes_of_their_own_partition_and_time(
+    connection: sqlite3.Connection,
+) -> None:
+    """Each row by itself: its hour, its partition, and its write time."""
+    rows.bury(connection, "task", 0, (0, HOUR_MS), 5)
+    rows.bury(connection, "status", 0, (0, 9 * HOUR_MS), 99)
+    given = [
+        (partition, time_ms, "id", "u", b"{}", 0, write_time)
+        for partition in (0, 1)
+        for time_ms in (0, HOUR_MS - 1, HOUR_MS)
+        for write_time in (5, 6)
+    ]
+    rows.insert_rows(connection, given, table=rows.TASK_SCHEDULE, kind="task")
+    kept = connection.execute("SELECT partition, scheduled_ms, write_time FROM task_schedule")
+
+    assert set(kept) == {(p, time_ms, 6) for p in (0, 1) for time_ms in (0, HOUR_MS - 1, HOUR_MS)}
+    only = [row for row in given if row[0] == 0 and row[-1] == 5]
+    connection.execute("DELETE FROM task_schedule")
+    rows.insert_rows(connection, only, table=rows.TASK_SCHEDULE, kind="task")
+    assert connection.execute("SELECT scheduled_ms FROM task_schedule").fetchall() == [(HOUR_MS,)]
+
+
 def test_a_key_with_more_rows_than_a_step_removes(connection: sqlite3.Connection) -> None:
     """The delete comes to an end."""
     connection.execute("BEGIN")

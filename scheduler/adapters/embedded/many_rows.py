@@ -1,0 +1,95 @@
+"""Many rows in one step of a statement, read or written.
+
+For each step sqlite3 lets go of the interpreter's lock and takes it again.  Where other threads of
+the process are busy that costs tens of microseconds of processor time, and a wait that is longer
+than all else that is done for a row.  Decides in how many steps.  Never which rows, nor whether
+they are what was written: that is ``seal``.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from scheduler.adapters.embedded.seal import Damage, Row
+
+WRITTEN_MAX = 32
+"""Rows of one statement: of few sizes, so that SQLite has compiled it."""
+_READ_MIN = 3
+"""Fewer are read one by one as cheaply."""
+_READ_BYTES_MAX = 1 << 20
+"""Of a page's bytes columns: a page that holds more has few rows, or is read row by row, as the
+text that it is read as is more than twice as long."""
+
+_decode_sizes = msgspec.json.Decoder(list[int]).decode
+_decode_rows = msgspec.json.Decoder(list[list[Any]]).decode
+
+
+def write_rows(
+    connection: sqlite3.Connection, statement: Callable[[int], str], rows: Sequence[Row]
+) -> None:
+    """Run ``statement(n)``, which takes the values of ``n`` rows, until all rows are written."""
+    first = 0
+    while left := len(rows) - first:
+        size = min(WRITTEN_MAX, 1 << (left.bit_length() - 1))
+        some = rows[first : first + size]
+        connection.execute(statement(size), tuple(chain.from_iterable(some)))
+        first += size
+
+
+class PageQuery:
+    """A query for rows, whose last parameter is how many."""
+
+    def __init__(self, names: Sequence[str], bytes_names: Sequence[str], source: str) -> None:
+        """Of the columns ``names`` those in ``bytes_names`` hold bytes or NULL; ``source`` is all
+        that follows the columns of a SELECT, with its parameters, up to ``LIMIT ?``.
+        """
+        self._bytes_at = tuple(names.index(name) for name in bytes_names)
+        columns = ", ".join(names)
+        sizes = " + ".join(f"ifnull(length({name}), 0)" for name in bytes_names)
+        texts = ", ".join(
+            f"CASE WHEN {name} IS NULL THEN NULL ELSE hex({name}) END"
+            if name in bytes_names
+            else name
+            for name in names
+        )
+        self._row_by_row = f"SELECT {columns} {source}"
+        self._sizes = f"SELECT json_group_array(size) FROM (SELECT {sizes} AS size {source})"
+        self._together = (
+            f"SELECT json_group_array(json_array({texts})) FROM (SELECT {columns} {source})"
+        )
+
+    def page(
+        self, connection: sqlite3.Connection, arguments: Row, limit: int, bytes_max: int
+    ) -> tuple[Iterable[Row], bool]:
+        """Return up to ``limit`` rows, ending with the one whose bytes reach ``bytes_max``, and
+        whether they end before the limit only because there are no more.
+        """
+        ((found,),) = connection.execute(self._sizes, (*arguments, limit))
+        sizes = _decode_sizes(found)
+        count = found_bytes = 0
+        for size in sizes:
+            count += 1
+            found_bytes += size
+            if found_bytes >= bytes_max:
+                break
+        arguments = (*arguments, count)
+        if count < _READ_MIN or found_bytes > _READ_BYTES_MAX:
+            rows: Iterable[Row] = connection.execute(self._row_by_row, arguments)
+        else:
+            ((text,),) = connection.execute(self._together, arguments)
+            rows = self._taken_apart(text)
+        return rows, count == len(sizes)
+
+    def _taken_apart(self, text: str) -> Iterator[Row]:
+        try:
+            rows = _decode_rows(text)
+        except msgspec.DecodeError as error:
+            raise Damage(f"a page is not what was written: {error}") from error
+        for row in rows:
+            for at in self._bytes_at:
+                if row[at] is not None:
+                    row[at] = bytes.fromhex(row[at])
+            yield tuple(row)
