@@ -61,7 +61,11 @@ _OUR_OWN = {
     *("name", "where", "order", "_NAMES[table]", "_selected_in_rows(table)", "_TABLES[table].name"),
     *("query", "form.name", "form.selected", "self._name", "', '.join(selected)"),
     # The embedded store's tables, each a constant of one module.
-    *("table.name", "table.selected"),
+    *("table.name", "table.selected", "table.unless_later", "self.unless_later"),
+    # Its two kinds of tombstones, and the numbers of columns without names.
+    *("tombstone_kind", "partition_column", "time_column", "version_column"),
+    # Of a page's query, which is a constant of one module as well.
+    *("source", "size_sum", "text_columns"),
     # Datacenters' names, in quotes and with quotes doubled, each known to the cluster.
     "replicas",
 }

@@ -48,17 +48,17 @@ class PageQuery:
         """
         self._bytes_at = tuple(names.index(name) for name in bytes_names)
         columns = ", ".join(names)
-        sizes = " + ".join(f"ifnull(length({name}), 0)" for name in bytes_names)
-        texts = ", ".join(
+        size_sum = " + ".join(f"ifnull(length({name}), 0)" for name in bytes_names)
+        text_columns = ", ".join(
             f"CASE WHEN {name} IS NULL THEN NULL ELSE hex({name}) END"
             if name in bytes_names
             else name
             for name in names
         )
         self._row_by_row = f"SELECT {columns} {source}"
-        self._sizes = f"SELECT json_group_array(size) FROM (SELECT {sizes} AS size {source})"
+        self._sizes = f"SELECT json_group_array(size) FROM (SELECT {size_sum} AS size {source})"
         self._together = (
-            f"SELECT json_group_array(json_array({texts})) FROM (SELECT {columns} {source})"
+            f"SELECT json_group_array(json_array({text_columns})) FROM (SELECT {columns} {source})"
         )
 
     def page(

@@ -41,8 +41,8 @@ class Table(NamedTuple):
     @property
     def upsert(self) -> str:
         """The statement that writes a sealed row unless a later version stands there."""
-        names, marks = ", ".join(self.names), ", ".join("?" * len(self.names))
-        return f"INSERT INTO {self.name} ({names}) VALUES ({marks}) {self.unless_later}"
+        columns, marks = ", ".join(self.names), ", ".join("?" * len(self.names))
+        return f"INSERT INTO {self.name} ({columns}) VALUES ({marks}) {self.unless_later}"
 
     @property
     def unless_later(self) -> str:
@@ -107,18 +107,20 @@ def insert_rows(
 
 
 @cache
-def _insertion(table: Table, kind: str, count: int) -> str:
+def _insertion(table: Table, tombstone_kind: str, count: int) -> str:
     """Return the statement that writes so many sealed rows of a table; see ``insert_rows``."""
-    names = table.names
-    marks = ", ".join([f"({', '.join('?' * len(names))})"] * count)
-    partition, time, written = (
-        f"column{names.index(name) + 1}" for name in ("partition", "scheduled_ms", "write_time")
+    columns = ", ".join(table.names)
+    marks = ", ".join([f"({', '.join('?' * len(table.names))})"] * count)
+    partition_column, time_column, version_column = (
+        f"column{table.names.index(name) + 1}"
+        for name in ("partition", "scheduled_ms", "write_time")
     )
     return (
-        f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM (VALUES {marks})"
-        f" WHERE NOT EXISTS (SELECT 1 FROM tombstone WHERE kind = '{kind}'"
-        f" AND partition = {partition} AND end_ms > {time} AND first_ms <= {time}"
-        f" AND write_time >= {written}) {table.unless_later}"
+        f"INSERT INTO {table.name} ({columns}) SELECT * FROM (VALUES {marks})"
+        f" WHERE NOT EXISTS (SELECT 1 FROM tombstone WHERE kind = '{tombstone_kind}'"
+        f" AND partition = {partition_column} AND end_ms > {time_column}"
+        f" AND first_ms <= {time_column} AND write_time >= {version_column})"
+        f" {table.unless_later}"
     )
 
 
