@@ -20,8 +20,8 @@ WRITTEN_MAX = 32
 _READ_MIN = 3
 """Fewer are read one by one as cheaply."""
 _READ_BYTES_MAX = 1 << 20
-"""Of a page's bytes columns: a page that holds more has few rows, or is read row by row, as the
-text that it is read as is more than twice as long."""
+"""Of bytes and ids: a page that holds more is read row by row, as its text would be more than twice
+as long."""
 
 _decode_sizes = msgspec.json.Decoder(list[int]).decode
 _decode_rows = msgspec.json.Decoder(list[list[Any]]).decode
@@ -42,13 +42,24 @@ def write_rows(
 class PageQuery:
     """A query for rows, whose last parameter is how many."""
 
-    def __init__(self, names: Sequence[str], bytes_names: Sequence[str], source: str) -> None:
-        """Of the columns ``names`` those in ``bytes_names`` hold bytes or NULL; ``source`` is all
-        that follows the columns of a SELECT, with its parameters, up to ``LIMIT ?``.
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        bytes_names: Sequence[str],
+        id_names: Sequence[str],
+        source: str,
+    ) -> None:
+        """Of the columns ``names`` those in ``bytes_names`` hold bytes or NULL, and those in
+        ``id_names`` text whose bytes count as well; ``source`` is all that follows the columns of a
+        SELECT, with its parameters, up to ``LIMIT ?``.
         """
         self._bytes_at = tuple(names.index(name) for name in bytes_names)
         columns = ", ".join(names)
-        size_sum = " + ".join(f"ifnull(length({name}), 0)" for name in bytes_names)
+        # The length of bytes is known without reading them; that of text ends at a NUL.
+        lengths = [f"ifnull(length({name}), 0)" for name in bytes_names]
+        lengths += [f"length(CAST({name} AS BLOB))" for name in id_names]
+        size_sum = " + ".join(lengths)
         text_columns = ", ".join(
             f"CASE WHEN {name} IS NULL THEN NULL ELSE hex({name}) END"
             if name in bytes_names
@@ -65,7 +76,8 @@ class PageQuery:
         self, connection: sqlite3.Connection, arguments: Row, limit: int, bytes_max: int
     ) -> tuple[Iterable[Row], bool]:
         """Return up to ``limit`` rows, ending with the one whose bytes reach ``bytes_max``, and
-        whether they end before the limit only because there are no more.
+        whether they end before the limit only because there are no more.  Raises Damage where they
+        cannot have been written.
         """
         ((found,),) = connection.execute(self._sizes, (*arguments, limit))
         sizes = _decode_sizes(found)

@@ -32,8 +32,10 @@ _key_of = attrgetter("key")
 _INSERT = partial(insert_rows, table=TASK_SCHEDULE, kind=_KIND)
 _LOAD = PageQuery(
     TASK_SCHEDULE.names,
-    ("data",),
-    f"FROM task_schedule WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
+    bytes_names=("data",),
+    id_names=("ordering_id", "uniqueness_key"),
+    source="FROM task_schedule"
+    f" WHERE partition = ? AND ({KEY_COLUMNS}) > (?, ?, ?) AND scheduled_ms < ?"
     f" ORDER BY {KEY_COLUMNS} LIMIT ?",
 )
 # One row for all keys: for each row this interpreter's lock is let go of, and waited for again.

@@ -10,8 +10,9 @@ from scheduler.adapters.embedded.seal import Damage, Row
 
 QUERY = PageQuery(
     ("number", "text", "data", "more"),
-    ("data", "more"),
-    "FROM page WHERE number >= ? ORDER BY number LIMIT ?",
+    bytes_names=("data", "more"),
+    id_names=("text",),
+    source="FROM page WHERE number >= ? ORDER BY number LIMIT ?",
 )
 ODD = [
     (-(1 << 63), "", b"", None),
@@ -70,6 +71,15 @@ def test_a_page_ends_with_the_row_that_fills_it(connection: sqlite3.Connection, 
     assert page(connection, 0, bytes_max=10 * size + 1) == (rows[:11], False)
     assert page(connection, 0, bytes_max=20 * size) == (rows, True)
     assert page(connection, 0, limit=7, bytes_max=10 * size) == (rows[:7], True)
+
+
+@pytest.mark.parametrize("text", ["i" * 100, "\x00" * 100, "\u00fc" * 50])
+def test_ids_count_for_the_size_of_a_page(connection: sqlite3.Connection, text: str) -> None:
+    """Each byte of them, also behind a NUL."""
+    rows = [(number, text, b"", None) for number in range(20)]
+    write_rows(connection, insertion, rows)
+
+    assert page(connection, 0, bytes_max=1_000) == (rows[:10], False)
 
 
 def test_a_number_that_is_none_is_damage(connection: sqlite3.Connection) -> None:
