@@ -50,7 +50,7 @@ from actors.model.backlog import (
     Backlog,
     backlog_behind,
 )
-from actors.model.backlog_search import SEARCH_FEW, SEARCH_PAGES, FlowRoom
+from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_FEW, SEARCH_PAGES, FlowRoom
 from actors.model.codec import Command
 from actors.model.commands import (
     Decision,
@@ -130,7 +130,7 @@ class TaskPersistence(Actor):
         """Every record below it had its effect, here or wherever it belongs."""
         self._catch_up_offset: int | None = assignment.catch_up_offset
         first = first_key_at(assignment.watermark.watermark_ms)
-        self._reach = MemoryReach(first, effects.flow_rules)
+        self._reach = MemoryReach(first, effects.flow_rules, self._partition)
         self._search_after_ms = 0.0
         """Monotonic time before which no backlog is looked for."""
         self._waiting_load: LoadTasks | None = None
@@ -387,7 +387,8 @@ class TaskPersistence(Actor):
             self._answer_load(complete=not message.punctual)
             return
         yield from self._raise_loaded_until(message.before_ms)
-        page, tasks = yield from self._reader.page(after, message.before_ms, message.limit)
+        limit = min(message.limit, FLOW_PAGE_TASKS) if reach.search else message.limit
+        page, tasks = yield from self._reader.page(after, message.before_ms, limit)
         reached = page.reached(first_key_at(message.before_ms))
         if message.punctual:
             self._take_punctual(backlog, reached, tasks)
@@ -479,13 +480,13 @@ class TaskPersistence(Actor):
         if backlog is not self._reach.backlog:
             return
         yield from self._raise_loaded_until(backlog.end_ms)
-        # Writes wait for each page, so where kinds have rules it is a small one, and there are
-        # pauses while the flow that left rows has enough in memory: its next ones are loaded when
-        # the ids are known.
+        # There are pauses while the flow that left rows has enough in memory: its next ones are
+        # loaded when the ids are known.
         room = self._flow_room()
         takes_turns = room is not None and self._reach.search.is_held_up(room)
         window = self._effects.settings.window
-        rows = BACKLOG_PAGE_ROWS if room is None else window.page_tasks
+        few = min(window.page_tasks, FLOW_PAGE_TASKS)
+        rows = few if self._reach.search else BACKLOG_PAGE_ROWS
         page = yield self._stores.schedule.find_keys(
             self._partition, backlog.searched, backlog.end_ms, rows
         )

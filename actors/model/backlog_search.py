@@ -27,10 +27,23 @@ SEARCH_FEW = 4
 more are wanted, the whole page is read."""
 SEARCH_SHARE = 4
 """This part of what a partition may hold, at most, is for the ordering ids that have left rows."""
+FLOW_PAGE_TASKS = 250
+"""So many rows are read at once where a flow has left some: what small ones write waits for each."""
 FLOW_SHARE = 32
 """Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
 FLOW_TASKS_MIN = 4
 """The same of a partition that may hold few."""
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+
+def refill_share(partition: int) -> float:
+    """Return below which part of what is free a flow's left rows are loaded: 1/4 to 3/4.
+
+    Each partition has its own, spread evenly by multiples of the golden ratio (Knuth, The Art of
+    Computer Programming, 6.4).  A flow is used up equally fast in all partitions, so with one
+    share for all they would load at the same time, and small flows would wait.
+    """
+    return 0.25 + partition * _GOLDEN_RATIO % 1 / 2
 
 
 class FlowRoom:
@@ -39,13 +52,23 @@ class FlowRoom:
     few in any case: a row that is left waits for all that is overdue before it.
     """
 
-    def __init__(self, rules: FlowRules, slots: FlowSlots, tasks_max: int, size_bytes: int) -> None:
-        """There is room for what ``slots`` lack of so many tasks, and for so many more bytes."""
+    def __init__(
+        self,
+        rules: FlowRules,
+        slots: FlowSlots,
+        tasks_max: int,
+        size_bytes: int,
+        refill_share: float,
+    ) -> None:
+        """There is room for what ``slots`` lack of so many tasks, and for so many more bytes; a
+        flow whose rows were left goes on below this share of what is free.
+        """
         self._rules = rules
         self._slots = slots
         self._least = max(FLOW_TASKS_MIN, tasks_max // FLOW_SHARE)
         self._tasks = tasks_max - slots.tasks
         self._bytes = size_bytes
+        self._refill_share = refill_share
         self._taken: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._sated: set[str] = set()
 
@@ -83,8 +106,9 @@ class FlowRoom:
 
     def may_go_on(self, flow: str) -> bool:
         """Whether a flow whose rows were left may have so many of them that a page is worth it."""
-        has_tasks = self._slots.held_tasks(flow) <= max(self._least, self._tasks) // 2
-        return has_tasks and 2 * self._slots.waiting_bytes(flow) <= self._bytes
+        share = self._refill_share
+        has_tasks = self._slots.held_tasks(flow) <= share * max(self._least, self._tasks)
+        return has_tasks and self._slots.waiting_bytes(flow) <= share * self._bytes
 
     def flow_of(self, task: StoredTask) -> str:
         """Return the flow of a task."""

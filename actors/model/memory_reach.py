@@ -8,7 +8,7 @@ belong in memory.  Loads nothing, and passes nothing on.
 from collections.abc import Sequence
 
 from actors.model.backlog import BACKLOG_MIN_MS, PUNCTUAL_SHARE, Backlog
-from actors.model.backlog_search import SEARCH_AHEAD_MS, BacklogSearch, FlowRoom
+from actors.model.backlog_search import SEARCH_AHEAD_MS, BacklogSearch, FlowRoom, refill_share
 from actors.model.checkpoint import Checkpoint
 from actors.model.flow import FlowRules
 from actors.model.key import TaskKey
@@ -19,11 +19,12 @@ from actors.model.task import StoredTask
 class MemoryReach:
     """The checkpoint of a partition, and what reaches further; no I/O, no locks."""
 
-    __slots__ = ("_rules", "backlog", "checkpoint", "latest_row_ms", "search")
+    __slots__ = ("_refill_share", "_rules", "backlog", "checkpoint", "latest_row_ms", "search")
 
-    def __init__(self, key: TaskKey, rules: FlowRules) -> None:
-        """Memory reaches up to a key; tasks have flows where kinds have rules."""
+    def __init__(self, key: TaskKey, rules: FlowRules, partition: int) -> None:
+        """Memory of a partition reaches up to a key; tasks have flows where kinds have rules."""
         self._rules = rules
+        self._refill_share = refill_share(partition)
         self.checkpoint = Checkpoint(key)
         self.backlog: Backlog | None = None
         """Which ids are punctual, while others have a backlog."""
@@ -96,7 +97,7 @@ class MemoryReach:
         assert self._rules, "flows are counted where kinds have rules"
         if self.backlog is not None:
             tasks_max -= tasks_max // PUNCTUAL_SHARE
-        return FlowRoom(self._rules, slots, tasks_max, memory.room_bytes)
+        return FlowRoom(self._rules, slots, tasks_max, memory.room_bytes, self._refill_share)
 
     def search_end_ms(self, now_ms: int) -> int:
         """Return up to when other flows' tasks are looked for behind what is left.

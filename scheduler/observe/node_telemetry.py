@@ -254,9 +254,9 @@ class NodeTelemetry:
             for each in finished:
                 self.troubles.end(each.key)
         if shares := self._watched_shares:
-            for single in event.singles():
-                if hash(single.key.ordering_id) & SHARE_MASK < shares:
-                    self._check(single)
+            watched = [e for e in finished if hash(e.key.ordering_id) & SHARE_MASK < shares]
+            for single in events.TasksSucceeded(event.partition, tuple(watched)).singles():
+                self._check(single)
 
     def _on_enqueued(self, event: events.TaskEnqueued) -> None:
         self._enqueued.value += 1

@@ -2,7 +2,7 @@
 
 from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
 from actors.model.backlog import BACKLOG_MIN_MS
-from actors.model.backlog_search import SEARCH_AHEAD_MS, SEARCH_PAGES
+from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_AHEAD_MS, SEARCH_PAGES
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey
 from actors.model.settings import TreeSettings, WatermarkSettings, WindowSettings
@@ -24,9 +24,12 @@ SMALL = tuple(task(LATE_MS + 100 + number, tenant="small") for number in range(3
 class FlowBench(Bench):
     """A bench whose memory counts what was passed on, as the scheduler's queues do."""
 
-    def __init__(self, *rows: StoredTask, page_tasks: int = PAGE) -> None:
+    def __init__(
+        self, *rows: StoredTask, page_tasks: int = PAGE, tasks_max: int = TASKS_MAX
+    ) -> None:
+        self.tasks_max = tasks_max
         settings = TreeSettings(
-            window=WindowSettings(tasks_max=TASKS_MAX, page_tasks=page_tasks),
+            window=WindowSettings(tasks_max=tasks_max, page_tasks=page_tasks),
             watermark=WatermarkSettings(interval_ms=INTERVAL_MS, lag_ms=LAG_MS),
         )
         super().__init__(settings=settings, flow_rules=RULES)
@@ -54,7 +57,7 @@ class FlowBench(Bench):
 
     def load_page(self, ahead_ms: int = 2_000, limit: int = PAGE) -> TasksLoaded:
         """Load once, as much as there is room for."""
-        room = TASKS_MAX - self.slots.tasks
+        room = self.tasks_max - self.slots.tasks
         self.load(ahead_ms, limit=max(1, min(limit, room)))
         return self.loaded()
 
@@ -185,6 +188,29 @@ def test_rows_that_were_left_are_loaded_in_order_when_their_flow_has_room() -> N
         again += bench.passed_on()
 
     assert found + again == keys(*BIG[:10])
+
+
+def test_what_a_flow_left_is_loaded_in_small_pages() -> None:
+    """What other flows write waits for each of them; the first rows are nobody's to wait for."""
+    page = 2 * FLOW_PAGE_TASKS
+    rows = tuple(task(LATE_MS + number, tenant="big") for number in range(3 * page))
+    bench = FlowBench(*rows, page_tasks=page, tasks_max=2 * page)
+    limits: list[int] = []
+
+    def noted(limit: int) -> int:
+        limits.append(limit)
+        return limit
+
+    bench.harness.data.page_limit = noted
+
+    while not bench.load_page(limit=page).held_up:
+        bench.passed_on()
+    first = limits.pop(0)
+    bench.end(*rows[:page])
+    limits.clear()
+    bench.load_page(limit=page)
+
+    assert first == page and limits == [FLOW_PAGE_TASKS]
 
 
 def test_p4_a_later_task_of_an_id_waits_behind_one_that_was_left() -> None:

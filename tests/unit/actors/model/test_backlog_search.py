@@ -1,5 +1,9 @@
 """The search behind rows that flows left: how much it may take, and how far it goes."""
 
+from itertools import pairwise
+
+import pytest
+
 from actors.model.backlog import ORDERING_ID_BYTES
 from actors.model.backlog_search import (
     FLOW_SHARE,
@@ -8,6 +12,7 @@ from actors.model.backlog_search import (
     SEARCH_SHARE,
     BacklogSearch,
     FlowRoom,
+    refill_share,
 )
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import first_key_at
@@ -20,12 +25,14 @@ BIG = [task(number - 900, tenant="big") for number in range(10)]
 ROOMY = 1_000_000
 
 
-def room(tasks: int, size_bytes: int = ROOMY, **held: int) -> FlowRoom:
+def room(
+    tasks: int, size_bytes: int = ROOMY, *, refill_share: float = 0.5, **held: int
+) -> FlowRoom:
     """Return room for tasks beside those that tenants hold."""
     slots = FlowSlots()
     for tenant, number in held.items():
         slots.add_waiting(f"mail {tenant}", number, 100 * number)
-    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes)
+    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes, refill_share)
 
 
 def taken(room: FlowRoom, *tasks: StoredTask) -> int:
@@ -56,13 +63,13 @@ def test_a_flow_that_had_enough_gets_nothing_more_of_a_page() -> None:
     """Some of it leaves memory while the page is read, of which rows were passed over (P4)."""
     slots = FlowSlots()
     slots.add_waiting("mail big", 4, 400)
-    page = FlowRoom(RULES, slots, 8, ROOMY)
+    page = FlowRoom(RULES, slots, 8, ROOMY, 0.5)
 
     had_enough = page.has_enough(BIG[0])
     slots.add_waiting("mail big", -4, -400)
 
     assert had_enough and taken(page, *BIG) == 0
-    assert taken(FlowRoom(RULES, slots, 8, ROOMY), *BIG) == FLOW_TASKS_MIN
+    assert taken(FlowRoom(RULES, slots, 8, ROOMY, 0.5), *BIG) == FLOW_TASKS_MIN
 
 
 def test_nobody_takes_anything_where_nothing_is_free() -> None:
@@ -70,13 +77,25 @@ def test_nobody_takes_anything_where_nothing_is_free() -> None:
     assert room(0).is_full and room(5, 0).is_full and not room(1, 1).is_full
 
 
-def test_a_flow_goes_on_when_it_holds_half_of_what_is_free() -> None:
+@pytest.mark.parametrize(("share", "free"), [(0.5, 12), (0.75, 8), (0.25, 24)])
+def test_a_flow_goes_on_when_it_holds_a_share_of_what_is_free(share: float, free: int) -> None:
     """A row for each place that gets free would cost a page each."""
     search = BacklogSearch(AFTER)
     search.checkpoint.begin_load()
     search.take_first(AFTER, BIG, BIG[-1].key, room(8))
 
-    assert search.is_held_up(room(5, big=3)) and not search.is_held_up(room(6, big=3))
+    assert search.is_held_up(room(free - 1, big=6, refill_share=share))
+    assert not search.is_held_up(room(free, big=6, refill_share=share))
+
+
+@pytest.mark.parametrize("partitions", [2, 16, 100])
+def test_partitions_load_what_a_flow_left_one_after_another(partitions: int) -> None:
+    """With one share for all, small flows would wait for all partitions' pages at once."""
+    shares = sorted(refill_share(partition) for partition in range(partitions))
+
+    assert shares[0] >= 0.25 and shares[-1] < 0.75
+    gaps = [later - earlier for earlier, later in pairwise(shares)]
+    assert min(gaps) > 0.5 / partitions / 3
 
 
 def test_a_page_ends_where_there_is_no_room_for_anybody() -> None:

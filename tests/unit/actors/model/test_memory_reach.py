@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from actors.model.backlog import BACKLOG_MIN_MS, backlog_behind
-from actors.model.backlog_search import FlowRoom
+from actors.model.backlog_search import FlowRoom, refill_share
 from actors.model.flow_slots import FlowSlots
 from actors.model.key import TaskKey, first_key_at
 from actors.model.memory_reach import MemoryReach
@@ -16,6 +16,7 @@ from tests.builders import NOW_MS
 from tests.unit.actors.model.test_flow_queues import RULES, task
 
 TASKS_MAX = 12
+PARTITION = 3
 FIRST_MS = -1_000
 END = first_key_at(NOW_MS + 10)
 
@@ -25,7 +26,7 @@ class Model:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.reach = MemoryReach(first_key_at(NOW_MS + FIRST_MS), RULES)
+        self.reach = MemoryReach(first_key_at(NOW_MS + FIRST_MS), RULES, PARTITION)
         self.rows: dict[TaskKey, StoredTask] = {}
         self.memory: set[TaskKey] = set()
         self.late: set[TaskKey] = set()
@@ -54,7 +55,7 @@ class Model:
         slots = FlowSlots()
         for key in self.memory:
             slots.add_waiting(RULES.flow_of(self.rows[key]), 1, self.rows[key].held_bytes)
-        return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000)
+        return FlowRoom(RULES, slots, TASKS_MAX, 1_000_000, refill_share(PARTITION))
 
     def load(self, page: int = 6) -> None:
         """Load a page, the way TaskPersistence does; memory may be lowered meanwhile."""
