@@ -28,7 +28,7 @@ more are wanted, the whole page is read."""
 SEARCH_SHARE = 4
 """This part of what a partition may hold, at most, is for the ordering ids that have left rows."""
 FLOW_PAGE_TASKS = 250
-"""So many rows are read at once where a flow has left some: what small ones write waits for each."""
+"""So many rows are read at once where a flow has left some: what others write waits for each."""
 FLOW_SHARE = 32
 """Below this part of what a partition may hold, in tasks, a flow leaves none of its rows."""
 FLOW_TASKS_MIN = 4

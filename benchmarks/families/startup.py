@@ -26,7 +26,7 @@ def run(bench: Bench) -> list[Line]:
     """Start everything that users wait for."""
     # The first import compiles and fills the page cache; later ones are what users see.
     imports, names = (
-        [_start(bench, {"kind": kind}) for _ in range(_IMPORTS + 1)][1:]
+        [program_s(bench, {"kind": kind}) for _ in range(_IMPORTS + 1)][1:]
         for kind in ("package", "names")
     )
     lines = [_line("import scheduler", imports, IMPORT_S_MAX)]
@@ -35,11 +35,11 @@ def run(bench: Bench) -> list[Line]:
     tasks = bench.sizes.backlog_tasks
     # In this order: what is blocked below stays so for the rest of the call.
     settings = backlog.shared(bench, tasks)
-    found = [_node(bench, settings) for _ in range(bench.sizes.lateness_rounds)]
+    found = [node_s(bench, settings) for _ in range(bench.sizes.lateness_rounds)]
     lines.append(_line(f"node, {tasks:,} pending", found, NODE_S_MAX))
     days = bench.sizes.blocked_days
     block_one_id(settings, days)
-    found = [_node(bench, settings)]
+    found = [node_s(bench, settings)]
     lines.append(_line(f"node, {tasks:,} pending, an id blocked {days} days", found, NODE_S_MAX))
     for line in lines:
         bench.say(f"startup: {line.unit} {line.figure.value:.3f}")
@@ -54,16 +54,17 @@ def _line(what: str, seconds: list[float], limit_s: float) -> Line:
 def _embedded(bench: Bench) -> float:
     with bench.servers.embedded("startup") as settings:
         spec = {"kind": "embedded", "settings": settings.model_dump(mode="json")}
-        return _start(bench, spec)
+        return program_s(bench, spec)
 
 
-def _start(bench: Bench, spec: Mapping[str, object]) -> float:
+def program_s(bench: Bench, spec: Mapping[str, object]) -> float:
+    """Return how long what ``spec`` names took in a process of its own, in seconds."""
     with Program("benchmarks.programs.starting", spec, bench.folder) as program:
         return float(program.expect("started", READY_S)["seconds"])
 
 
-def _node(bench: Bench, settings: Settings) -> float:
-    """Return how long a node takes from its process's start to a task of each partition."""
+def node_s(bench: Bench, settings: Settings) -> float:
+    """Return seconds from the start of a node's process until each partition has started a task."""
     partitions = settings.topic.partitions
     _schedule_one_for_each_partition(settings)
     records = bench.records(partitions)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.families import herd, shapes, throughput
+from benchmarks.families import herd, shapes, startup, throughput
 from benchmarks.families.blocked import BLOCKED_ID, block_one_id
 from benchmarks.servers import open_servers
 from benchmarks.sizes import SMOKE
@@ -57,6 +57,18 @@ def test_a_herd_gives_a_line_a_phase(tmp_path: Path) -> None:
     assert [load.measure, drain.measure, sweep.measure] == list(herd.MEASURES)
     assert load.detail["stored_before_due_s"] > 0
     assert load.detail["largest_hour_rows"] * settings.topic.partitions >= 300
+
+
+def test_a_node_over_a_blocked_id_and_what_it_imports_are_timed(tmp_path: Path) -> None:
+    """In processes of their own; a node has begun when each of its partitions ran a task."""
+    with open_servers(tmp_path / "servers", cluster=False, rivals=False) as servers:
+        bench = Bench(servers, SMOKE, frozenset(startup.MEASURES))
+        names_s = startup.program_s(bench, {"kind": "names"})
+        with servers.embedded("startup") as settings:
+            block_one_id(settings, days=1)
+            node_s = startup.node_s(bench, settings)
+
+    assert names_s > 0 and node_s > 0
 
 
 def test_an_id_is_left_blocked_for_days(tmp_path: Path) -> None:

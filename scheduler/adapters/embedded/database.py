@@ -34,18 +34,31 @@ _OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
 
 
 @dataclass(slots=True, eq=False)
-class _QueuedWork:
-    work: Work[Any] | None
+class _Request:
     rows: int
-    in_steps: bool
-    insert: Insert | None = None
-    """In place of ``work``: it writes ``given``, and what other requests beside it give it."""
-    given: Sequence[Row] = ()
-    answer: Any = None
-    """What the last of several steps resolves to."""
     # Running from the start: a caller that cancels could not take back what is on its way to the
     # disk.  Shielded from its callbacks, as one thread resolves those of everybody.
-    future: "Future[Any]" = field(default_factory=LightFuture[Any])
+    future: "Future[Any]" = field(default_factory=LightFuture[Any], init=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Write(_Request):
+    work: Work[Any]
+
+
+@dataclass(slots=True, eq=False)
+class _WriteInSteps(_Write):
+    answer: Any
+    """What the last step resolves to."""
+
+
+@dataclass(slots=True, eq=False)
+class _Insertion(_Request):
+    insert: Insert
+    given: Sequence[Row]
+
+
+_AnyRequest = _Write | _Insertion
 
 
 class Database:
@@ -64,7 +77,7 @@ class Database:
         # between two looks, and loses every race against a process that commits steadily.
         self._connection.execute(f"PRAGMA busy_timeout={_LOCK_RETRY_MS}")
         self._condition = threading.Condition()
-        self._queue: deque[_QueuedWork] = deque()
+        self._queue: deque[_AnyRequest] = deque()
         self._unanswered = 0
         self._closed = False
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
@@ -78,15 +91,13 @@ class Database:
 
     def write(self, work: Work[Answer], *, rows: int = 1) -> "Future[Answer]":
         """Run ``work`` in the next transaction; the future resolves once that is durable."""
-        return self._enqueue(_QueuedWork(work, rows, in_steps=False))
+        return self._enqueue(_Write(rows, work))
 
     def insert(self, insert: Insert, rows: Sequence[Row]) -> "Future[None]":
         """Have ``insert`` write rows in the next transaction, in one call with those of other
         requests for the same one: a call for each would take far longer.
         """
-        return self._enqueue(
-            _QueuedWork(None, len(rows), in_steps=False, insert=insert, given=rows)
-        )
+        return self._enqueue(_Insertion(len(rows), insert, rows))
 
     def write_in_steps(self, step: Work[bool], answer: Answer) -> "Future[Answer]":
         """Run ``step`` in one transaction after another until it returns False; resolve to
@@ -94,7 +105,7 @@ class Database:
 
         Others' requests are served in between, so a long piece of work delays nobody.
         """
-        return self._enqueue(_QueuedWork(step, GROUP_ROWS_MAX, in_steps=True, answer=answer))
+        return self._enqueue(_WriteInSteps(GROUP_ROWS_MAX, step, answer))
 
     def read(self, work: Work[Answer]) -> "Future[Answer]":
         """Run ``work`` on a reading connection, on one snapshot of the file."""
@@ -124,7 +135,7 @@ class Database:
             for _ in range(self._readers):
                 self._idle.get().close()
 
-    def _enqueue(self, request: _QueuedWork) -> "Future[Any]":
+    def _enqueue(self, request: _AnyRequest) -> "Future[Any]":
         with self._condition:
             if not self._closed:
                 self._queue.append(request)
@@ -142,18 +153,18 @@ class Database:
                 self._condition.notify_all()
         self._connection.close()
 
-    def _next_group(self) -> list[_QueuedWork]:
+    def _next_group(self) -> list[_AnyRequest]:
         """Wait for requests; empty once the database is closed and all are served."""
         with self._condition:
             self._condition.wait_for(lambda: self._queue or self._closed)
-            group: list[_QueuedWork] = []
+            group: list[_AnyRequest] = []
             rows = 0
             while self._queue and rows < GROUP_ROWS_MAX:
                 group.append(self._queue.popleft())
                 rows += group[-1].rows
             return group
 
-    def _serve(self, group: list[_QueuedWork]) -> None:
+    def _serve(self, group: list[_AnyRequest]) -> None:
         try:
             self._begin()
             answers = self._answers(group)
@@ -172,14 +183,14 @@ class Database:
         for request, answer in zip(group, answers, strict=True):
             self._resolve(request, answer)
 
-    def _answers(self, group: list[_QueuedWork]) -> list[Any]:
+    def _answers(self, group: list[_AnyRequest]) -> list[Any]:
         answers: list[Any] = []
         together: dict[Insert, list[Row]] = {}
         for request in group:
-            if request.insert is not None:
+            if isinstance(request, _Insertion):
                 together.setdefault(request.insert, []).extend(request.given)
                 answers.append(None)
-            elif request.work is not None:
+            else:
                 # It may read or delete what was given so far.
                 self._insert(together)
                 answers.append(_answered(request.work, self._connection))
@@ -211,15 +222,15 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _fail(self, group: list[_QueuedWork], error: Exception) -> None:
+    def _fail(self, group: list[_AnyRequest], error: Exception) -> None:
         failure = self.file.failure(error) if isinstance(error, FAILURES) else error
         for request in group:
             request.future.set_exception(failure)
 
-    def _resolve(self, request: _QueuedWork, answer: Any) -> None:
+    def _resolve(self, request: _AnyRequest, answer: Any) -> None:
         if isinstance(answer, HourhandError):
             request.future.set_exception(answer)
-        elif not request.in_steps:
+        elif not isinstance(request, _WriteInSteps):
             request.future.set_result(answer)
         elif not answer:
             request.future.set_result(request.answer)
