@@ -423,8 +423,11 @@ class TaskPersistence(Actor):
         taken = reach.take_behind(tasks, reached, room)
         self._count_ids()
         self._pass_on(taken)
-        # Where little is found the next look waits for a tick: it takes time from what runs.
-        self._answer_load(complete=False, held_up=2 * len(taken) < len(found.keys))
+        # Where little is found the next look waits for a tick: it takes time from what runs.  What
+        # is still to come is passed first, or others would wait for it when it falls due.
+        is_late = reached.scheduled_ms <= self._context.clock.now_ms()
+        few = 2 * len(taken) < len(found.keys)
+        self._answer_load(complete=False, held_up=is_late and few)
 
     def _flow_room(self) -> FlowRoom | None:
         """Return what flows may have in memory; None where no kind has a rule."""

@@ -1,5 +1,7 @@
 """TaskPersistence where kinds have rules: what one flow leaves keeps no other waiting."""
 
+import pytest
+
 from actors.messages import LoadTasks, LowerCheckpoint, SeparateQueues, TasksLoaded
 from actors.model.backlog import BACKLOG_MIN_MS
 from actors.model.backlog_search import FLOW_PAGE_TASKS, SEARCH_AHEAD_MS, SEARCH_PAGES
@@ -174,6 +176,27 @@ def test_the_look_behind_ends_a_little_ahead_of_the_clock() -> None:
 
     assert bench.load_page().held_up and bench.passed_on() == []
     assert not {"load_tasks", "find_keys"} & set(bench.requests.made)
+
+
+@pytest.mark.parametrize(("first_ms", "waits"), [(LATE_MS, True), (1_000, False)])
+def test_looks_pause_where_rows_are_late_and_not_before_they_are_due(
+    first_ms: int, waits: bool
+) -> None:
+    """Others of a herd's time would wait for what is not passed when it falls due."""
+    rows = tuple(task(first_ms + number, tenant="big") for number in range(40))
+    small = task(first_ms + 100, tenant="small")
+    bench = FlowBench(*rows, small)
+    found: list[TaskKey] = []
+    while len(found) < TASKS_MAX // 2:
+        bench.load_page()
+        found += bench.passed_on()
+
+    paused: list[bool] = []
+    while small.key not in found:
+        paused.append(bench.load_page().held_up)
+        found += bench.passed_on()
+
+    assert len(paused) > 1 and paused[:-1] == [waits] * (len(paused) - 1)
 
 
 def test_rows_that_were_left_are_loaded_in_order_when_their_flow_has_room() -> None:
