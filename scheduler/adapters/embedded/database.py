@@ -34,7 +34,7 @@ _OUTSIDE = (sqlite3.OperationalError, sqlite3.InternalError)
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
+class _Queued:
     rows: int
     # Running from the start: a caller that cancels could not take back what is on its way to the
     # disk.  Shielded from its callbacks, as one thread resolves those of everybody.
@@ -42,23 +42,23 @@ class _Request:
 
 
 @dataclass(slots=True, eq=False)
-class _Write(_Request):
+class _QueuedWork(_Queued):
     work: Work[Any]
 
 
 @dataclass(slots=True, eq=False)
-class _WriteInSteps(_Write):
+class _QueuedSteps(_QueuedWork):
     answer: Any
     """What the last step resolves to."""
 
 
 @dataclass(slots=True, eq=False)
-class _Insertion(_Request):
+class _QueuedInsertion(_Queued):
     insert: Insert
     given: Sequence[Row]
 
 
-_AnyRequest = _Write | _Insertion
+_AnyQueued = _QueuedWork | _QueuedInsertion
 
 
 class Database:
@@ -77,7 +77,7 @@ class Database:
         # between two looks, and loses every race against a process that commits steadily.
         self._connection.execute(f"PRAGMA busy_timeout={_LOCK_RETRY_MS}")
         self._condition = threading.Condition()
-        self._queue: deque[_AnyRequest] = deque()
+        self._queue: deque[_AnyQueued] = deque()
         self._unanswered = 0
         self._closed = False
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
@@ -91,13 +91,13 @@ class Database:
 
     def write(self, work: Work[Answer], *, rows: int = 1) -> "Future[Answer]":
         """Run ``work`` in the next transaction; the future resolves once that is durable."""
-        return self._enqueue(_Write(rows, work))
+        return self._enqueue(_QueuedWork(rows, work))
 
     def insert(self, insert: Insert, rows: Sequence[Row]) -> "Future[None]":
         """Have ``insert`` write rows in the next transaction, in one call with those of other
         requests for the same one: a call for each would take far longer.
         """
-        return self._enqueue(_Insertion(len(rows), insert, rows))
+        return self._enqueue(_QueuedInsertion(len(rows), insert, rows))
 
     def write_in_steps(self, step: Work[bool], answer: Answer) -> "Future[Answer]":
         """Run ``step`` in one transaction after another until it returns False; resolve to
@@ -105,7 +105,7 @@ class Database:
 
         Others' requests are served in between, so a long piece of work delays nobody.
         """
-        return self._enqueue(_WriteInSteps(GROUP_ROWS_MAX, step, answer))
+        return self._enqueue(_QueuedSteps(GROUP_ROWS_MAX, step, answer))
 
     def read(self, work: Work[Answer]) -> "Future[Answer]":
         """Run ``work`` on a reading connection, on one snapshot of the file."""
@@ -135,7 +135,7 @@ class Database:
             for _ in range(self._readers):
                 self._idle.get().close()
 
-    def _enqueue(self, request: _AnyRequest) -> "Future[Any]":
+    def _enqueue(self, request: _AnyQueued) -> "Future[Any]":
         with self._condition:
             if not self._closed:
                 self._queue.append(request)
@@ -153,18 +153,18 @@ class Database:
                 self._condition.notify_all()
         self._connection.close()
 
-    def _next_group(self) -> list[_AnyRequest]:
+    def _next_group(self) -> list[_AnyQueued]:
         """Wait for requests; empty once the database is closed and all are served."""
         with self._condition:
             self._condition.wait_for(lambda: self._queue or self._closed)
-            group: list[_AnyRequest] = []
+            group: list[_AnyQueued] = []
             rows = 0
             while self._queue and rows < GROUP_ROWS_MAX:
                 group.append(self._queue.popleft())
                 rows += group[-1].rows
             return group
 
-    def _serve(self, group: list[_AnyRequest]) -> None:
+    def _serve(self, group: list[_AnyQueued]) -> None:
         try:
             self._begin()
             answers = self._answers(group)
@@ -183,11 +183,11 @@ class Database:
         for request, answer in zip(group, answers, strict=True):
             self._resolve(request, answer)
 
-    def _answers(self, group: list[_AnyRequest]) -> list[Any]:
+    def _answers(self, group: list[_AnyQueued]) -> list[Any]:
         answers: list[Any] = []
         together: dict[Insert, list[Row]] = {}
         for request in group:
-            if isinstance(request, _Insertion):
+            if isinstance(request, _QueuedInsertion):
                 together.setdefault(request.insert, []).extend(request.given)
                 answers.append(None)
             else:
@@ -222,15 +222,15 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _fail(self, group: list[_AnyRequest], error: Exception) -> None:
+    def _fail(self, group: list[_AnyQueued], error: Exception) -> None:
         failure = self.file.failure(error) if isinstance(error, FAILURES) else error
         for request in group:
             request.future.set_exception(failure)
 
-    def _resolve(self, request: _AnyRequest, answer: Any) -> None:
+    def _resolve(self, request: _AnyQueued, answer: Any) -> None:
         if isinstance(answer, HourhandError):
             request.future.set_exception(answer)
-        elif not isinstance(request, _WriteInSteps):
+        elif not isinstance(request, _QueuedSteps):
             request.future.set_result(answer)
         elif not answer:
             request.future.set_result(request.answer)
