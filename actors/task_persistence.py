@@ -488,8 +488,7 @@ class TaskPersistence(Actor):
         room = self._flow_room()
         takes_turns = room is not None and self._reach.search.is_held_up(room)
         window = self._effects.settings.window
-        few = min(window.page_tasks, FLOW_PAGE_TASKS)
-        rows = few if self._reach.search else BACKLOG_PAGE_ROWS
+        rows = min(window.page_tasks, FLOW_PAGE_TASKS) if self._reach.search else BACKLOG_PAGE_ROWS
         page = yield self._stores.schedule.find_keys(
             self._partition, backlog.searched, backlog.end_ms, rows
         )

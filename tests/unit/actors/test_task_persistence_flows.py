@@ -214,7 +214,7 @@ def test_rows_that_were_left_are_loaded_in_order_when_their_flow_has_room() -> N
 
 
 def test_what_a_flow_left_is_loaded_in_small_pages() -> None:
-    """What other flows write waits for each of them; the first rows are nobody's to wait for."""
+    """What other flows write waits for each of them; nobody waits for the first rows."""
     page = 2 * FLOW_PAGE_TASKS
     rows = tuple(task(LATE_MS + number, tenant="big") for number in range(3 * page))
     bench = FlowBench(*rows, page_tasks=page, tasks_max=2 * page)

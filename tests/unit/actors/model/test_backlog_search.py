@@ -25,14 +25,12 @@ BIG = [task(number - 900, tenant="big") for number in range(10)]
 ROOMY = 1_000_000
 
 
-def room(
-    tasks: int, size_bytes: int = ROOMY, *, refill_share: float = 0.5, **held: int
-) -> FlowRoom:
+def room(tasks: int, size_bytes: int = ROOMY, *, share: float = 0.5, **held: int) -> FlowRoom:
     """Return room for tasks beside those that tenants hold."""
     slots = FlowSlots()
     for tenant, number in held.items():
         slots.add_waiting(f"mail {tenant}", number, 100 * number)
-    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes, refill_share)
+    return FlowRoom(RULES, slots, tasks + slots.tasks, size_bytes, share)
 
 
 def taken(room: FlowRoom, *tasks: StoredTask) -> int:
@@ -84,8 +82,8 @@ def test_a_flow_goes_on_when_it_holds_a_share_of_what_is_free(share: float, free
     search.checkpoint.begin_load()
     search.take_first(AFTER, BIG, BIG[-1].key, room(8))
 
-    assert search.is_held_up(room(free - 1, big=6, refill_share=share))
-    assert not search.is_held_up(room(free, big=6, refill_share=share))
+    assert search.is_held_up(room(free - 1, big=6, share=share))
+    assert not search.is_held_up(room(free, big=6, share=share))
 
 
 @pytest.mark.parametrize("partitions", [2, 16, 100])
