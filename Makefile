@@ -122,11 +122,46 @@ up: need-java need-mvn venv ## Start Kafka and Cassandra on this machine and wai
 down: venv ## Stop exactly the servers that `make up` started
 	@$(BIN)/python -m tests.servers down
 
+# Markers of what only `make test-all` runs, through targets of its own; docs/testing.md says why.
+LEFT_OUT := long or cluster or containers or newcomer or browser
+
+# One process more than cores: some wait for a server.
+PROCESSES ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+
+# What CI runs side by side: each folder of tests belongs to one part.
+PART_unit := tests/property tests/tidy tests/unit
+PART_simulation := tests/promises tests/simulation tests/specification
+PART_servers := tests/chaos tests/conformance tests/integration tests/security tests/two_versions
+PART_programs := tests/containers tests/browser tests/crash tests/deploy tests/documents tests/examples tests/fuzz tests/mutation tests/newcomer tests/programs
+PART_pipeline := tests/pipeline
+PARTS := unit simulation servers programs pipeline
+
 .PHONY: test
-test: need-java need-mvn venv-pipeline ## All tests: style, types, contracts, unit, simulation, real servers
+test: need-java need-mvn venv-pipeline jars ## The tests of every kind, real servers included (a quarter of an hour) [PART=unit|simulation|servers|programs|pipeline]
+	@[[ -z "$(PART)" || " $(PARTS) " == *" $(PART) "* ]] || { echo "PART=$(PART) is not a part of the tests: choose one of $(PARTS)" >&2; exit 2; }
 	@# In CI a test that fails is tried once more and counted as "rerun"; docs/testing.md says why.
-	@# Two processes: one for all that waits for servers, one for the rest.
-	@$(BIN)/python -m pytest -n 2 -m "not cluster and not containers and not newcomer and not browser" $(if $(CI),--reruns 1)
+	@$(BIN)/python -m pytest -n $(PROCESSES) -m "not ($(LEFT_OUT))" $(if $(CI),--reruns 1) $(if $(PART),$(PART_$(PART)))
+
+.PHONY: jars
+jars: need-java need-mvn venv ## Fetch Kafka and Cassandra once, for the tests
+	@$(BIN)/python -m tests.servers fetch
+
+.PHONY: test-long
+test-long: need-java need-mvn venv-pipeline jars ## The tests that are too long for `make test`
+	@$(BIN)/python -m pytest -n $(PROCESSES) -m "long and not (cluster or containers or newcomer or browser)" $(UNHURRIED)
+
+# A night's work. Each runs even where one before it failed.
+NIGHT := test test-long test-cluster test-cassandra-old test-browser test-install test-tutorial test-containers compose-demo \
+	sim sim-fleet sim-mutants crash fuzz chaos \
+	demo demo-flow demo-cluster demo-fleet demo-kafka-only demo-relay demo-timers demo-dashboard pipeline-demo bench
+
+.PHONY: test-all
+test-all: need-java need-mvn venv ## Everything: what `make test` runs and all that is too long for it (a night)
+	@failed=; for target in $(NIGHT); do \
+		echo "== make $$target"; started=$$SECONDS; \
+		$(MAKE) $$target || failed+=" $$target"; \
+		echo "== make $$target took $$((SECONDS - started)) s"; \
+	done; [[ -z "$$failed" ]] || { echo "These failed:$$failed" >&2; exit 1; }
 
 .PHONY: test-cluster
 test-cluster: need-java need-mvn venv-pipeline ## The tests that need three brokers or Cassandra nodes, or minutes (a quarter of an hour)
@@ -151,10 +186,6 @@ compose-demo: images ## 10,000 tasks on three nodes in containers, one of which 
 .PHONY: test-containers
 test-containers: images ## The tests on Kafka and Cassandra once more, over containers, and docker/ itself
 	@$(BIN)/python -m pytest --servers containers -m "not cluster and not newcomer" $(UNHURRIED)
-
-.PHONY: test-fast
-test-fast: venv ## The tests that need no server
-	@$(BIN)/python -m pytest -m "not integration and not containers and not newcomer and not browser"
 
 .PHONY: test-install
 test-install: venv ## The wheel from an index, on each Python there is [PYTHONS="python3.14"]
@@ -234,11 +265,11 @@ clean: ## Remove .venv and everything built; data and server downloads stay
 .PHONY: need-java
 need-java:
 	@version="$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' || true)"; \
-	[[ "$${version:-0}" -ge 17 ]] || { echo "Java 17 or newer is needed to run Kafka and Cassandra: install it (Debian: default-jre-headless); make test-fast does without" >&2; exit 2; }
+	[[ "$${version:-0}" -ge 17 ]] || { echo "Java 17 or newer is needed to run Kafka and Cassandra: install it (Debian: default-jre-headless); make test-unit does without" >&2; exit 2; }
 
 .PHONY: need-mvn
 need-mvn:
-	@command -v mvn >/dev/null || { echo "Maven is needed to fetch Kafka and Cassandra: install it (Debian: maven); make test-fast does without" >&2; exit 2; }
+	@command -v mvn >/dev/null || { echo "Maven is needed to fetch Kafka and Cassandra: install it (Debian: maven); make test-unit does without" >&2; exit 2; }
 
 .PHONY: need-chromium
 need-chromium:

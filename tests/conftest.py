@@ -1,22 +1,18 @@
-"""Fixtures that several kinds of tests share: real servers, one of each per session."""
+"""Fixtures that several kinds of tests share: real servers, one of each a run."""
 
 import logging
-import shutil
 import signal
-import tempfile
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.reruns import pytest_terminal_summary  # noqa: F401 - a hook
+from tests import once_a_run, reruns, several_processes
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
-from tests.servers.running import running
-from tests.two_processes import pytest_xdist_make_scheduler  # noqa: F401 - a hook
+from tests.servers.running import running, shared
 from tests.wheel import built, elsewhere  # noqa: F401 - fixtures
 
 collect_ignore = [] if find_spec("playwright") else ["browser"]
@@ -35,18 +31,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear SIGINT in a process of several: they are begun without, and programs inherit that."""
+    for plugin in (once_a_run, reruns, several_processes):
+        config.pluginmanager.register(plugin)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait for servers: they take longest where two processes run.
-
-    Over containers, leave out what would prove nothing else than over jars.
-    """
-    items.sort(key=lambda item: not _uses_servers(item))
+    """Over containers, leave out what would prove nothing else than over jars."""
     if config.getoption("--servers") != "containers":
         return
     kept = [
@@ -57,10 +51,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
-
-
-def _uses_servers(item: pytest.Item) -> bool:
-    return item.get_closest_marker("integration") is not None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,37 +84,31 @@ def _log_level() -> Iterator[None]:
 def kafka_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaServer]:
-    """One Kafka broker for the session; the tests are skipped, saying why, without Java."""
-    folder = tmp_path_factory.mktemp("kafka")
+    """One Kafka broker for the run; the tests are skipped, saying why, without Java."""
     if request.config.getoption("--servers") == "containers":
         from tests.servers.containers import KafkaContainerServer
 
+        folder = tmp_path_factory.mktemp("kafka")
         yield from running(lambda: KafkaContainerServer(folder))
     else:
-        yield from running(lambda: KafkaServer(folder))
+        yield shared("kafka", KafkaServer)
 
 
 @pytest.fixture(scope="session")
 def cassandra_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CassandraServer]:
-    """One Cassandra node for the session; the tests are skipped, saying why, without Java."""
-    folder = tmp_path_factory.mktemp("cassandra")
+    """One Cassandra node for the run; the tests are skipped, saying why, without Java."""
     if request.config.getoption("--servers") == "containers":
         from tests.servers.containers import CassandraContainerServer
 
+        folder = tmp_path_factory.mktemp("cassandra")
         yield from running(lambda: CassandraContainerServer(folder))
     else:
-        yield from running(lambda: CassandraServer(folder))
+        yield shared("cassandra", CassandraServer)
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """One PostgreSQL for the session; the tests are skipped, saying why, where there is none."""
-    # Its user, which is not ours, may not enter the folders that pytest makes.
-    folder = Path(tempfile.mkdtemp(prefix="hourhand-postgres-"))
-    folder.chmod(0o755)
-    try:
-        yield from running(lambda: PostgresServer(folder / "server", ("fsync=off",)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def postgres_server() -> PostgresServer:
+    """One PostgreSQL for the run; the tests are skipped, saying why, where there is none."""
+    return shared("postgres", lambda folder: PostgresServer(folder, ("fsync=off",)))

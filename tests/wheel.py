@@ -1,4 +1,4 @@
-"""The wheel, built once a session, and an environment that has it and what the core requires.
+"""The wheel, built once a run, and an environment that has it and what the core requires.
 
 Decides how it is built and installed without asking an index; never what must be true of it.
 """
@@ -8,13 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
+from functools import partial
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.once_a_run import once_a_run
 from tests.tidy.outside import run
 from tests.tidy.source import ROOT, project_metadata
 
@@ -62,18 +65,20 @@ def _lend(projects: set[str], site_packages: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built() -> Path:
     """Return a folder with an sdist, and the wheel that was built from it."""
-    folder = tmp_path_factory.mktemp("built")
-    sources = tmp_path_factory.mktemp("sources")
-    _copy_sources(sources)
+    return once_a_run("built", _build)
+
+
+def _build(folder: Path) -> None:
     # Modules that are not compiled, because the environment says so, would be a warning each.
     environment = {
         name: value
         for name, value in os.environ.items()
         if name not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
     }
-    with (folder / BUILD_LOG).open("w", encoding="utf-8") as log:
+    with tempfile.TemporaryDirectory() as sources, (folder / BUILD_LOG).open("wb") as log:
+        _copy_sources(Path(sources))
         subprocess.run(
             [sys.executable, "-W", "default", "-m", "build", "--no-isolation", "--outdir", folder],
             cwd=sources,
@@ -83,17 +88,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             timeout=300,
             check=True,
         )
-    return folder
 
 
 @pytest.fixture(scope="session")
-def elsewhere(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def elsewhere(built: Path) -> Path:
     """Return a folder with a virtual environment ``venv``: the wheel and what the core requires.
 
     The packages are lent by this environment, so that no index is asked.
     """
-    folder = tmp_path_factory.mktemp("elsewhere")
     (wheel,) = built.glob("hourhand-*.whl")
+    return once_a_run("elsewhere", partial(_install, wheel))
+
+
+def _install(wheel: Path, folder: Path) -> None:
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv/bin/python"
     run(
@@ -105,4 +112,3 @@ def elsewhere(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
     )
     _lend(_core(), Path(purelib))
-    return folder

@@ -23,7 +23,7 @@ from tests.chaos.verdict import Limits, judge
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 SEED = 4
 HUNG_AFTER_S = 480

@@ -22,7 +22,7 @@ from tests.crash.audit import (
 )
 from tests.crash.killing import Killer
 
-KILLS = int(os.environ.get("CRASH_KILLS", "40"))
+KILLS = int(os.environ.get("CRASH_KILLS", "15"))
 KILLS_OF_A_FOLDER = 40
 
 

@@ -22,13 +22,13 @@ from tests.promises.group import Group
 def test_p10_no_door_lets_hostile_input_harm_what_is_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thirty times as many: ``make fuzz``."""
+    """Seventy-five times as many: ``make fuzz``."""
     monkeypatch.chdir(tmp_path)
 
     said: list[str] = []
-    counts = fuzz(5_000, 0, tmp_path, said.append)
+    counts = fuzz(2_000, 0, tmp_path, said.append)
 
-    assert sum(counts.values()) == 5_000
+    assert sum(counts.values()) == 2_000
     assert all(counts.values()), said
 
 

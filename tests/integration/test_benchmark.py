@@ -15,6 +15,8 @@ from scheduler import Settings, wiring
 from scheduler.configuration.settings import EmbeddedSettings
 from scheduler.reading.inspector import Inspector, TaskState
 
+pytestmark = pytest.mark.long
+
 
 def test_the_embedded_drain_gives_a_line(tmp_path: Path) -> None:
     """A node and a client in processes of their own, and the end as the store knows it."""

@@ -13,7 +13,7 @@ from benchmarks.sizes import SMOKE
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 class SessionServers(Servers):

@@ -20,7 +20,7 @@ from tests.conformance.writers_suite import delete_hour, versions, write_all
 from tests.servers.cassandra import CassandraServer
 from tests.servers.running import running
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 FOUND_AGAIN_S = 30.0
 """Several times the longest pause between two tries, and a fraction of the driver's own."""

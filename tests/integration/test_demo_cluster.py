@@ -12,7 +12,7 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import REPOSITORY
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TASKS = 2_000
 HUNG_AFTER_S = 280

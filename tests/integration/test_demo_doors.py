@@ -11,7 +11,7 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.maven import REPOSITORY
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.servers.postgres import PostgresServer
 HUNG_AFTER_S = 420
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(HUNG_AFTER_S + 120),
 ]
 

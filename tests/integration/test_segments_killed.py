@@ -19,7 +19,7 @@ from tests.tidy.source import ROOT
 from tests.two_versions.versions import NodeProcess, notes_in, wait_for
 from tests.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TASKS = 12_000
 KILLED_AFTER = (500, 4_000)

@@ -23,7 +23,7 @@ from tests.pipeline.moving_world import (
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 OLD, NEW = 4, 6
 

@@ -1,6 +1,6 @@
-"""``python -m tests.servers up|down|status``: one Kafka broker and one Cassandra node.
+"""``python -m tests.servers fetch|up|down|status``: one Kafka broker and one Cassandra node.
 
-``up`` leaves them running and writes their addresses to ``.servers/state.json``; ``down``
+``fetch`` downloads them.  ``up`` leaves them running and writes their addresses to ``.servers/state.json``; ``down``
 stops exactly them and keeps their data; ``.servers`` may then be deleted.
 """
 
@@ -30,13 +30,19 @@ def environment(kafka: KafkaServer, cassandra: CassandraServer) -> dict[str, str
     }
 
 
+def fetch() -> int:
+    """Bring what is not here yet from Maven."""
+    # One after the other: two first runs of Maven would fetch the same plugin twice.
+    kafka_jars()
+    cassandra_jars()
+    return 0
+
+
 def up() -> int:
     """Start both and print how to use them; a no-op where they run."""
     require_tool("java")
     _say("Making sure that Kafka and Cassandra are there (fetched from Maven once) …")
-    # One after the other: two first runs of Maven would fetch the same plugin twice.
-    kafka_jars()
-    cassandra_jars()
+    fetch()
     kafka, cassandra = _servers()
     if not all(each.pid for each in [*kafka.brokers, *cassandra.nodes]):
         _say("Starting Kafka and Cassandra (half a minute) …")
@@ -98,7 +104,9 @@ def status() -> int:
 
 def main(arguments: list[str]) -> int:
     """Run one command; 2 where it is unknown or a tool is missing, 1 where a server failed."""
-    commands: dict[str, Callable[[], int]] = {"up": up, "down": down, "status": status}
+    commands: dict[str, Callable[[], int]] = {
+        each.__name__: each for each in (fetch, up, down, status)
+    }
     if len(arguments) != 1 or arguments[0] not in commands:
         sys.stderr.write("usage: python -m tests.servers up|down|status\n")
         return 2

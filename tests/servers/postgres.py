@@ -36,7 +36,9 @@ class PostgresServer:
         self._options = (*_OPTIONS, *options)
         self._programs = _programs()
         self._folder = folder.resolve()
-        self._port = free_ports(1, _HOST)[0]
+        self._port_file = self._folder / "port"
+        taken_up = self._port_file.is_file()
+        self._port = int(self._port_file.read_text()) if taken_up else free_ports(1, _HOST)[0]
         self._as_user: list[str] = []
         if os.geteuid() == 0:
             self._as_user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--init-groups"]
@@ -45,10 +47,16 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        """Make the data folder anew and start; raises PostgresMissing and ServerFailed."""
+        """Make the data folder anew and start, unless it runs.
+
+        Raises PostgresMissing and ServerFailed.
+        """
+        if self._process.pid is not None:
+            return
         data = self._folder / "data"
         shutil.rmtree(self._folder, ignore_errors=True)
         data.mkdir(parents=True)
+        self._port_file.write_text(str(self._port))
         if self._as_user:
             shutil.chown(data, _USER, _USER)
         initdb, postgres = (str(self._programs / name) for name in ("initdb", "postgres"))

@@ -20,13 +20,13 @@ from tests.simulation.scenario import load_scenarios
 from tests.simulation.simulate import judge, simulate
 from tests.simulation.world import World
 
-SEEDS = int(os.environ.get("SIM_SEEDS", "200"))
+SCENARIOS = load_scenarios()
+NAMES = sorted(SCENARIOS)
+SEEDS = int(os.environ.get("SIM_SEEDS", str(len(SCENARIOS))))
 CHUNK = 5
 """Seeds of one test: enough to be worth its name in a report, few enough to see progress."""
 SEEDS_TO_MEET_ALL = 12
 FIRST_SEED = int(os.environ.get("SIM_FIRST_SEED", "1000"))
-SCENARIOS = load_scenarios()
-NAMES = sorted(SCENARIOS)
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 

@@ -15,7 +15,7 @@ from scheduler.configuration.settings import EmbeddedSettings
 from tests.tidy.source import ROOT
 from tests.two_versions.versions import NodeProcess, notes_in, unpacked, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

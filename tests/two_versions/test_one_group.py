@@ -14,7 +14,7 @@ from tests.servers.own_settings import QUICK_GROUP, own_settings
 from tests.tidy.source import ROOT
 from tests.two_versions.versions import NodeProcess, notes_in, unpacked, wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 KINDS = ("", "mail", "charge")
 

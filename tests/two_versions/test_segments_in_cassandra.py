@@ -18,7 +18,7 @@ from tests.servers.own_settings import QUICK_GROUP, own_settings
 from tests.tidy.source import ROOT
 from tests.two_versions.versions import BEFORE_SEGMENTS, NodeProcess, notes_in, unpacked, wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 BURST = 600
 _PAST_THE_START_S = (SETTLED_MS + 2 * LOOK_MS) / 1000

@@ -66,6 +66,7 @@ def test_quick_mutants_are_caught(tmp_path: Path) -> None:
         assert result.is_caught, f"{result.mutant.name} lives {result.error}"
 
 
+@pytest.mark.long
 def test_what_is_no_fault_is_not_caught(tmp_path: Path) -> None:
     """A hunt can fail: nothing is reported where nothing is broken."""
     judged = NO_FAULT.model_copy(update={"tests": ("tests/unit/scheduler/node/test_lease.py",)})
@@ -75,6 +76,7 @@ def test_what_is_no_fault_is_not_caught(tmp_path: Path) -> None:
         assert not result.is_caught and result.catch is None and not result.error
 
 
+@pytest.mark.long
 def test_tests_that_fail_without_the_fault_prove_nothing(tmp_path: Path) -> None:
     """Neither does a judge that is not there."""
     trees = Trees(tmp_path)
@@ -122,6 +124,7 @@ def test_a_seed_belongs_to_a_scenario() -> None:
     assert all(mutant.scenario for mutant in MUTANTS.values() if mutant.seed is not None)
 
 
+@pytest.mark.long
 def test_every_run_that_complains_is_told_and_no_other(tmp_path: Path) -> None:
     """Not only the first, as a hunt ends with it."""
     trees = Trees(tmp_path)

@@ -1,0 +1,53 @@
+"""Decides which of several processes runs which test, and what remains of one that crashed.
+
+Never decides how many there are; the Makefile asks for them with ``-n``.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+_SPARK = "tests/pipeline/"
+"""Its tests share one Spark session, so one process runs them all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take longest, so that the processes end at about the same time."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.nodeid.startswith(_SPARK):
+        return 0
+    # A test that waits for a server, or that takes long, says so.
+    markers = ("integration", "slow")
+    ranks = [at for at, name in enumerate(markers, start=1) if item.get_closest_marker(name)]
+    return min(ranks, default=len(markers) + 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling":
+    """Give each process a file at a time, in the order of ``pytest_collection_modifyitems``."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _SPARK if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
+
+        def remove_node(self, node: Any) -> str | None:
+            # The files that the process had finished would be handed out again as empty ones,
+            # and who gets an empty one waits for ever.
+            work = self.assigned_work[node]
+            for scope in [scope for scope, tests in work.items() if all(tests.values())]:
+                del work[scope]
+            crashed: str | None = super().remove_node(node)
+            return crashed
+
+        def mark_test_pending(self, item: str) -> None:
+            """Do nothing: a test that crashed its process was never marked complete."""
+
+    config.option.loadscopereorder = False  # it would begin with the files of many tests
+    return FileByFile(config, log)
