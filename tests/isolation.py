@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -188,18 +188,18 @@ def _audit_processes_of_multiprocessing() -> None:
     """Tell of those that its own C function starts, which tells nothing."""
     start = multiprocessing.util.spawnv_passfds
 
-    def spawnv_passfds(path: Any, arguments: Any, descriptors: Any) -> int:
-        sys.audit("subprocess.Popen", path, arguments, None, None)
-        return start(path, arguments, descriptors)
+    def audited(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
+        sys.audit("subprocess.Popen", path, args, None, None)
+        return start(path, args, passfds)
 
-    multiprocessing.util.spawnv_passfds = spawnv_passfds
+    multiprocessing.util.spawnv_passfds = audited
 
 
 def _audit_sleeps() -> None:
     """Tell of them where the interpreter does not."""
     sleep = time.sleep
 
-    def audited(seconds: float) -> None:
+    def audited(seconds: Any, /) -> None:
         sys.audit("time.sleep", seconds)
         sleep(seconds)
 
@@ -207,7 +207,7 @@ def _audit_sleeps() -> None:
 
 
 def _audit_waits() -> None:
-    """Tell of those whose time ran out: an event, a queue, a future, a loop, the end of a thread."""
+    """Tell of those whose time ran out: of an event, a queue, a future, a loop, a join."""
     _tell(threading.Condition, "wait", lambda condition, told: not told)
     _tell(threading.Thread, "join", lambda thread, _: thread.is_alive())
     for kind in {selectors.DefaultSelector, selectors.PollSelector, selectors.SelectSelector}:

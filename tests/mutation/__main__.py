@@ -47,14 +47,17 @@ def _parse() -> argparse.Namespace:
 def own_tests(file: str) -> list[str]:
     """Return the test files named after a source file, as the folders mirror the source."""
     path = Path(file)
-    found = (ROOT / "tests/unit" / path.parent).glob(f"test_{path.stem}*.py")
-    return sorted(str(each.relative_to(ROOT)) for each in found)
+    return sorted(
+        str(each.relative_to(ROOT))
+        for kind in ("unit", "programs")
+        for each in (ROOT / "tests" / kind / path.parent).glob(f"test_{path.stem}*.py")
+    )
 
 
 def _sweep(file: str, arguments: argparse.Namespace) -> int:
     tests = [*own_tests(file), *arguments.tests]
     if not tests or not (ROOT / file).is_file():
-        sys.stderr.write(f"{file}: no such file, or none of tests/unit bears its name: --tests\n")
+        sys.stderr.write(f"{file}: no such file, or no test file bears its name: --tests\n")
         return 2
     tree = TREES / file.replace("/", ".").removesuffix(".py")
     shutil.rmtree(tree, ignore_errors=True)

@@ -1,8 +1,5 @@
 """What counts as an interpreter that figures may be taken with."""
 
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks import interpreter
@@ -22,10 +19,3 @@ def test_a_build_is_judged_by_its_arguments(
 ) -> None:
     """And a distribution's by where it is."""
     assert interpreter.is_optimized(configured_with, prefix) is optimized
-
-
-def test_make_asks_each_interpreter_by_running_the_file() -> None:
-    """With no package installed, and none of the folder's modules in the way."""
-    asked = subprocess.run([sys.executable, "-I", interpreter.__file__], check=False)
-
-    assert asked.returncode == (not interpreter.runs_optimized())

@@ -64,20 +64,6 @@ def test_river_is_built_in_the_version_that_is_told() -> None:
     assert f"github.com/riverqueue/river v{river.VERSION}\n" in pinned
 
 
-def test_what_go_cannot_build_is_told_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The measure is then taken without it."""
-    program = tmp_path / "go"
-    program.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(river, "BUILT", tmp_path / "build" / "river")
-
-    with pytest.raises(river.RiverMissing, match="no network"):
-        river.build()
-
-
 def test_without_node_graphile_worker_is_left_out_loudly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,18 +74,3 @@ def test_without_node_graphile_worker_is_left_out_loudly(
 
     told = capsys.readouterr().err
     assert "*** WITHOUT Graphile Worker: Node.js and npm are needed" in told
-
-
-def test_what_npm_cannot_install_is_told_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Behind a proxy, or without a network."""
-    for name in ("node", "npm"):
-        program = tmp_path / name
-        program.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(graphile_worker, "FOLDER", tmp_path / "build")
-
-    with pytest.raises(graphile_worker.GraphileWorkerMissing, match="no network"):
-        graphile_worker.install()

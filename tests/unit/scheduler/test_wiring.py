@@ -1,7 +1,5 @@
 """Adapters are picked by the settings, drivers only when asked for."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,29 +42,6 @@ def test_a_node_is_observed_where_the_settings_ask_for_it() -> None:
     assert plain.registry is None
     counted.telemetry.emit(BulkEnqueued(3, 1.0))
     assert counted.registry.get_sample_value("hourhand_records_enqueued_total") == 3
-
-
-def test_neither_the_package_nor_an_embedded_client_loads_a_driver(tmp_path: Path) -> None:
-    """Whoever has no Kafka need not have its driver work."""
-    program = (
-        "import sys; from scheduler import Settings, SchedulerClient;"
-        " SchedulerClient(Settings()).close();"
-        " print([name for name in ('confluent_kafka', 'cassandra', 'typer', 'prometheus_client')"
-        " if name in sys.modules])"
-    )
-    root = Path(__file__).parents[3]
-
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
-
-    assert done.stdout == "[]\n"
 
 
 def test_without_a_topic_for_events_nobody_is_told(tmp_path: Path) -> None:

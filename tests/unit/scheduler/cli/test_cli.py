@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,33 +9,16 @@ from typer.testing import CliRunner, Result
 
 from scheduler.cli.cli import app
 
-ROOT = Path(__file__).parents[4]
 KEY = "2999-01-01T00:00:00Z,a,1"
 COMMANDS = sorted(
     command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands
 )
-
-_EXECUTOR = """
-import time
-from scheduler import TaskExecutor
-
-class Printing(TaskExecutor):
-    def execute(self, task):
-        print("ran", task.data["n"], flush=True)
-
-class Endless(TaskExecutor):
-    def execute(self, task):
-        print("began", flush=True)
-        while True:
-            time.sleep(1)
-"""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make every command work in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "executors.py").write_text(_EXECUTOR)
     return tmp_path
 
 
@@ -280,10 +259,6 @@ def test_every_command_teaches_by_example(command: str) -> None:
     assert shown.exit_code == 0
 
 
-def _environment(**extra: str) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **extra}
-
-
 def test_a_trace_is_shown_under_debug_only() -> None:
     """The exit code is the same."""
     plain, traced = hourhand("cancel", "x"), hourhand("cancel", "x", "--debug")
@@ -291,71 +266,3 @@ def test_a_trace_is_shown_under_debug_only() -> None:
     assert "Traceback" not in plain.stderr
     assert "Traceback" in traced.stderr
     assert plain.exit_code == traced.exit_code == 2
-
-
-class Node:
-    """``hourhand run`` in a process of its own."""
-
-    def __init__(self, folder: Path, executor: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "scheduler", "run", "--executor", executor],
-            cwd=folder,
-            env=_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def says(self, text: str) -> None:
-        """Wait until the node has said ``text`` on standard error."""
-        assert self.process.stderr is not None
-        assert any(text in line for line in self.process.stderr), f"never said {text!r}"
-
-    def prints(self) -> str:
-        """Wait for the next line of user code."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    """Collect the nodes a test starts, and end those that are left."""
-    started: list[Node] = []
-    yield started
-    for node in started:
-        node.process.kill()
-        node.process.communicate(timeout=60)
-
-
-def test_a_node_runs_what_was_scheduled_and_stops_when_asked(
-    folder: Path, nodes: list[Node]
-) -> None:
-    """The whole way: schedule, run now, show, list, SIGTERM."""
-    key = scheduled("--in", "1h", "--data", '{"n": 5}')
-    nodes.append(Node(folder, "executors:Printing"))
-    nodes[0].says("the node runs")
-
-    moved = hourhand("run-now", key, "--wait", "20", "-o", "json")
-    assert nodes[0].prints() == "ran 5\n"
-    new_key = json.loads(moved.stdout)["newKey"]
-    nodes[0].process.send_signal(signal.SIGTERM)
-    nodes[0].says("the node has stopped")
-
-    assert nodes[0].process.wait(timeout=60) == 0
-    shown = json.loads(hourhand("show", new_key, "-o", "json").stdout)
-    assert (shown["state"], shown["taskData"]) == ("success", {"n": 5})
-    assert json.loads(hourhand("show", key, "-o", "json").stdout)["state"] == "moved"
-    assert "success" in hourhand("list", "--ordering-id", "c,7").stdout
-
-
-def test_a_second_signal_leaves_at_once(folder: Path, nodes: list[Node]) -> None:
-    """User code that never ends cannot hold the process."""
-    scheduled("--in", "0s")
-    nodes.append(Node(folder, "executors:Endless"))
-    assert nodes[0].prints() == "began\n"
-
-    nodes[0].process.send_signal(signal.SIGINT)
-    nodes[0].says("signal again to stop at once")
-    nodes[0].process.send_signal(signal.SIGINT)
-
-    assert nodes[0].process.wait(timeout=20) == 130

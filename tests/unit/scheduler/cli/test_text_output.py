@@ -1,11 +1,5 @@
 """Values as a person reads them; colours for terminals alone."""
 
-import os
-import pty
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from actors.model.instant import parse_instant
@@ -17,10 +11,10 @@ from scheduler.cli.text_output import cell_of, due_text, fact_lines, heading_of,
 from scheduler.reading.inspector import TaskListing, TaskView
 from scheduler.reading.task_state import view_of
 
-ROOT = Path(__file__).parents[4]
 NOW_MS = parse_instant("2026-02-09T01:43:12Z")
+
+
 KEY = TaskKey.parse("2026-02-09T01:41:12.959Z,customer-7,invoice-42")
-_PROGRAM = "from scheduler.cli.text_output import coloured; print(coloured('blocked', 'blocked'))"
 
 
 def view(*attempts: AttemptRecord, data: bytes = b'{"invoice":42}') -> TaskView:
@@ -123,28 +117,3 @@ def test_a_long_error_is_cut() -> None:
 
     assert found is not None
     assert (len(found), found[-1]) == (80, "…")
-
-
-@pytest.mark.parametrize(("no_color", "painted"), [("", True), ("1", False)])
-def test_states_have_a_colour_on_a_terminal(no_color: str, *, painted: bool) -> None:
-    """Unless NO_COLOR asks for none."""
-    assert (b"\x1b[" in _printed_on_a_terminal(no_color)) is painted
-
-
-def test_there_is_no_colour_in_a_pipe() -> None:
-    """Programs read it."""
-    printed = subprocess.check_output([sys.executable, "-c", _PROGRAM], cwd=ROOT)
-
-    assert printed.split() == [b"blocked"]
-
-
-def _printed_on_a_terminal(no_color: str) -> bytes:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "NO_COLOR": no_color}
-    subprocess.run(
-        [sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment, stdout=theirs, check=True
-    )
-    os.close(theirs)
-    printed = os.read(ours, 1_000)
-    os.close(ours)
-    return printed

@@ -3,8 +3,6 @@
 import contextlib
 import math
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,17 +14,6 @@ from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.embedded.log import EmbeddedLog
 from scheduler.adapters.embedded.writer import EmbeddedWriter
 from tests.unit.scheduler.adapters.embedded.files import WAIT_S, Listener, settings_of
-
-CLIENT = """
-import sys
-from pathlib import Path
-from scheduler.adapters.embedded.writer import EmbeddedWriter
-from scheduler.configuration.settings import EmbeddedSettings, Settings
-writer = EmbeddedWriter(Settings(embedded=EmbeddedSettings(folder=Path(sys.argv[1]))))
-for line in sys.stdin:
-    print(writer.append(1, b"k", line.strip().encode()).result(10).offset, flush=True)
-writer.close()
-"""
 
 
 @pytest.fixture
@@ -85,31 +72,6 @@ def test_a_second_node_is_refused_and_the_first_goes_on(
     assert record.value == b"v"
     assert before_ms - 1 <= record.timestamp_ms <= SystemClock().now_ms() + 1
     assert log.lease_ends_ms() == math.inf
-
-
-def test_a_client_of_another_process_wakes_the_node(tmp_path: Path, log: EmbeddedLog) -> None:
-    """Its records arrive while it lives, soon after it has its acknowledgement."""
-    clock = SystemClock()
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with client:
-        assert client.stdin is not None
-        assert client.stdout is not None
-        for number in range(5):
-            client.stdin.write(f"record {number}\n")
-            client.stdin.flush()
-            polled = Polled()
-            deadline_ms = clock.monotonic_ms() + WAIT_S * 1000
-            while not polled.records and clock.monotonic_ms() < deadline_ms:
-                polled = log.poll(10, 60_000)
-            assert [each.value for each in polled.records] == [b"record %d" % number]
-            assert int(client.stdout.readline()) == number
-        client.stdin.close()
-        assert client.wait(WAIT_S) == 0
 
 
 def test_records_far_below_the_committed_offset_are_removed(

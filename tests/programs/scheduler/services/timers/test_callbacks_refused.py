@@ -12,7 +12,7 @@ from scheduler.configuration.door_settings import TimerSettings
 from scheduler.services.timers.callbacks import HttpCaller
 from scheduler.services.timers.executor import CallbackFailed
 from tests.builders import NOW_MS
-from tests.unit.scheduler.services.timers.test_callbacks import OF, OK, Endpoint, call, run
+from tests.programs.scheduler.services.timers.test_callbacks import OF, OK, Endpoint, call, run
 
 
 def test_a_target_that_is_not_allowed_is_named() -> None:
