@@ -192,12 +192,14 @@ def bounds_of(
     partition: int,
     last_error: LastError,
     timeout_s: float | None = None,
+    wait: Callable[[float], None] = pause,
 ) -> tuple[int, int]:
     """Return the first offset there is of a partition, and the one that comes next.
 
     Asks the broker, and again where its leader is just being chosen: of a topic that was made a
     moment ago, or after a broker went.  ``timeout_s`` bounds the wait for that, and for one
-    answer; without it ``kafka.connect_timeout_ms`` does.  Raises TopicMissing, LogUnavailable.
+    answer; without it ``kafka.connect_timeout_ms`` does.  ``wait`` lets time pass between two
+    looks.  Raises TopicMissing, LogUnavailable.
     """
     asked = TopicPartition(topic, partition)
     timeout_s = timeout_s or settings.kafka.connect_timeout_ms / 1000
@@ -210,7 +212,7 @@ def bounds_of(
                 raise translated(error.args[0], settings, last_error, what, topic) from error
         else:
             return int(first), int(end)
-        pause(_LEADER_PAUSE_S)
+        wait(_LEADER_PAUSE_S)
         # The driver remembers who led the partition until it is told to look.
         with contextlib.suppress(KafkaException):
             consumer.list_topics(topic, timeout=timeout_s)

@@ -34,7 +34,7 @@ def test_waiting_for_what_never_runs_ends_and_counts(tmp_path: Path) -> None:
     records.note(7)
 
     with pytest.raises(TimeoutError, match="1 of 2"):
-        records.wait_for(2, timeout_s=0.01)
+        records.wait_for(2, timeout_s=0.0)
 
 
 @pytest.mark.parametrize("numbers", [[0, 1], [0, 1, 1], [0, 1, 2, 2]])

@@ -73,7 +73,7 @@ def test_a_command_that_nobody_decided_ends_with_a_code_of_its_own() -> None:
     """Unless it was not to be waited for."""
     key = scheduled("--in", "1h")
 
-    assert hourhand("cancel", key, "--wait", "0.1").exit_code == 4
+    assert hourhand("cancel", key, "--wait", "0.000001").exit_code == 4
     assert hourhand("cancel", key, "--wait", "0").exit_code == 0
 
 

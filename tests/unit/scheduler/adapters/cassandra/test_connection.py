@@ -2,13 +2,9 @@
 
 import weakref
 from collections.abc import Callable
-from itertools import islice
 
-from scheduler.adapters.cassandra.connection import Alarm, cluster_of
-from scheduler.configuration.settings import CassandraSettings
+from scheduler.adapters.cassandra.connection import Alarm
 from tests.garbage import cyclic_garbage
-
-FOUND_AGAIN_S = 10.0
 
 
 class DriversTimer:
@@ -84,10 +80,3 @@ def test_a_request_that_timed_out_is_freed_as_well() -> None:
         assert known() is None
 
     assert found["Alarm"] == 0
-
-
-def test_a_server_that_was_away_for_long_is_found_within_seconds() -> None:
-    """The driver's own pauses grow to ten minutes."""
-    cluster = cluster_of(CassandraSettings(), timeout_s=1.0)
-    pauses = islice(cluster.reconnection_policy.new_schedule(), 40)
-    assert max(pauses) <= FOUND_AGAIN_S

@@ -16,6 +16,7 @@ class Asked:
     def __init__(self, *errors: int) -> None:
         self._errors = list(errors)
         self.looks = 0
+        self.passed_s: list[float] = []
 
     def get_watermark_offsets(self, _partition: Any, timeout: float) -> tuple[int, int]:
         """Answer as the driver does."""
@@ -32,7 +33,7 @@ class Asked:
 
 def _bounds(consumer: Asked, timeout_ms: int = 1_000) -> tuple[int, int]:
     settings = Settings(kafka=KafkaSettings(connect_timeout_ms=timeout_ms))
-    return bounds_of(consumer, settings, "in-topic", 0, LastError())
+    return bounds_of(consumer, settings, "in-topic", 0, LastError(), wait=consumer.passed_s.append)
 
 
 def test_a_leader_that_is_being_chosen_is_waited_for() -> None:
@@ -40,7 +41,7 @@ def test_a_leader_that_is_being_chosen_is_waited_for() -> None:
     consumer = Asked(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
     assert _bounds(consumer) == (3, 9)
-    assert consumer.looks == 2
+    assert consumer.looks == len(consumer.passed_s) == 2
 
 
 def test_a_leader_that_never_comes_is_an_error() -> None:
@@ -57,7 +58,7 @@ def test_whoever_must_not_wait_says_so() -> None:
     settings = Settings(kafka=KafkaSettings(connect_timeout_ms=60_000))
 
     with pytest.raises(LogUnavailable):
-        bounds_of(consumer, settings, "in-topic", 0, LastError(), timeout_s=0.2)
+        bounds_of(consumer, settings, "in-topic", 0, LastError(), 0.2, consumer.passed_s.append)
     assert consumer.looks == 1
 
 

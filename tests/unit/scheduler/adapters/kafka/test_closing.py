@@ -20,7 +20,7 @@ def test_what_never_ends_is_left_behind(caplog: pytest.LogCaptureFixture) -> Non
     released = threading.Event()
 
     with caplog.at_level(logging.WARNING):
-        ended = close_within(lambda: released.wait(60.0), 0.01)
+        ended = close_within(lambda: released.wait(60.0), 0.0)
     released.set()
 
     assert not ended and "left behind" in caplog.text

@@ -2,8 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -87,11 +87,14 @@ def refuse_large(key: bytes, value: bytes) -> None:
 class World:
     """A group whose driver the test controls."""
 
+    made: ClassVar[list["World"]] = []
+
     def __init__(self, driver: Driver, room_timeout_s: float = 60.0) -> None:
         self.driver = driver
         self.clock = ManualClock()
         made: Any = driver
         self.producer = ServedProducer(lambda: made, failure, room_timeout_s, self.clock)
+        self.made.append(self)
 
     def group(self) -> KafkaGroup:
         return KafkaGroup(self.producer, "tasks", refuse_large, failure)
@@ -105,6 +108,15 @@ class World:
         for number in range(count):
             group.append(f"id-{number % 3}", b"%d" % number)
         return group
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """End the thread that each producer has."""
+    yield
+    for world in World.made:
+        world.producer.close(0.0)
+    World.made.clear()
 
 
 def test_the_driver_chooses_the_partition_by_the_ordering_id() -> None:

@@ -27,6 +27,7 @@ from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.wiring import build_telemetry, observe, open_clock
+from tests.waiting import until
 
 PATIENCE_S = 60.0
 
@@ -139,8 +140,8 @@ def test_a_task_is_one_trace_from_its_caller_to_its_completion(
         )
         receipt = client.schedule_task(task).result(timeout=PATIENCE_S)
 
-    with Scheduler(settings, executor=executor) as scheduler:
-        _wait_until_closed(scheduler, spans)
+    with Scheduler(settings, executor=executor):
+        _wait_until_closed(spans)
 
     found = finished(spans, ())
     mine = {span.context.trace_id for each in found.values() for span in each if span.context}
@@ -162,12 +163,8 @@ def test_a_task_is_one_trace_from_its_caller_to_its_completion(
     assert "4111" not in "".join(span.to_json() for each in found.values() for span in each)
 
 
-def _wait_until_closed(scheduler: Scheduler, spans: InMemorySpanExporter) -> None:
-    for _ in range(int(PATIENCE_S * 20)):
-        if finished(spans, ["hourhand complete"])["hourhand complete"]:
-            return
-        scheduler.wait(timeout=0.05)
-    raise AssertionError("the task was not completed")
+def _wait_until_closed(spans: InMemorySpanExporter) -> None:
+    until(lambda: finished(spans, ["hourhand complete"])["hourhand complete"])
 
 
 def test_without_the_setting_nothing_is_wrapped(tmp_path: Path) -> None:
