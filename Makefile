@@ -187,6 +187,11 @@ compose-demo: images ## 10,000 tasks on three nodes in containers, one of which 
 test-containers: images ## The tests on Kafka and Cassandra once more, over containers, and docker/ itself
 	@$(BIN)/python -m pytest --servers containers -m "not cluster and not newcomer" $(UNHURRIED)
 
+.PHONY: test-unit
+test-unit: venv ## The tests of single source files, which need nothing, on all cores
+	@# Each process imports and collects all of them: what is compiled once need not be again.
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not long" tests/unit tests/property
+
 .PHONY: test-install
 test-install: venv ## The wheel from an index, on each Python there is [PYTHONS="python3.14"]
 	@$(if $(PYTHONS),PYTHONS="$(PYTHONS)") $(BIN)/python -m pytest $(UNHURRIED) tests/newcomer/test_install.py

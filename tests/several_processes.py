@@ -29,8 +29,13 @@ def _rank(item: pytest.Item) -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling":
-    """Give each process a file at a time, in the order of ``pytest_collection_modifyitems``."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling | None":
+    """Give each process a file at a time, in the order of ``pytest_collection_modifyitems``.
+
+    ``--dist`` asks for another way.
+    """
+    if config.getoption("dist") != "load":
+        return None
     from xdist.scheduler import LoadScopeScheduling
 
     class FileByFile(LoadScopeScheduling):  # type: ignore[misc]

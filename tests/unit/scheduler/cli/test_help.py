@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,17 +21,20 @@ def hourhand(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def helps() -> Iterator[tuple[str, str]]:
-    """Yield each command's path and its help, groups too."""
+@cache
+def help_of(path: str) -> str:
+    """Return the help of a command, or of a group."""
+    return hourhand(*path.split(), "-h").stdout
+
+
+def paths() -> Iterator[str]:
+    """Yield each command's path, groups too."""
     pending: list[tuple[Any, list[str]]] = [(typer.main.get_command(app), [])]
     while pending:
         command, path = pending.pop()
-        yield " ".join(path), hourhand(*path, "-h").stdout
+        yield " ".join(path)
         if isinstance(command, TyperGroup):
             pending += [(below, [*path, name]) for name, below in command.commands.items()]
-
-
-HELPS = dict(helps())
 
 
 def test_the_version_is_shown_by_option_and_by_command() -> None:
@@ -44,7 +48,7 @@ def test_the_version_is_shown_by_option_and_by_command() -> None:
 
 def test_commands_are_listed_in_groups_each_in_one_line() -> None:
     """The first sentence of each help fits a terminal."""
-    text = HELPS[""]
+    text = help_of("")
 
     titles = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles[1:] == [
@@ -59,16 +63,16 @@ def test_commands_are_listed_in_groups_each_in_one_line() -> None:
     assert all(line[2] != " " for line in listed if line.startswith("  "))
 
 
-@pytest.mark.parametrize("path", HELPS)
+@pytest.mark.parametrize("path", [*paths()])
 def test_help_names_values_as_a_person_types_them(path: str) -> None:
     """Not as Python calls their types."""
-    assert "<" not in HELPS[path].replace("<=", "")
-    assert "..." not in HELPS[path].split("\n", 1)[1]
+    assert "<" not in help_of(path).replace("<=", "")
+    assert "..." not in help_of(path).split("\n", 1)[1]
 
 
 def test_the_demo_says_how_many_tasks_it_takes() -> None:
     """The same bounds as it refuses others by."""
-    assert f"{TASKS_MIN} to {TASKS_MAX}" in HELPS["demo"]
+    assert f"{TASKS_MIN} to {TASKS_MAX}" in help_of("demo")
 
 
 @pytest.mark.parametrize(
@@ -127,4 +131,4 @@ def test_without_a_command_the_help_is_shown() -> None:
     """And the exit code says that nothing was done."""
     shown = hourhand()
 
-    assert (shown.exit_code, shown.stdout) == (2, HELPS[""])
+    assert (shown.exit_code, shown.stdout) == (2, help_of(""))
