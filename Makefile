@@ -1,5 +1,8 @@
 # One entry point for people and for CI. Targets with a "##" are shown by a bare `make`.
 
+# Each process of a test run imports the same thousand files: Python keeps what it compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -189,8 +192,7 @@ test-containers: images ## The tests on Kafka and Cassandra once more, over cont
 
 .PHONY: test-unit
 test-unit: venv ## The tests of single source files, which need nothing, on all cores
-	@# Each process imports and collects all of them: what is compiled once need not be again.
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not long" tests/unit tests/property
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not long" tests/unit tests/property
 
 .PHONY: test-install
 test-install: venv ## The wheel from an index, on each Python there is [PYTHONS="python3.14"]
