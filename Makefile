@@ -232,7 +232,8 @@ fuzz: venv ## Give every door hostile input: INPUTS=150000, FUZZ_SEED=0
 	@$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),150000) --seed $(or $(FUZZ_SEED),0)
 
 .PHONY: check
-check: test ## What CI runs
+check: venv ## After each edit: format, lint, types, imports and the tests nearest to what changed [BASE=main]
+	@$(BIN)/python -m tests.check --base "$(or $(BASE),HEAD)"
 
 .PHONY: lint
 lint: venv ## Style, types and import contracts alone

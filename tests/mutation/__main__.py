@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.mirror import own_tests
+
 ROOT = Path(__file__).parents[2]
 TREES = ROOT / "build/mutation"
 SWEEP = Path(__file__).parent / "sweep.py"
@@ -44,18 +46,9 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def own_tests(file: str) -> list[str]:
-    """Return the test files named after a source file, as the folders mirror the source."""
-    path = Path(file)
-    return sorted(
-        str(each.relative_to(ROOT))
-        for kind in ("unit", "programs")
-        for each in (ROOT / "tests" / kind / path.parent).glob(f"test_{path.stem}*.py")
-    )
-
-
 def _sweep(file: str, arguments: argparse.Namespace) -> int:
-    tests = [*own_tests(file), *arguments.tests]
+    programs = own_tests(file, folder="tests/programs")
+    tests = [*own_tests(file), *programs, *arguments.tests]
     if not tests or not (ROOT / file).is_file():
         sys.stderr.write(f"{file}: no such file, or no test file bears its name: --tests\n")
         return 2

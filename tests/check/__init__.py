@@ -1,0 +1,1 @@
+"""The check after each edit: the linters, and the tests that are nearest to what changed."""

@@ -1,0 +1,1 @@
+"""The check after each edit."""
