@@ -7,7 +7,6 @@ code is 0 only if every message appeared exactly once and none early.
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -179,7 +178,8 @@ class Play:
             else:
                 self._put(producer, number, delay_ms)
             if number == self._count // 2:
-                self.nodes[0].send_signal(signal.SIGKILL)
+                self.nodes[0].kill()
+                self.nodes[0].wait()
                 self.killed_ms = self.clock.now_ms()
             while time.monotonic() - began_s < number / self._rate:
                 self._show(live, "a node was killed" if self.killed_ms else "messages flow")

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.bench import READY_S, Bench
 from benchmarks.figures import Figure, Line
-from benchmarks.ports import free_port
 from benchmarks.processor_time import cpu_s
+from tests.servers.ports import free_ports
 
 MEASURES = ("idle",)
 _PARTITIONS = (16, 256, 1_024)
@@ -27,7 +27,7 @@ def run(bench: Bench) -> list[Line]:
 
 
 def _watched(bench: Bench, partitions: int) -> list[Line]:
-    port = free_port()
+    (port,) = free_ports(1)
     with (
         bench.servers.installation(
             "idle", topic={"partitions": partitions}, observe={"port": port}

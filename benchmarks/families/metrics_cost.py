@@ -18,7 +18,7 @@ from benchmarks.loads import Load
 from benchmarks.processor_time import Followed
 from scheduler import Settings
 from scheduler.configuration.door_settings import ObserveSettings
-from tests.servers.process import free_ports
+from tests.servers.ports import free_ports
 
 MEASURES = ("metrics_cost",)
 COST_MAX = 0.03
@@ -64,7 +64,7 @@ def _drain(bench: Bench, *, counted: bool) -> tuple[float, float]:
     """Return tasks a second, and the node's processor time a task in microseconds."""
     load, followed = Load(bench.sizes.drain_tasks, bench.sizes.drain_ids), Followed()
     with bench.servers.embedded("metrics") as plain:
-        port = free_ports(1, "127.0.0.1")[0] if counted else None
+        port = free_ports(1)[0] if counted else None
         settings = plain.model_copy(update={"observe": ObserveSettings(port=port)})
         with (
             Completions(settings) as completions,

@@ -12,12 +12,12 @@ from pathlib import Path
 from benchmarks.bench import READY_S, RUN_S, Bench
 from benchmarks.figures import Figure, Line
 from benchmarks.loads import Load
-from benchmarks.ports import free_port
 from benchmarks.program import ROOT
 from benchmarks.programs.blocking import FOLDER_VARIABLE, SLOTS_VARIABLE
 from benchmarks.records import Execution, Records, exactly_once, middle_rate_per_s, wall_s
 from scheduler import Settings
 from tests.servers.own_settings import set_options
+from tests.servers.ports import free_ports
 
 MEASURES = ("processes",)
 _COUNTS = (1, 2, 4)
@@ -73,7 +73,7 @@ def _commanded(
 ) -> Iterator[list[Records]]:
     """Run the command until the block ends; it is ready, and has its records, in between."""
     folder.mkdir(parents=True)
-    port = free_port()
+    (port,) = free_ports(1)
     with (folder / "errors").open("wb") as errors:
         command = subprocess.Popen(
             [

@@ -4,8 +4,6 @@ Every blow is returned with its moments, so that it can be written down.  Decide
 about when.
 """
 
-import os
-import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,12 +20,11 @@ from tests.chaos.executor import (
 )
 from tests.chaos.history import Blow
 from tests.chaos.records import Journal, now_us
-from tests.servers.process import free_ports
+from tests.servers.freezing import freeze, thaw
+from tests.servers.ports import free_ports
 
 _READY_S = 90.0
 _LOOK_S = 0.02
-_STOPPED_S = 0.05
-"""By then every thread of a frozen process has stopped."""
 _EXECUTORS = (
     (BlockingExecutor, LimitedBlockingExecutor),
     (AsyncExecutor, LimitedAsyncExecutor),
@@ -118,13 +115,12 @@ class Fleet:
         # Our own child, and not waited for: nobody else can have its pid.
         pid, from_us = self._running[number].pid, now_us()
         try:
-            os.kill(pid, signal.SIGSTOP)
-            self._moment.wait(_STOPPED_S)
+            freeze(pid)
             struck_us = now_us()
             self._moment.wait(lasts_s)
         finally:
             to_us = now_us()
-            os.kill(pid, signal.SIGCONT)
+            thaw(pid)
         return Blow("frozen", number, pid, from_us, struck_us, to_us)
 
     def drain(self, number: int) -> Blow:
@@ -150,7 +146,7 @@ class Fleet:
             node.ask_to_stop()
             # A frozen one would not hear of it.
             if node.is_running:
-                os.kill(node.pid, signal.SIGCONT)
+                thaw(node.pid)
         for node in self._running.values():
             node.stop()
         self._running.clear()

@@ -26,7 +26,7 @@ from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.garbage import cyclic_garbage
 from tests.servers.cassandra import CassandraServer
-from tests.servers.process import free_ports
+from tests.servers.ports import free_ports
 from tests.servers.running import running
 
 pytestmark = pytest.mark.integration

@@ -17,7 +17,7 @@ from scheduler.configuration.settings import KafkaSettings, Settings, TopicSetti
 from tests.conformance.kafka_world import KafkaTopic, KafkaWorld, MachineClock
 from tests.conformance.log_bench import WAIT_S, Member, poll_until
 from tests.servers.kafka import KafkaServer, kafka_tool
-from tests.servers.process import free_ports
+from tests.servers.ports import free_ports
 
 pytestmark = pytest.mark.integration
 

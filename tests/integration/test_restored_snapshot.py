@@ -24,7 +24,8 @@ from scheduler.reading.task_state import TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer, kafka_tool
 from tests.servers.nodetool import management, nodetool
-from tests.servers.process import SHORT_LIVED, free_ports
+from tests.servers.ports import free_ports
+from tests.servers.process import SHORT_LIVED
 from tests.servers.running import running
 from tests.waiting import until
 

@@ -14,7 +14,8 @@ import pytest
 from scheduler import Scheduler, Settings, Task, TaskExecutor
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
-from tests.servers.process import ServerProcess, free_ports
+from tests.servers.ports import free_ports
+from tests.servers.process import ServerProcess
 from tests.servers.prometheus import PrometheusMissing, prometheus_program
 
 FOLDER = Path(__file__).parents[2] / "docker" / "prometheus"
@@ -78,7 +79,7 @@ def test_the_example_scrapes_nodes_and_loads_the_rules(
         example = example.replace(f"node-{number}:9464", f"127.0.0.1:{node.observation.port}")
     config = tmp_path / "prometheus.yml"
     config.write_text(example.replace("- rules.yml", f"- {FOLDER / 'rules.yml'}"))
-    (port,) = free_ports(1, "127.0.0.1")
+    (port,) = free_ports(1)
     server = ServerProcess("Prometheus", tmp_path, logs=(tmp_path / "process.out",))
     options = [f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"]
     server.start([str(program), f"--config.file={config}", *options])

@@ -13,7 +13,8 @@ import pyspark
 import pytest
 
 from tests.pipeline.installation import Installation, key_at, settings_of
-from tests.servers.process import SHORT_LIVED, ServerProcess, accepts_connections, free_ports
+from tests.servers.ports import free_ports
+from tests.servers.process import SHORT_LIVED, ServerProcess, accepts_connections
 
 pytestmark = [pytest.mark.integration, pytest.mark.cluster]
 

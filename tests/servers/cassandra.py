@@ -19,12 +19,12 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, N
 from cassandra.policies import WhiteListRoundRobinPolicy
 
 from tests.servers.maven import class_path, fetch_jars, require_tool
+from tests.servers.ports import free_ports
 from tests.servers.process import (
     CALM_TIMERS,
     SHORT_LIVED,
     ServerProcess,
     accepts_connections,
-    free_ports,
 )
 
 CASSANDRA_VERSION = os.environ.get("TEST_CASSANDRA_VERSION", "5.0.5")

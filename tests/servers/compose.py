@@ -13,7 +13,7 @@ from typing import Self
 
 from tests.servers.engine import EngineFailed, checked, docker, require_compose, require_engine
 from tests.servers.images import DOCKER_FOLDER, chosen_images
-from tests.servers.process import free_ports
+from tests.servers.ports import free_ports
 
 _PORTS = ("KAFKA_PORT", "CASSANDRA_PORT", "TIMERS_PORT", "ADMIN_PORT")
 _TOKENS = ("ADMIN_TOKEN", "TIMERS_TOKEN")

@@ -91,6 +91,21 @@ class ServerContainer(ServerProcess):
         if self._running is not None and self.pid is not None:
             self._running.get_wrapped_container().kill(signal=int(number))
 
+    def pause(self) -> None:
+        """Freeze all of the container; when it returns, nothing in it runs."""
+        # Its threads may be those of another machine, which nobody here can look at.
+        if self._running is not None and self.pid is not None:
+            self._running.get_wrapped_container().pause()
+
+    def resume(self) -> None:
+        """Let a frozen container go on; a no-op where it is not frozen."""
+        if self._running is None or self.pid is None:
+            return
+        wrapped = self._running.get_wrapped_container()
+        wrapped.reload()
+        if wrapped.status == "paused":
+            wrapped.unpause()
+
     def log_tail(self) -> str:
         """Return the last lines the container printed."""
         if self._running is None:

@@ -19,12 +19,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from scheduler.configuration.settings import GroupSettings
 from tests.servers.maven import class_path, fetch_jars, require_tool
+from tests.servers.ports import free_ports
 from tests.servers.process import (
     SHORT_LIVED,
     ServerFailed,
     ServerProcess,
     accepts_connections,
-    free_ports,
 )
 
 KAFKA_VERSION = "4.1.0"
@@ -217,7 +217,7 @@ class KafkaServer:
         return json.loads(path.read_text()) if path.is_file() else None
 
     def _new_state(self, brokers: int) -> dict[str, Any]:
-        ports = free_ports(2 * brokers + len(self._listeners), _HOST)
+        ports = free_ports(2 * brokers + len(self._listeners))
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         state = {
             # The storage tool takes a leading dash for an option.

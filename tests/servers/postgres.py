@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.maven import ToolMissing
-from tests.servers.process import ServerProcess, accepts_connections, free_ports
+from tests.servers.ports import free_ports
+from tests.servers.process import ServerProcess, accepts_connections
 
 _HOST = "127.0.0.1"
 _USER = "postgres"
@@ -38,7 +39,7 @@ class PostgresServer:
         self._folder = folder.resolve()
         self._port_file = self._folder / "port"
         taken_up = self._port_file.is_file()
-        self._port = int(self._port_file.read_text()) if taken_up else free_ports(1, _HOST)[0]
+        self._port = int(self._port_file.read_text()) if taken_up else free_ports(1)[0]
         self._as_user: list[str] = []
         if os.geteuid() == 0:
             self._as_user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--init-groups"]

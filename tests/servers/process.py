@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.servers.freezing import freeze, thaw
+
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Java options of a server that lives for minutes beside others on a few cores: threads that
 optimise and collect would take from it what they cannot give back in so short a life."""
@@ -31,7 +33,7 @@ Idle workers of Cassandra look for work, and sleep some microseconds in between:
 wake-ups a second for each node, which takes a quarter of a core where all share two.
 """
 _POLL_S = 0.1
-_KILL_WAIT_S = 10.0
+_KILL_WAIT_S = 60.0
 _TAIL_LINES = 25
 
 
@@ -104,26 +106,31 @@ class ServerProcess:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """End the process, at first politely; a no-op where it is not alive."""
-        self.signal(signal.SIGCONT)
+        self.resume()
         self.signal(signal.SIGTERM)
         if not self._gone_within(timeout_s):
             self.kill()
         self._pid_file.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End the process at once, as a power cut of the process would."""
+        """End the process at once, as a power cut of the process would.
+
+        When it returns, no thread of it runs and its ports refuse connections.
+        """
         self.signal(signal.SIGKILL)
         if not self._gone_within(_KILL_WAIT_S):
             raise ServerFailed(f"{self.name} (pid {self.pid}) outlived SIGKILL")
         self._pid_file.unlink(missing_ok=True)
 
     def pause(self) -> None:
-        """Freeze the process until ``resume``."""
-        self.signal(signal.SIGSTOP)
+        """Freeze the process until ``resume``; when it returns, no thread of it runs."""
+        if (pid := self.pid) is not None:
+            freeze(pid)
 
     def resume(self) -> None:
-        """Let a frozen process go on."""
-        self.signal(signal.SIGCONT)
+        """Let a frozen process go on; when it returns, every thread of it may run."""
+        if (pid := self.pid) is not None:
+            thaw(pid)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to exactly this process; a no-op where it is not alive."""
@@ -150,15 +157,6 @@ class ServerProcess:
         return True
 
 
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Return ports nobody listens on right now, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((host, 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-
-
 def accepts_connections(host: str, port: int) -> bool:
     """Whether something listens there."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
@@ -174,7 +172,9 @@ def _started(pid: int) -> str | None:
     """Return a text that tells this process from a later one of the same pid; None if gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]
+        # A first thread that has ended is shown so while others of its process still run.
+        threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+        return None if fields[0] in "ZX" and threads < 2 else fields[19]
     if Path("/proc/self/stat").exists():
         return None
     shown = subprocess.run(

@@ -1,0 +1,1 @@
+"""Servers that tests start: ports, ends, pauses."""
