@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, ResourceType
 from typer.testing import CliRunner
 
 from actors.model.errors import InvalidTask, SettingsInvalid
@@ -32,7 +32,7 @@ from tests.integration.bucket_world import (
     bucket_settings,
     read_committed,
 )
-from tests.servers.kafka import KafkaServer
+from tests.servers.kafka import KafkaServer, configure
 
 pytestmark = pytest.mark.integration
 
@@ -226,8 +226,11 @@ def test_a_node_is_observed_like_any_other(work: BucketsAtWork) -> None:
         work.send(b"for later", 600_000)
         del work.due_ms[b"for later"]
         work.wait_for_all()
-        probes = [httpx.get(f"{address}/{path}").status_code for path in ("livez", "readyz")]
-        found = httpx.get(f"{address}/metrics").text
+        probes = [
+            httpx.get(f"{address}/{path}", timeout=WAIT_S).status_code
+            for path in ("livez", "readyz")
+        ]
+        found = httpx.get(f"{address}/metrics", timeout=WAIT_S).text
         asked = CliRunner().invoke(app, ["health", "--url", address])
 
     assert probes == [200, 200]
@@ -264,9 +267,5 @@ def _letters(work: BucketsAtWork, count: int) -> list[Arrival]:
 
 
 def _alter(settings: Settings, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(
-        ConfigResource.Type.TOPIC, settings.buckets.topic, incremental_configs=[entry]
-    )
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
-    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+    servers, topic = settings.kafka.bootstrap_servers, settings.buckets.topic
+    configure(servers, ResourceType.TOPIC, topic, {name: value})

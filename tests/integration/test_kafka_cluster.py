@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from actors.model.errors import LogUnavailable
 from scheduler import wiring
@@ -49,14 +49,11 @@ def make_by_hand(
     cluster: KafkaServer, settings: Settings, replicas: int, in_sync_min: int, **more: str
 ) -> None:
     """Make the topic as an operator would who has not read the promises."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     config = {"min.insync.replicas": str(in_sync_min), "retention.ms": "86400000"}
     config |= {"message.timestamp.type": "LogAppendTime"}
     config |= {name.replace("_", "."): value for name, value in more.items()}
-    topic = NewTopic(settings.topic.name, 2, replicas, config=config)
-    admin.create_topics([topic])[settings.topic.name].result(WAIT_S)
+    cluster.create_topic(NewTopic(settings.topic.name, 2, replicas, config=config))
     create_topics(settings)
-    cluster.wait_until_known(settings.topic.name)
     cluster.wait_until_known(settings.topic.dead_letter)
 
 

@@ -1,21 +1,18 @@
 """An in-topic that is deleted and made again on a real broker: nothing of it is swallowed."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scheduler import wiring
-from scheduler.adapters.kafka.connection import LastError, admin_client
 from scheduler.adapters.kafka.topics import topic_identity
 from scheduler.cli.relay_running import RelayRunning
 from scheduler.configuration.settings import Settings
-from tests.integration.relay_world import WAIT_S, RelayWorld, relay_settings
+from tests.integration.relay_world import RelayWorld, relay_settings
 from tests.servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.integration
-PAUSE_S = 0.1
 
 
 @pytest.fixture
@@ -29,22 +26,18 @@ def world(kafka_server: KafkaServer, tmp_path: Path) -> Iterator[RelayWorld]:
     world.close()
 
 
-def made_anew(settings: Settings) -> tuple[str, str]:
+def made_anew(kafka: KafkaServer, settings: Settings) -> tuple[str, str]:
     """Delete the in-topic and make it again; return what told each of the two."""
     name = settings.relay.in_topic
     before = topic_identity(settings, name)
-    admin = admin_client(settings, LastError())
-    admin.delete_topics([name])[name].result(WAIT_S)
-    pause = threading.Event()
-    for _ in range(round(WAIT_S / PAUSE_S)):
-        # A broker forgets a deleted topic a moment after it said so.
-        if name in wiring.create_relay_topics(settings):
-            break
-        pause.wait(PAUSE_S)
+    kafka.delete_topic(name)
+    assert name in wiring.create_relay_topics(settings)
     return before, topic_identity(settings, name)
 
 
-def test_a_topic_made_anew_swallows_no_message_of_an_old_id(world: RelayWorld) -> None:
+def test_a_topic_made_anew_swallows_no_message_of_an_old_id(
+    kafka_server: KafkaServer, world: RelayWorld
+) -> None:
     """The broker names the two topics, whose offsets are the same."""
     with RelayRunning(world.settings):
         for number in range(3):
@@ -52,7 +45,7 @@ def test_a_topic_made_anew_swallows_no_message_of_an_old_id(world: RelayWorld) -
         world.flush()
         world.wait_for(3)
 
-    before, after = made_anew(world.settings)
+    before, after = made_anew(kafka_server, world.settings)
     with RelayRunning(world.settings):
         for number in reversed(range(3)):
             world.put(b"new", message_id=f"id-{number}", due_ms=world.clock.now_ms() + 500)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from scheduler.cli.bucket_running import BucketRelay
 from tests.integration.bucket_world import WAIT_S, BucketsAtWork, bucket_settings, read_committed
@@ -22,8 +22,7 @@ def test_p7_a_target_that_takes_nothing_holds_what_is_bound_for_it_and_nothing_e
     """With Kafka alone; once it takes messages again, each appears once."""
     work = BucketsAtWork(bucket_settings(kafka_server, transaction_timeout_ms=2_000))
     away = f"{work.settings.relay.out_topic}-away"
-    admin = AdminClient({"bootstrap.servers": kafka_server.bootstrap_servers})
-    admin.create_topics([NewTopic(away, 2, 1)])[away].result(WAIT_S)
+    kafka_server.create_topic(NewTopic(away, 2, 1))
     with HoldingProxy(kafka_server.bootstrap_servers) as proxy:
         proxy.lose(lambda request: request.api == PRODUCE and request.concerns(away))
         through = work.settings.kafka.model_copy(

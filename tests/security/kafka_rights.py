@@ -1,9 +1,14 @@
-"""Users of a broker and the rights each holds, exactly those that docs/security.md lists."""
+"""Users of a broker and the rights each holds, exactly those that docs/security.md lists.
+
+The controller answers before the broker knows: what returns here is true for clients, too.
+"""
 
 from typing import Any
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -14,7 +19,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-WAIT_S = 30.0
+from tests.security.authority import Authority
+from tests.servers.kafka import KafkaServer
+from tests.waiting import until
+
+WAIT_S = 60.0
+_LOGIN_S = 5.0
+"""Whether a login is refused is told by silence, as the driver tries again."""
 
 Rights = dict[str, tuple[str, ...]]
 """What of an installation, to the operations allowed on it."""
@@ -61,23 +72,30 @@ BUCKET_MIGRATE_RIGHTS: Rights = {
 
 def grant(bootstrap: str, user: str, name: str, rights: Rights) -> None:
     """Grant rights on the topics, groups and ids that are called after ``name``."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    _settled(
-        admin.create_acls(
-            [
-                AclBinding(
-                    *resource,
-                    f"User:{user}",
-                    "*",
-                    AclOperation[operation],
-                    AclPermissionType.ALLOW,
-                )
-                for part, operations in rights.items()
-                for resource in _resources(part, name)
-                for operation in operations
-            ]
-        )
+    admin, principal = AdminClient({"bootstrap.servers": bootstrap}), f"User:{user}"
+    granted = {
+        AclBinding(*resource, principal, "*", AclOperation[each], AclPermissionType.ALLOW)
+        for part, operations in rights.items()
+        for resource in _resources(part, name)
+        for each in operations
+    }
+    _settled(admin.create_acls(list(granted)))
+    # This question is answered by the broker's authorizer, which is asked of clients as well.
+    until(lambda: granted <= _rights_of(admin, principal), f"{user} was not granted {rights}")
+
+
+def _rights_of(admin: AdminClient, principal: str) -> set[AclBinding]:
+    whatever: Any = None
+    asked = AclBindingFilter(
+        ResourceType.ANY,
+        whatever,
+        ResourcePatternType.ANY,
+        principal,
+        whatever,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
+    return set(admin.describe_acls(asked).result(WAIT_S))
 
 
 def _resources(part: str, name: str) -> list[tuple[ResourceType, str, ResourcePatternType]]:
@@ -101,9 +119,9 @@ def _resources(part: str, name: str) -> list[tuple[ResourceType, str, ResourcePa
     return [(ResourceType.TRANSACTIONAL_ID, each, ResourcePatternType.PREFIXED) for each in both]
 
 
-def make_scram_user(bootstrap: str, user: str, password: str) -> None:
-    """Make a user that logs in with SCRAM-SHA-512."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+def make_scram_user(kafka: KafkaServer, authority: Authority, user: str, password: str) -> None:
+    """Make a user that logs in with SCRAM-SHA-512, at the listener SASL."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     _settled(
         admin.alter_user_scram_credentials(
             [
@@ -115,6 +133,24 @@ def make_scram_user(bootstrap: str, user: str, password: str) -> None:
             ]
         )
     )
+    login: dict[str, Any] = {
+        "bootstrap.servers": kafka.address("SASL"),
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(authority.ca_file),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": password,
+        "log_level": 0,
+    }
+    until(lambda: _is_let_in(AdminClient(login)), f"{user} cannot log in")
+
+
+def _is_let_in(user: AdminClient) -> bool:
+    try:
+        user.list_topics(timeout=_LOGIN_S)
+    except KafkaException:
+        return False
+    return True
 
 
 def _settled(futures: dict[Any, Any]) -> None:

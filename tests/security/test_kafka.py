@@ -49,13 +49,15 @@ def a_name() -> str:
 
 
 @pytest.fixture(scope="module")
-def topic(secure_kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+def topic(
+    secure_kafka: KafkaServer, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> str:
     """Topics made by the operator, and a user that may do what a node does and no more."""
     name = a_name()
     open_door = secure_kafka.bootstrap_servers
     wiring.migrate(settings_for(name, tmp_path_factory.mktemp("operator"), open_door))
     grant(open_door, CLIENT, name, NODE_RIGHTS)
-    make_scram_user(open_door, CLIENT, SECRET)
+    make_scram_user(secure_kafka, authority, CLIENT, SECRET)
     return name
 
 
@@ -99,6 +101,8 @@ def test_a_node_runs_with_a_login_over_tls_with_a_nodes_rights(
     assert topic_warnings(settings) == []
 
 
+TIMEOUTS_MS = (2_000, 30_000)
+"""A busy broker may refuse a login after the first has passed; a client then names no cause."""
 Wrong = Callable[[Authority, Authority], dict[str, Any]]
 
 REFUSALS: dict[str, tuple[str, Wrong, str]] = {
@@ -139,16 +143,17 @@ REFUSALS: dict[str, tuple[str, Wrong, str]] = {
 
 def assert_refused(settings: Settings, named: str) -> None:
     """Client and migration fail in bounded time, name what to check, and show no secret."""
-    kafka = settings.kafka.model_copy(update={"connect_timeout_ms": 2_000})
-    settings = settings.model_copy(update={"kafka": kafka})
-    server = kafka.bootstrap_servers
     for attempt in (SchedulerClient, wiring.migrate):
-        with pytest.raises(OperatorError) as raised:
-            attempt(settings)
-        trace = "".join(traceback.format_exception(raised.value))
-        assert server in str(raised.value)
+        for timeout_ms in TIMEOUTS_MS:
+            kafka = settings.kafka.model_copy(update={"connect_timeout_ms": timeout_ms})
+            with pytest.raises(OperatorError) as raised:
+                attempt(settings.model_copy(update={"kafka": kafka}))
+            trace = "".join(traceback.format_exception(raised.value))
+            assert kafka.bootstrap_servers in str(raised.value)
+            assert SECRET not in trace
+            if named in str(raised.value):
+                break
         assert named in str(raised.value)
-        assert SECRET not in trace
 
 
 @pytest.mark.parametrize("wrong", REFUSALS)
@@ -200,7 +205,7 @@ def test_a_client_needs_no_more_than_to_write(
     """What docs/security.md lists for a client and for ``hourhand migrate``, one user each."""
     name, open_door = a_name(), secure_kafka.bootstrap_servers
     for user, rights in (("writer", CLIENT_RIGHTS), ("migrator", MIGRATE_RIGHTS)):
-        make_scram_user(open_door, user, SECRET)
+        make_scram_user(secure_kafka, authority, user, SECRET)
         grant(open_door, user, name, rights)
     settings = {
         user: settings_for(
@@ -218,7 +223,7 @@ def test_a_user_without_rights_is_told_which_are_missing(
     secure_kafka: KafkaServer, authority: Authority, topic: str, tmp_path: Path
 ) -> None:
     """Logged in, and allowed nothing."""
-    make_scram_user(secure_kafka.bootstrap_servers, "powerless", SECRET)
+    make_scram_user(secure_kafka, authority, "powerless", SECRET)
     settings = settings_for(
         topic, tmp_path, secure_kafka.address("SASL"), **login(authority, username="powerless")
     )
@@ -238,7 +243,7 @@ def test_a_node_whose_group_is_closed_to_it_says_so(
 
     Without the right to see the topic's configuration it works, and warns.
     """
-    make_scram_user(secure_kafka.bootstrap_servers, "loner", SECRET)
+    make_scram_user(secure_kafka, authority, "loner", SECRET)
     rights: Rights = {"topic": ("READ", "WRITE"), "dead_letter": ("WRITE",)}
     grant(secure_kafka.bootstrap_servers, "loner", topic, rights)
     settings = settings_for(

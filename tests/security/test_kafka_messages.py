@@ -71,7 +71,7 @@ class Locked:
     def user(self, rights: Rights) -> str:
         """Make a user who holds these rights and no more."""
         user = f"user-{uuid.uuid4().hex[:8]}"
-        make_scram_user(self._kafka.bootstrap_servers, user, SECRET)
+        make_scram_user(self._kafka, self._authority, user, SECRET)
         grant(self._kafka.bootstrap_servers, user, self.name, rights)
         return user
 

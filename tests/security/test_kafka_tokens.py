@@ -31,6 +31,8 @@ __all__ = ["heard"]
 
 LIFETIME_S = 5
 """Of a short token; the broker ends a connection whose token has expired."""
+PATIENT_MS, HASTY_MS = 30_000, 4_000
+"""How long a client waits for a first answer, where it comes and where none does."""
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
@@ -111,13 +113,20 @@ def settings(token_kafka: KafkaServer, tmp_path: Path) -> Settings:
             log="kafka",
             topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
             group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
-            kafka={"bootstrap_servers": server, "connect_timeout_ms": 3_000},
+            kafka={"bootstrap_servers": server, "connect_timeout_ms": PATIENT_MS},
             embedded={"folder": tmp_path / "data"},
         )
 
     wiring.migrate(at(token_kafka.bootstrap_servers))
     grant(token_kafka.bootstrap_servers, CLIENT, name, NODE_RIGHTS)
     return at(token_kafka.address("SASL"))
+
+
+@pytest.fixture
+def hasty(settings: Settings) -> Settings:
+    """The same for a client that is refused, which tries for as long as it may."""
+    kafka = settings.kafka.model_copy(update={"connect_timeout_ms": HASTY_MS})
+    return settings.model_copy(update={"kafka": kafka})
 
 
 def with_tokens(settings: Settings, **oauth: Any) -> Settings:
@@ -133,18 +142,18 @@ def oidc(settings: Settings, server: AuthorizationServer, **instead: Any) -> Set
     return with_tokens(settings, **{"provider": "oidc", **chosen, **instead})
 
 
-def test_a_client_without_a_token_is_refused(settings: Settings) -> None:
+def test_a_client_without_a_token_is_refused(hasty: Settings) -> None:
     """The broker closes the connection without a word."""
     with pytest.raises(LogUnavailable, match=r"kafka\.oauth\.provider, which is None"):
-        SchedulerClient(settings)
+        SchedulerClient(hasty)
 
 
-def test_a_client_with_a_strangers_token_is_refused(settings: Settings, provider: Provider) -> None:
+def test_a_client_with_a_strangers_token_is_refused(hasty: Settings, provider: Provider) -> None:
     """Signed, but not by whom the broker trusts."""
     with authorization_server() as stranger:
         provider.trouble = stranger.token
         with pytest.raises(LogUnavailable, match=r"Check kafka\.oauth: that provider"):
-            SchedulerClient(with_tokens(settings, provider=OWN))
+            SchedulerClient(with_tokens(hasty, provider=OWN))
 
 
 def test_a_node_runs_with_tokens_of_its_own_provider(
@@ -209,23 +218,21 @@ def test_a_provider_in_trouble_does_not_end_a_node(
 
 @pytest.mark.parametrize("trouble", [raises, blocks])
 def test_a_provider_in_trouble_at_the_start_is_told(
-    trouble: Callable[[], object], settings: Settings, provider: Provider
+    trouble: Callable[[], object], hasty: Settings, provider: Provider
 ) -> None:
     """Within the time for a first answer."""
     provider.trouble = trouble
 
     with pytest.raises(LogUnavailable, match=r"no token for Kafka.*Call it by hand") as raised:
-        Scheduler(with_tokens(settings, provider=OWN), executor=Idle)
+        Scheduler(with_tokens(hasty, provider=OWN), executor=Idle)
 
     assert SECRET not in str(raised.value)
 
 
-def test_a_wrong_secret_for_oidc_is_told(
-    settings: Settings, provider: Provider, heard: Heard
-) -> None:
+def test_a_wrong_secret_for_oidc_is_told(hasty: Settings, provider: Provider, heard: Heard) -> None:
     """And is not shown, nor is the token, with the driver at its loudest."""
     mistyped = f"{SECRET}!"
-    wrong = oidc(settings, provider.server, client_secret=mistyped)
+    wrong = oidc(hasty, provider.server, client_secret=mistyped)
     loud = wrong.kafka.model_copy(update={"producer_properties": {"debug": "all"}})
 
     with pytest.raises(LogUnavailable, match=r"Check kafka\.oauth: that provider 'oidc'") as raised:

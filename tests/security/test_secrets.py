@@ -95,7 +95,7 @@ def settings(
     operator = made.model_copy(update={"store": "embedded", "kafka": open_door})
     wiring.migrate(operator)
     grant(secure_kafka.bootstrap_servers, CLIENT, name, NODE_RIGHTS)
-    make_scram_user(secure_kafka.bootstrap_servers, CLIENT, SECRET)
+    make_scram_user(secure_kafka, authority, CLIENT, SECRET)
     return made
 
 

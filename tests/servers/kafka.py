@@ -8,14 +8,21 @@ import base64
 import json
 import subprocess
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from scheduler.configuration.settings import GroupSettings
 from tests.servers.maven import class_path, fetch_jars, require_tool
@@ -26,6 +33,7 @@ from tests.servers.process import (
     ServerProcess,
     accepts_connections,
 )
+from tests.waiting import until
 
 KAFKA_VERSION = "4.1.0"
 _LOG4J_VERSION = "2.24.3"
@@ -71,19 +79,38 @@ def kafka_tool(
 
 def keep_session(bootstrap_servers: str, group: GroupSettings) -> None:
     """Have brokers keep a group's session and heartbeats as its settings say, under KIP-848."""
-    resource = ConfigResource(
-        ConfigResource.Type.GROUP,
+    configure(
+        bootstrap_servers,
+        ResourceType.GROUP,
         group.id,
-        incremental_configs=[
-            ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
-            for name, value in (
-                ("consumer.session.timeout.ms", group.session_timeout_ms),
-                ("consumer.heartbeat.interval.ms", group.heartbeat_interval_ms),
-            )
-        ],
+        {
+            "consumer.session.timeout.ms": str(group.session_timeout_ms),
+            "consumer.heartbeat.interval.ms": str(group.heartbeat_interval_ms),
+        },
     )
+
+
+def configure(
+    bootstrap_servers: str, kind: ResourceType, name: str, values: Mapping[str, str]
+) -> None:
+    """Change what a topic or a group is configured as; when it returns, the broker goes by it.
+
+    Raises AssertionError where it does not within a minute.
+    """
+    entries = [
+        ConfigEntry(each, value, incremental_operation=AlterConfigOpType.SET)
+        for each, value in values.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.incremental_alter_configs([resource])[resource].result(_TOOL_TIMEOUT_S)
+    # The controller has answered; the broker learns of it a moment later.
+    until(lambda: values.items() <= _configured(admin, resource).items(), f"{name} stays as it was")
+
+
+def _configured(admin: AdminClient, resource: ConfigResource) -> dict[str, Any]:
+    told = admin.describe_configs([resource])[resource].result(_TOOL_TIMEOUT_S)
+    return {name: entry.value for name, entry in told.items()}
 
 
 class KafkaServer:
@@ -167,16 +194,28 @@ class KafkaServer:
 
     def coordinator_of(self, group: str) -> int:
         """Return the number of the broker that coordinates a consumer group."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = self._admin()
         described = admin.describe_consumer_groups([group], request_timeout=_TOOL_TIMEOUT_S)
         return int(described[group].result(_TOOL_TIMEOUT_S).coordinator.id)
 
+    def create_topic(self, topic: NewTopic) -> None:
+        """Create a topic; when it returns, every broker knows it and who leads its partitions."""
+        admin = self._admin()
+        admin.create_topics([topic])[topic.topic].result(_TOOL_TIMEOUT_S)
+        self.wait_until_known(topic.topic)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic; when it returns, no broker knows it."""
+        admin = self._admin()
+        admin.delete_topics([topic])[topic].result(_TOOL_TIMEOUT_S)
+        self._wait_until_all(lambda admin: _leaders(admin, topic) is None)
+
     def wait_until_known(self, topic: str) -> None:
-        """Wait until every broker knows a topic: the controller answers before they do."""
-        for broker, port in zip(self.brokers, self._ports, strict=True):
-            # A client that knows one address asks that broker, and connects to no other.
-            admin = AdminClient({"bootstrap.servers": f"{_HOST}:{port}", "log_level": 0})
-            broker.wait_until(partial(_knows, admin, topic), _START_TIMEOUT_S)
+        """Wait until every broker knows a topic and who leads each of its partitions.
+
+        The controller answers before they do.
+        """
+        self._wait_until_all(lambda admin: -1 not in (_leaders(admin, topic) or [-1]))
 
     def stop(self) -> None:
         """Stop every broker; data stays.  A no-op where none runs."""
@@ -198,6 +237,17 @@ class KafkaServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _admin(self) -> AdminClient:
+        """Open a client; what it was asked fails when it is freed."""
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+    def _wait_until_all(self, holds: Callable[[AdminClient], bool]) -> None:
+        """Wait until something holds at every broker."""
+        for broker, port in zip(self.brokers, self._ports, strict=True):
+            # A client that knows one address asks that broker, and connects to no other.
+            admin = AdminClient({"bootstrap.servers": f"{_HOST}:{port}", "log_level": 0})
+            broker.wait_until(partial(_holds, holds, admin), _START_TIMEOUT_S)
 
     def _answers(self) -> bool:
         if not all(accepts_connections(_HOST, port) for port in self._ports):
@@ -309,9 +359,17 @@ class KafkaServer:
         return addresses, ",".join(f"{name}:{protocol}" for name, (_, protocol) in doors.items())
 
 
-def _knows(admin: AdminClient, topic: str) -> bool:
+def _holds(holds: Callable[[AdminClient], bool], admin: AdminClient) -> bool:
     try:
-        found = admin.list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
+        return holds(admin)
     except KafkaException:
         return False
-    return found.error is None
+
+
+def _leaders(admin: AdminClient, topic: str) -> list[int] | None:
+    """Return who leads each partition, -1 where nobody does; None where the topic is not known."""
+    # The broker is asked for all topics: the driver remembers for a while the one it was asked for.
+    found = admin.list_topics(timeout=_ANSWER_TIMEOUT_S).topics.get(topic)
+    if found is None or found.error is not None:
+        return None
+    return [partition.leader for partition in found.partitions.values()]
