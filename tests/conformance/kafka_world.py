@@ -25,6 +25,8 @@ from scheduler.configuration.settings import (
 from tests.conformance.log_bench import QUICK, WAIT_S
 
 RECORD_BYTES_MAX = 1_000_000
+RESTARTED_MS = 120_000
+"""By then a broker that was killed runs again, on a busy machine too."""
 GroupProtocol = Literal["classic", "consumer"]
 
 
@@ -138,9 +140,12 @@ class KafkaWorld:
         return Settings(
             log="kafka",
             topic=TopicSettings(name=name, dead_letter=f"{name}-dead", partitions=partitions),
-            group=QUICK.model_copy(update={"protocol": self._protocol}),
+            # Other processes may test on the same broker meanwhile, in groups of their own.
+            group=QUICK.model_copy(update={"id": self._name, "protocol": self._protocol}),
             kafka=KafkaSettings(
-                bootstrap_servers=self._bootstrap_servers, connect_timeout_ms=5_000
+                bootstrap_servers=self._bootstrap_servers,
+                connect_timeout_ms=30_000,
+                delivery_timeout_ms=RESTARTED_MS,
             ),
             client=ClientSettings(record_bytes_max=RECORD_BYTES_MAX),
         )

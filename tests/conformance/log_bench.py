@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.model.codec import Headers, LogRecord
+from actors.model.errors import LogUnavailable
 from actors.ports.clock import Clock
 from actors.ports.log import LogWriter, Polled, StartPosition, TaskLog
 from scheduler.configuration.settings import GroupSettings
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """Longest wait for anything that must happen."""
 QUICK = GroupSettings(
     session_timeout_ms=3_000,
@@ -115,7 +116,7 @@ class Member:
         """Start what was assigned, then take what is there."""
         if self.starts_when_assigned:
             for partition in sorted(self.owned - self.starts.keys()):
-                self.starts[partition] = self.log.start(partition, self.stored.get(partition))
+                self.start(partition)
         polled = self.log.poll(records_max, timeout_ms)
         self.records.extend(polled.records)
         self.reached.update(
@@ -124,6 +125,15 @@ class Member:
             if partition in self.owned
         )
         return polled
+
+    def start(self, partition: int) -> bool:
+        """Start a partition; False where the log does not answer in time, so try again."""
+        try:
+            self.starts[partition] = self.log.start(partition, self.stored.get(partition))
+        except LogUnavailable as error:
+            self.history.append(f"{self.name} could not start {partition}: {error}")
+            return False
+        return True
 
     def commit(self) -> None:
         """Ask to commit what was reached of what is owned."""

@@ -5,12 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.log_bench import (
+    WAIT_S,
     Bench,
     LogWorld,
     append_all,
     poll_for,
     poll_until,
 )
+from tests.waiting import until
 
 QUIET_S = 0.5
 """Long enough for a record that must not be delivered to arrive."""
@@ -100,7 +102,7 @@ class ReadingContract:
         append_all(made.writer(), 0, [b"%d" % n for n in range(25)])
         member = made.join("a")
         poll_until(lambda: member.owned == {0}, member)
-        member.log.start(0, None)
+        until(lambda: member.start(0))
         sizes: list[int] = []
         while sum(sizes) < 25:
             polled = member.log.poll(10, 500)
@@ -143,7 +145,7 @@ class ReadingContract:
             if member.poll(10, 10_000).records:
                 break
         assert member.values(0) == [b"a"]
-        appended.result(timeout=1)
+        appended.result(WAIT_S)
 
     def test_seek_delivers_again(self, bench: Callable[..., Bench]) -> None:
         """Backwards to any record, without touching the other partition."""

@@ -3,8 +3,8 @@
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from actors.ports.store import Stores
 from scheduler.adapters.cassandra.connection import Connection, open_connection
 from scheduler.adapters.cassandra.migrate import migrate
 from scheduler.adapters.cassandra.ownership import CassandraOwnershipStore
+from scheduler.adapters.cassandra.schedule import CassandraScheduleStore
 from scheduler.adapters.cassandra.session import CassandraSession
 from scheduler.adapters.cassandra.stores import open_stores
 from scheduler.configuration.settings import CassandraSettings, Settings
@@ -26,25 +27,30 @@ from tests.builders import NOW_MS, a_stored_task
 from tests.conformance.store_values import before, done
 from tests.garbage import cyclic_garbage
 from tests.servers.cassandra import CassandraServer
+from tests.servers.gate import Gate
 from tests.servers.ports import free_ports
 from tests.servers.running import running
+from tests.waiting import until
 
 pytestmark = pytest.mark.integration
 
 SECRET = "never-shown-anywhere"
 PATIENT_MS = 15_000
+"""What a request may take on a busy machine."""
+IMPATIENT_MS = 1_500
+ANSWER_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def settings(cassandra_server: CassandraServer) -> Settings:
-    """Settings with a short request timeout, and the schema in place."""
+    """Settings with the patience of a busy machine, and the schema in place."""
     settings = Settings(
         store="cassandra",
         cassandra=CassandraSettings(
             contact_points=tuple(cassandra_server.addresses),
             port=cassandra_server.port,
             keyspace="failing",
-            request_timeout_ms=1_500,
+            request_timeout_ms=PATIENT_MS,
             username="hourhand",
             password=SecretStr(SECRET),
         ),
@@ -57,15 +63,6 @@ def settings(cassandra_server: CassandraServer) -> Settings:
 def stores(settings: Settings) -> Iterator[Stores]:
     """Opened stores, closed after the test."""
     stores = open_stores(settings)
-    yield stores
-    stores.close()
-
-
-@pytest.fixture
-def patient_stores(settings: Settings) -> Iterator[Stores]:
-    """Opened stores whose requests may take as long as a busy machine makes them."""
-    patient = settings.cassandra.model_copy(update={"request_timeout_ms": PATIENT_MS})
-    stores = open_stores(settings.model_copy(update={"cassandra": patient}))
     yield stores
     stores.close()
 
@@ -91,6 +88,25 @@ class LosingSession:
         self.losses -= 1
         response.result()
         return _LostResponse()
+
+
+class HurriedSession:
+    """A driver session that gives up the first of its requests soon, and counts all of them."""
+
+    def __init__(self, session: Any, first_timeout_s: float) -> None:
+        self._session = session
+        self._first_timeout_s = first_timeout_s
+        self.sent = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def execute_async(self, statement: Any) -> Any:
+        """Send a request."""
+        self.sent += 1
+        if self.sent > 1:
+            return self._session.execute_async(statement)
+        return self._session.execute_async(statement, timeout=self._first_timeout_s)
 
 
 class _LostResponse:
@@ -126,48 +142,73 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         settings = Settings(cassandra=CassandraSettings(port=port, connect_timeout_ms=500))
         with ThreadPoolExecutor(1) as pool:
             opening = pool.submit(open_stores, settings)
-            error = opening.exception(timeout=5.0)
+            error = opening.exception(timeout=ANSWER_S)
     assert isinstance(error, StoreUnavailable)
     assert f"127.0.0.1:{port}" in str(error)
 
 
-def test_a_short_outage_only_delays(stores: Stores, cassandra_server: CassandraServer) -> None:
+@pytest.fixture
+def gate(cassandra_server: CassandraServer) -> Iterator[Gate]:
+    """The only way to the server for one test, as others use the server meanwhile."""
+    with Gate(cassandra_server.port) as gate:
+        yield gate
+
+
+def through(gate: Gate, settings: Settings, **cassandra: Any) -> Settings:
+    """Return settings that lead through a gate."""
+    chosen = settings.cassandra.model_copy(update={"port": gate.port, **cassandra})
+    return settings.model_copy(update={"cassandra": chosen})
+
+
+def test_a_short_outage_only_delays(settings: Settings, gate: Gate) -> None:
     """A request that timed out is sent again."""
-    task = a_stored_task()
-    node = cassandra_server.nodes[0]
-    node.pause()
+    chosen = through(gate, settings).cassandra
+    driver = open_connection(chosen)
+    hurried = HurriedSession(driver.session, first_timeout_s=0.5)
+    session = CassandraSession(Connection(driver.cluster, hurried), chosen)
+    task, store = a_stored_task(), CassandraScheduleStore(session)
     try:
-        inserting = stores.schedule.insert_tasks(1, [task], 1)
-        with pytest.raises(FutureTimeout):
-            inserting.result(timeout=2.0)
+        gate.shut()
+        inserting = store.insert_tasks(1, [task], 1)
+        until(lambda: hurried.sent >= 2, "what timed out was not sent again")
+        assert not inserting.done()
+        gate.open()
+        done(inserting)
+        assert done(store.find_tasks(1, [task.key])) == {task.key: task}
     finally:
-        node.resume()
-    done(inserting)
-    assert done(stores.schedule.find_tasks(1, [task.key])) == {task.key: task}
+        gate.open()
+        session.close()
 
 
-def test_a_longer_outage_is_reported_and_survived(
-    stores: Stores, cassandra_server: CassandraServer
-) -> None:
+def test_a_longer_outage_is_reported_and_survived(settings: Settings, gate: Gate) -> None:
     """Every kind of call fails with StoreUnavailable; afterwards the same stores work."""
+    stores = open_stores(through(gate, settings, request_timeout_ms=IMPATIENT_MS))
     task = a_stored_task()
     calls: list[Callable[[], Any]] = [
         lambda: stores.schedule.insert_tasks(2, [task], 1),
         lambda: stores.schedule.load_tasks(2, before(NOW_MS), NOW_MS + HOUR_MS, 10),
         lambda: stores.ownership.claim(2, NOW_MS),
     ]
-    node = cassandra_server.nodes[0]
-    node.pause()
     try:
-        errors = [future.exception(timeout=15.0) for future in [call() for call in calls]]
+        gate.shut()
+        errors = [future.exception(ANSWER_S) for future in [call() for call in calls]]
+        gate.open()
+        assert [type(error) for error in errors] == [StoreUnavailable] * 3
+        assert all("cassandra.consistency" in str(error) for error in errors)
+        assert SECRET not in repr(errors)
+        for call in calls:
+            # A busy server may need longer for its first answer than these stores wait for one.
+            until(partial(_succeeds, call), "the stores never saw that the server answers")
+        find = partial(stores.schedule.find_tasks, 2, [task.key])
+        until(partial(_succeeds, find))
+        assert done(find()) == {task.key: task}
     finally:
-        node.resume()
-    assert [type(error) for error in errors] == [StoreUnavailable] * 3
-    assert all("cassandra.consistency" in str(error) for error in errors)
-    assert SECRET not in repr(errors)
-    for call in calls:
-        done(call())
-    assert done(stores.schedule.find_tasks(2, [task.key])) == {task.key: task}
+        gate.open()
+        stores.close()
+
+
+def _succeeds(call: Callable[[], Any]) -> bool:
+    return call().exception(ANSWER_S) is None
 
 
 @pytest.mark.parametrize("losses", [1, 2])
@@ -216,15 +257,15 @@ def test_a_claim_holds_what_was_saved_while_it_was_under_way(settings: Settings)
         session.close()
 
 
-def test_a_row_that_never_fits_is_poison(patient_stores: Stores) -> None:
+def test_a_row_that_never_fits_is_poison(stores: Stores) -> None:
     """Just below the limit it is stored; above it nothing of the call is."""
     fits = a_stored_task(uniqueness_key="fits", data=b"x" * (15 * 2**20 - 200))
     too_long = a_stored_task(uniqueness_key="too long", data=b"x" * (15 * 2**20 + 1))
-    done(patient_stores.schedule.insert_tasks(3, [fits], 1))
+    done(stores.schedule.insert_tasks(3, [fits], 1))
     with pytest.raises(PoisonRecord, match=r"too%20long.*record_bytes_max"):
-        done(patient_stores.schedule.insert_tasks(3, [a_stored_task(), too_long], 1))
+        done(stores.schedule.insert_tasks(3, [a_stored_task(), too_long], 1))
     asked = [fits.key, a_stored_task().key, too_long.key]
-    assert done(patient_stores.schedule.find_tasks(3, asked)) == {fits.key: fits}
+    assert done(stores.schedule.find_tasks(3, asked)) == {fits.key: fits}
 
 
 def test_a_closed_store_says_so(settings: Settings) -> None:
@@ -239,15 +280,15 @@ def test_a_closed_store_says_so(settings: Settings) -> None:
     stores.close()
 
 
-def test_many_decades_of_hours_are_deleted_where_they_hold_rows(patient_stores: Stores) -> None:
+def test_many_decades_of_hours_are_deleted_where_they_hold_rows(stores: Stores) -> None:
     """A sweep that begins in 1970 does not write half a million tombstones."""
     old, new = a_stored_task(due_in_ms=-NOW_MS), a_stored_task(due_in_ms=-2 * HOUR_MS)
     kept = a_stored_task(due_in_ms=HOUR_MS)
-    done(patient_stores.schedule.insert_tasks(5, [old, new, kept], 1))
+    done(stores.schedule.insert_tasks(5, [old, new, kept], 1))
     end_ms = NOW_MS - NOW_MS % HOUR_MS
-    done(patient_stores.schedule.delete_tasks(5, 0, end_ms, 2))
+    done(stores.schedule.delete_tasks(5, 0, end_ms, 2))
     keys = [old.key, new.key, kept.key]
-    assert set(done(patient_stores.schedule.find_tasks(5, keys))) == {kept.key}
+    assert set(done(stores.schedule.find_tasks(5, keys))) == {kept.key}
 
 
 def test_no_piece_of_a_request_waits_for_an_acknowledgement(settings: Settings) -> None:
@@ -285,12 +326,10 @@ def test_a_node_that_refuses_the_protocol_says_what_to_set(modern_server: Cassan
         open_connection(asked)
 
 
-def test_answered_requests_leave_nothing_to_the_collector(patient_stores: Stores) -> None:
+def test_answered_requests_leave_nothing_to_the_collector(stores: Stores) -> None:
     """The driver has each of them hold a timer that holds it."""
     with cyclic_garbage() as found:
         for number in range(20):
-            patient_stores.schedule.insert_tasks(0, [a_stored_task(offset=number)], number).result(
-                30
-            )
+            stores.schedule.insert_tasks(0, [a_stored_task(offset=number)], number).result(30)
 
     assert found["ResponseFuture"] == 0

@@ -32,6 +32,8 @@ CASSANDRA_VERSION = os.environ.get("TEST_CASSANDRA_VERSION", "5.0.5")
 DATACENTER = "datacenter1"
 _NODES_MAX = 3
 _START_TIMEOUT_S = 180.0
+_STOP_TIMEOUT_S = 120.0
+"""One that is killed forgets what it answered last, and a busy machine lets it stop slowly."""
 _CONNECT_TIMEOUT_S = 5.0
 _STATE_FILE = "cassandra.json"
 # Much memory for what is new: a collection stops a node for as long as others keep the cores busy.
@@ -160,7 +162,7 @@ class CassandraServer:
     def stop(self) -> None:
         """Stop every node; data stays.  A no-op where none runs."""
         for node in self.nodes:
-            node.stop()
+            node.stop(_STOP_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         try:
