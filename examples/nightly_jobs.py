@@ -16,7 +16,7 @@ from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor
 
 NIGHTLY = "30 2 * * *"
 TENANTS = {"acme": "Europe/Berlin", "globex": "America/New_York", "initech": "Asia/Tokyo"}
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 class NightlyJob(TaskExecutor):

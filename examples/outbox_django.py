@@ -24,7 +24,7 @@ from django.db import connection, transaction  # noqa: E402 - Django has to be s
 
 from hourhand import Scheduler, Settings, Task, TaskExecutor, TaskKey, outbox  # noqa: E402
 
-_WAIT_S = 30
+_WAIT_S = 60
 
 
 class CardRefusedError(Exception):

@@ -22,7 +22,7 @@ from hourhand import Scheduler, Settings, Task, TaskExecutor, TaskKey, outbox
 URL = os.environ.get("DATABASE_URL", "sqlite:///shop.sqlite3")
 engine = create_engine(URL)
 settings = Settings(outbox={"url": URL, "poll_ms": 20})
-_WAIT_S = 30
+_WAIT_S = 60
 
 
 class EndTrial(TaskExecutor):

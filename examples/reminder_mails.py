@@ -15,7 +15,7 @@ from pathlib import Path
 from hourhand import Scheduler, SchedulerClient, Settings, Task, TaskExecutor, TaskKey
 
 REMINDERS = {"a day": timedelta(days=1), "an hour": timedelta(hours=1)}
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 @dataclass(frozen=True)

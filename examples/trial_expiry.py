@@ -16,7 +16,7 @@ from hourhand import Drop, Receipt, Scheduler, SchedulerClient, Settings, Task, 
 
 TRIAL = timedelta(days=14)
 WARNING = timedelta(days=11)
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 class Accounts:

@@ -27,7 +27,7 @@ from hourhand import (
 GATHER = timedelta(seconds=0.5)
 """Events are due a moment after they happened.  Order is promised for what is stored before the
 first of it falls due, so this much may lie between two events that reach the log the wrong way."""
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 class DeliverWebhook(TaskExecutor):

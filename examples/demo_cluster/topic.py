@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from scheduler import Settings
 from tests.servers.kafka import kafka_tool
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
 _POLL_S = 0.5
 
 

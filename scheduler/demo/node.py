@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _READY_LINE = "the node runs"
-_STOP_TIMEOUT_S = 20.0
+_STOP_TIMEOUT_S = 60.0
 _TAIL_LINES = 15
 
 

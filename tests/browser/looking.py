@@ -12,7 +12,7 @@ from scheduler.cli.http_running import AdminRunning
 from scheduler.reading.inspector import TaskState
 
 WAIT_MS = 20_000
-_ACCEPTED_S = 30.0
+_ACCEPTED_S = 60.0
 
 
 class Looking:

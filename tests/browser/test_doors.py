@@ -12,7 +12,7 @@ from tests.browser.looking import WAIT_MS, Looking
 from tests.browser.test_actions import an_id
 
 pytestmark = pytest.mark.browser
-ACCEPTED_S = 30.0
+ACCEPTED_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -250,7 +250,7 @@ class AppendingContract:
         futures = [writer.append(0, b"k", b"v") for _ in range(200)]
         writer.close()
         writer.close()
-        assert not wait_futures(futures, timeout=1).not_done
+        assert not wait_futures(futures, timeout=WAIT_S).not_done
         assert [each.exception() for each in futures] == [None] * 200
         with pytest.raises(HourhandError):
-            writer.append(0, b"k", b"v").result(1)
+            writer.append(0, b"k", b"v").result(WAIT_S)

@@ -14,7 +14,7 @@ from actors.model.task import Task
 from actors.ports.runner import Runner
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class AsyncExecutable(RecordingExecutable):

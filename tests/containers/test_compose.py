@@ -51,8 +51,8 @@ def test_one_machine_with_every_door() -> None:
         ):
             url = f"http://127.0.0.1:{project.ports[port]}{path}"
             bearer = {"Authorization": f"Bearer {project.tokens[token]}"}
-            assert httpx.get(url).status_code == refused
-            assert httpx.get(url, headers=bearer).status_code == 200
+            assert httpx.get(url, timeout=60).status_code == refused
+            assert httpx.get(url, headers=bearer, timeout=60).status_code == 200
         assert relayed(f"localhost:{project.ports['KAFKA_PORT']}") == b"later"
         assert [project.stop(service) for service in EVERYTHING] == [0] * len(EVERYTHING)
 

@@ -59,7 +59,7 @@ def test_the_first_example_runs_until_it_is_stopped(tmp_path: Path) -> None:
         assert program.stdout is not None
         receipt, sent = program.stdout.readline(), program.stdout.readline()
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=30)
+        _, said = program.communicate(timeout=60)
     finally:
         program.kill()
         program.wait()

@@ -223,7 +223,7 @@ def timers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     with TimersRunning(chosen) as running:
         address = f"http://127.0.0.1:{running.port}"
-        with httpx.Client(base_url=address, headers=HEADERS) as client:
+        with httpx.Client(base_url=address, headers=HEADERS, timeout=60) as client:
             http = {"uri": "http://localhost/", "opaque": "o"}
             tags = {"tag-info": [{"type": "CALL", "count": 2}]}
             timer = {"timing": {"interval": 3_600}, "callback": {"http": http}, "statistics": tags}

@@ -88,7 +88,7 @@ def test_an_id_is_left_blocked_for_days(tmp_path: Path) -> None:
         marks = [
             claim.watermark.watermark_ms
             for partition in range(settings.topic.partitions)
-            if (claim := stores.ownership.read_watermark(partition).result(10)) is not None
+            if (claim := stores.ownership.read_watermark(partition).result(60)) is not None
         ]
     finally:
         stores.close()

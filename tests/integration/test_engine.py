@@ -26,7 +26,7 @@ from tests.servers.own_settings import QUICK_GROUP, own_settings
 
 pytestmark = pytest.mark.integration
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Recorder(TaskExecutor):

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 NODES = 2
 TASKS = 40
 PARTITIONS = 4
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

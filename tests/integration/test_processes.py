@@ -67,7 +67,7 @@ class Fleet:
     def asked(self, path: str) -> httpx.Response | None:
         """Ask the one port; None before it is served."""
         found = re.search(r"all processes on port (\d+)", self.log.read_text())
-        return found and httpx.get(f"http://127.0.0.1:{found[1]}{path}", timeout=15)
+        return found and httpx.get(f"http://127.0.0.1:{found[1]}{path}", timeout=60)
 
     def await_ready(self) -> None:
         """Wait until both nodes have partitions and work on them."""

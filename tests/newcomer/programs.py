@@ -41,7 +41,7 @@ def task(key, kind=None, when=None, **data):
 
 def finish(client, *tasks):
     for each in tasks:
-        info = client.wait_task(each.key, timeout=20)
+        info = client.wait_task(each.key, timeout=60)
         print(each.ordering_id, "is", info.state.value)
 
 """
@@ -67,7 +67,7 @@ EXECUTORS = {
 with Scheduler(SETTINGS, executors=EXECUTORS) as node:
     tasks = [task(name, name.strip("_")) for name in NAMES]
     for each in tasks:
-        node.schedule_task(each).result(timeout=20)
+        node.schedule_task(each).result(timeout=60)
     finish(node, *tasks)
 print("stopped")
 """
@@ -119,7 +119,7 @@ KINDS = {one.__name__: one for one in (Raises, NoDatabase, Exits, Interrupts, So
 with Scheduler(SETTINGS, executors=KINDS) as node:
     tasks = [task(kind, kind) for kind in KINDS]
     for each in tasks:
-        node.schedule_task(each).result(timeout=20)
+        node.schedule_task(each).result(timeout=60)
     # Without an executor its own policy is unknown, so the default one tries this again.
     finish(node, *(each for each in tasks if each.kind != "NoDatabase"))
 """
@@ -144,13 +144,13 @@ async def stick(data: dict) -> None:
 
 
 with Scheduler(SETTINGS, executors=app) as node:
-    sent = send.schedule(Invoice(id=42), ordering_id="a", after=timedelta(0)).result(timeout=20)
-    stick.schedule({"to": "b"}, ordering_id="b", after=timedelta(0)).result(timeout=20)
-    print(node.wait_task(sent.key, timeout=20).state.value)
-    unfit = node.schedule_task(task("c", "invoice", id="many")).result(timeout=20)
-    print(node.wait_task(unfit.key, timeout=20).state.value, "without", "id")
+    sent = send.schedule(Invoice(id=42), ordering_id="a", after=timedelta(0)).result(timeout=60)
+    stick.schedule({"to": "b"}, ordering_id="b", after=timedelta(0)).result(timeout=60)
+    print(node.wait_task(sent.key, timeout=60).state.value)
+    unfit = node.schedule_task(task("c", "invoice", id="many")).result(timeout=60)
+    print(node.wait_task(unfit.key, timeout=60).state.value, "without", "id")
     try:
-        send.schedule({"id": "many"}, ordering_id="a", after=timedelta(0)).result(timeout=20)
+        send.schedule({"id": "many"}, ordering_id="a", after=timedelta(0)).result(timeout=60)
     except HourhandError as error:
         print(error.code, error)
 """
@@ -169,17 +169,17 @@ class Charge(TaskExecutor):
 with Scheduler(SETTINGS, executors={"mail": SendMail, "charge": Charge}) as node:
     tasks = task("a", "mail", to="ann"), task("b", "charge", cents=5)
     for each in tasks:
-        node.schedule_task(each).result(timeout=20)
+        node.schedule_task(each).result(timeout=60)
     finish(node, *tasks)
 """
 
 FORK = """
 LATER = datetime.now(UTC) + timedelta(hours=1)
 client = SchedulerClient(SETTINGS)
-client.schedule_task(task("parent", when=LATER)).result(timeout=20)
+client.schedule_task(task("parent", when=LATER)).result(timeout=60)
 if os.fork() == 0:
     try:
-        client.schedule_task(task("child", when=LATER)).result(timeout=20)
+        client.schedule_task(task("child", when=LATER)).result(timeout=60)
     except HourhandError as error:
         print("child:", error.code, error)
     try:
@@ -188,7 +188,7 @@ if os.fork() == 0:
         print("its own:", error.code, error, flush=True)
     os._exit(0)
 os.wait()
-client.schedule_task(task("parent again", when=LATER)).result(timeout=20)
+client.schedule_task(task("parent again", when=LATER)).result(timeout=60)
 print("parent goes on")
 client.close()
 """
@@ -258,15 +258,15 @@ with Scheduler(SETTINGS, executor=Works) as node:
     waits = task("later", when=datetime.now(UTC) + timedelta(hours=1), n=1)
     due = task("now")
     for each in (waits, due):
-        node.schedule_task(each).result(timeout=20)
+        node.schedule_task(each).result(timeout=60)
     finish(node, due)
     print("again:", node.find_task(due.key).state.value)
     print("never sent:", node.find_task(task("nobody").key).state.value)
     while node.find_task(waits.key).state.value == "unknown":
         pass
     print("listed:", [each.key.ordering_id for each in node.list_tasks()])
-    receipt = node.cancel_task(("later", "x")).result(timeout=20)
-    print("cancelled:", node.wait_outcome(receipt, timeout=20).outcome)
+    receipt = node.cancel_task(("later", "x")).result(timeout=60)
+    print("cancelled:", node.wait_outcome(receipt, timeout=60).outcome)
 """
 
 COLLECTOR = """

@@ -32,7 +32,7 @@ for name, source in given["misuses"]:
         exec(compile(ast.Module(before, []), name, "exec"), names)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), name, "eval"), names)
-            value.result(timeout=20) if hasattr(value, "result") else None
+            value.result(timeout=60) if hasattr(value, "result") else None
         else:
             exec(compile(ast.Module([last], []), name, "exec"), names)
         answers[name] = ["no error", None, ""]

@@ -19,7 +19,7 @@ from scheduler.pipeline.transform_move import (
 )
 from tests.builders import NOW_MS, a_completion, a_key
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 OLD, NEW = 4, 6
 
 

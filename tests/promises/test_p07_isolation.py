@@ -133,7 +133,7 @@ def test_p7_a_slow_blocking_attempt_holds_no_other_id_up(tmp_path: Path) -> None
         for ordering_id in ("slow", "slow", *(f"id-{n}" for n in range(50))):
             scheduler.schedule_task(
                 Task(ordering_id=ordering_id, scheduled_time=due, uniqueness_key="x")
-            ).result(10)
+            ).result(60)
         done = [_Slow.finished.acquire(timeout=60) for _ in range(50)]
         _Slow.release.set()
 

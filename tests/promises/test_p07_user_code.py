@@ -26,7 +26,7 @@ from scheduler import Receipt, Scheduler, Settings
 from scheduler.adapters.clock import SystemClock
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Escaped(BaseException):

@@ -174,7 +174,7 @@ def test_threads_that_read_a_task_at_once_see_the_same_data() -> None:
     barrier, seen = threading.Barrier(2), dict[int, list[object]]()
 
     def read(reader: int) -> None:
-        barrier.wait(10)
+        barrier.wait(60)
         seen[reader] = [task.data for task in tasks]
 
     interval_s = sys.getswitchinterval()

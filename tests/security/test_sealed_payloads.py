@@ -25,7 +25,7 @@ from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.payloads.deflate import Deflate
 from tests.waiting import until
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 SECRET = "4111-1111-1111-1111"
 KEY = bytes(range(32))
 SOON = timedelta(milliseconds=300)

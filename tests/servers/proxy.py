@@ -13,7 +13,7 @@ from typing import Self
 PRODUCE = 0
 END_TXN = 26
 _HOST = "127.0.0.1"
-_WAIT_S = 30.0
+_WAIT_S = 60.0
 _HEAD_BYTES = 140
 
 

@@ -26,7 +26,7 @@ BEFORE_SEGMENTS = "054ce7859dd3da4ce76294efa02ecf1b03dde63e"
 """The last commit whose nodes do not read completion segments in Cassandra."""
 _PACKAGES = ("actors", "scheduler", "schema")
 _PROGRAM = Path(__file__).with_name("node_program.py")
-_RUNS_S, _STOPS_S = 60.0, 30.0
+_RUNS_S, _STOPS_S = 60.0, 60.0
 
 
 class Note(NamedTuple):

@@ -121,4 +121,4 @@ def test_a_second_signal_leaves_at_once(folder: Path, nodes: list[Node]) -> None
     nodes[0].says("signal again to stop at once")
     nodes[0].process.send_signal(signal.SIGINT)
 
-    assert nodes[0].process.wait(timeout=20) == 130
+    assert nodes[0].process.wait(timeout=60) == 130

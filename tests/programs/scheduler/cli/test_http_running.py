@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from scheduler.cli.http_running import HttpServer
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 async def answering(scope: Scope, receive: Receive, send: Send) -> None:

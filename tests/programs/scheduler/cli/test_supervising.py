@@ -15,7 +15,7 @@ import pytest
 
 from scheduler.cli.process_running import _Child
 
-WAIT_S = 30
+WAIT_S = 60
 
 _SUPERVISOR = """
 import logging, random, sys

@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 warnings.simplefilter("ignore", DeprecationWarning)
 from scheduler import *
 
-WAIT_S = 30
+WAIT_S = 60
 
 def a_task(name):
     due = datetime.now(UTC) + timedelta(hours=1)

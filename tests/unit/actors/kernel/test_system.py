@@ -11,7 +11,7 @@ from actors.kernel.system import MESSAGES_BETWEEN_TIMERS, ROUNDS_BETWEEN_LAST, T
 from scheduler.adapters.clock import SystemClock
 from tests.waiting import until
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Echo(Actor):

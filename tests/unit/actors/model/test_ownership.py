@@ -31,14 +31,14 @@ def test_write_times_asked_for_by_several_threads_are_all_different() -> None:
     barrier = threading.Barrier(4)
 
     def write() -> None:
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=60)
         times.extend(ownership.next_write_time() for _ in range(5_000))
 
     threads = [threading.Thread(target=write) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
     assert len(set(times)) == 20_000
 

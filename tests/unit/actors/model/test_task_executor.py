@@ -10,7 +10,7 @@ from actors.model.task_executor import TaskExecutor
 from scheduler.testing import VirtualScheduler
 from tests.builders import a_task
 
-TIMEOUT_S = 5
+TIMEOUT_S = 60
 
 
 def test_it_has_eight_names() -> None:

@@ -11,7 +11,7 @@ from scheduler import Receipt, Settings, Task
 from scheduler.cli.running import DoorRunning
 from scheduler.configuration.settings import EmbeddedSettings
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Door(DoorRunning):

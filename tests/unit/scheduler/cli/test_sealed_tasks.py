@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sealed") / "data"
     payloads = PayloadCodecs(AesGcm({"k1": bytes(32)}))
     with Scheduler(settings_of(folder), executor=_Pay, payloads=payloads) as scheduler:
-        receipt = scheduler.schedule_task(TASK).result(timeout=10)
+        receipt = scheduler.schedule_task(TASK).result(timeout=60)
         until(lambda: scheduler.find_task(receipt).is_open)
     return folder
 

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Scheduler(settings_of(folder), executor=_Refuse) as scheduler:
         ended = [_task("paid", now, 7), _task("refused", now, 0)]
         for task in (*ended, _task("later", now + timedelta(hours=1), 9)):
-            scheduler.schedule_task(task).result(timeout=10)
+            scheduler.schedule_task(task).result(timeout=60)
         for task in ended:
             scheduler.wait_task(task.key, timeout=30)
     return folder

@@ -21,7 +21,7 @@ from scheduler import (
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.testing import VirtualScheduler
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Insert(BatchExecutor):

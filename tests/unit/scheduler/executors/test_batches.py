@@ -27,7 +27,7 @@ from scheduler.executors.user_executors import UserExecutors
 from scheduler.testing import VirtualScheduler, execute_task
 from tests.builders import a_task
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Row(BaseModel):

@@ -12,7 +12,7 @@ from scheduler import BatchExecutor, Hourhand, RetryPolicy, Task, TaskExecutor, 
 from scheduler.executors.user_executors import UserExecutors
 from scheduler.testing import VirtualScheduler
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Noting(TaskExecutor):

@@ -20,7 +20,7 @@ from scheduler.executors.middleware import (
 from scheduler.executors.registry import Hourhand
 from scheduler.testing import VirtualScheduler
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Noting(Middleware):

@@ -24,7 +24,7 @@ from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.payloads.deflate import Deflate
 from scheduler.testing import VirtualScheduler
 
-TIMEOUT_S = 5
+TIMEOUT_S = 60
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 SECRET = "4111-1111"
 

@@ -20,7 +20,7 @@ from scheduler.executors.user_executors import TaskKind, UserExecutors
 from scheduler.testing import VirtualScheduler
 from tests.builders import a_stored_task
 
-TIMEOUT_S = 5
+TIMEOUT_S = 60
 
 
 class Invoice(BaseModel):

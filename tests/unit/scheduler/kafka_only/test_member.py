@@ -25,7 +25,7 @@ from tests.unit.scheduler.kafka_only.storage import MemoryAdmin
 from tests.unit.scheduler.kafka_only.transactional_log import PENDING, MemoryLog, MemoryTransactions
 from tests.waiting import until
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 class QuietLog:

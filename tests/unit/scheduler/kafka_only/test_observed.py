@@ -25,7 +25,7 @@ from tests.unit.scheduler.kafka_only.transactional_log import (
     unknown,
 )
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 def test_each_transaction_is_told_with_what_it_did() -> None:

@@ -16,7 +16,7 @@ from scheduler.node.runner import WorkerRunner
 from scheduler.testing import RecordingTelemetry
 from tests.builders import a_stored_task, an_attempt
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 """Generous: a busy machine stops a thread for seconds, and only a failing test waits for it."""
 
 WORKERS = 2

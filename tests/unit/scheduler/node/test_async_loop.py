@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 from scheduler.node.async_loop import LoopThread
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def test_a_generator_that_is_left_is_closed_with_the_loop() -> None:

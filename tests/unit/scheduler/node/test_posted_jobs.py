@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.node.async_loop import Job, LoopThread, PostedJobs
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class _Woken:

@@ -20,7 +20,7 @@ from tests.builders import a_task
 
 pytest.importorskip("fsspec", reason="fsspec is not installed here: make venv")
 
-TIMEOUT_S = 5
+TIMEOUT_S = 60
 LARGE = {"text": "x" * 1_000}
 
 

@@ -16,7 +16,7 @@ from scheduler import Hourhand, Limit, RetryPolicy, Task, TaskExecutor, TaskKey
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.testing import VirtualScheduler
 
-TIMEOUT_S = 5
+TIMEOUT_S = 60
 
 
 def schedule(

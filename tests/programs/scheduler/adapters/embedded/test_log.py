@@ -20,7 +20,7 @@ from scheduler.adapters.embedded.writer import EmbeddedWriter
 from scheduler.configuration.settings import EmbeddedSettings, Settings
 writer = EmbeddedWriter(Settings(embedded=EmbeddedSettings(folder=Path(sys.argv[1]))))
 for line in sys.stdin:
-    print(writer.append(1, b"k", line.strip().encode()).result(10).offset, flush=True)
+    print(writer.append(1, b"k", line.strip().encode()).result(60).offset, flush=True)
 writer.close()
 """
 

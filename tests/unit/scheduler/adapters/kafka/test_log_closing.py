@@ -34,7 +34,7 @@ def test_a_driver_that_never_closes_keeps_no_log_open(
     with caplog.at_level(logging.WARNING):
         closed.start()
         assert closing.wait(30.0)
-        closed.join(5.0)
+        closed.join(30.0)
         ended = not closed.is_alive()
     released.set()
 
@@ -56,7 +56,7 @@ def test_a_reader_whose_driver_never_closes_is_closed_all_the_same(
     with caplog.at_level(logging.WARNING):
         closed = threading.Thread(target=reader.close, daemon=True)
         closed.start()
-        closed.join(5.0)
+        closed.join(30.0)
         ended = not closed.is_alive()
     released.set()
     driver.close()

@@ -15,7 +15,7 @@ from scheduler.adapters.kafka.tokens import Token, TokenSource, token_callback
 from scheduler.configuration.settings import KafkaSettings
 from tests.unit.scheduler.adapters.memory.world import ManualClock
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 HOUR_S = 3_600
