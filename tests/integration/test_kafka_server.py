@@ -9,8 +9,8 @@ from tests.servers.kafka import KafkaServer, configure
 
 pytestmark = pytest.mark.integration
 
-TIMES = 10
-PARTITIONS = 20
+TIMES = 5
+PARTITIONS = 10
 ANSWER_S = 60.0
 
 
