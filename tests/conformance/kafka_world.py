@@ -128,6 +128,8 @@ class KafkaWorld:
         self._bootstrap_servers = bootstrap_servers
         self._numbers = itertools.count()
         self._name = uuid.uuid4().hex[:8]
+        self.group_id = self._name
+        """Of every topic's group: others may test on the same broker meanwhile."""
 
     def create_topic(self, partitions: int) -> KafkaTopic:
         """Create a topic nobody has seen."""
@@ -140,8 +142,7 @@ class KafkaWorld:
         return Settings(
             log="kafka",
             topic=TopicSettings(name=name, dead_letter=f"{name}-dead", partitions=partitions),
-            # Other processes may test on the same broker meanwhile, in groups of their own.
-            group=QUICK.model_copy(update={"id": self._name, "protocol": self._protocol}),
+            group=QUICK.model_copy(update={"id": self.group_id, "protocol": self._protocol}),
             kafka=KafkaSettings(
                 bootstrap_servers=self._bootstrap_servers,
                 connect_timeout_ms=30_000,

@@ -2,16 +2,28 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from actors.model.errors import SettingsInvalid
 from tests.conformance.kafka_world import KafkaWorld
-from tests.conformance.log_bench import QUICK, Bench, LogWorld, append_all, poll_for, poll_until
+from tests.conformance.log_bench import (
+    QUICK,
+    Bench,
+    LogWorld,
+    Member,
+    append_all,
+    poll_for,
+    poll_until,
+)
 from tests.conformance.log_membership import MembershipContract
 from tests.servers.kafka import KafkaServer, keep_session
 
 pytestmark = pytest.mark.integration
+
+PATIENT = QUICK.model_copy(update={"session_timeout_ms": 45_000, "max_poll_interval_ms": 90_000})
+"""A group whose members are missed long after a test has ended."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +78,7 @@ class TestConsumerProtocol(MembershipContract):
         sent_ms = log_world.clock.monotonic_ms()
         poll_until(lambda: member.log.lease_ends_ms() > -math.inf, member)
         first_end_ms = member.log.lease_ends_ms()
-        assert sent_ms + reach_ms - 1_500 < first_end_ms < sent_ms + reach_ms
+        assert sent_ms < first_end_ms < sent_ms + reach_ms
 
         poll_for(0.5, member)
         assert member.log.lease_ends_ms() == first_end_ms
@@ -75,15 +87,17 @@ class TestConsumerProtocol(MembershipContract):
 
 
 def test_a_lease_goes_on_while_a_member_works(bench: Callable[..., Bench]) -> None:
-    """Commits, heartbeats and statistics come often enough."""
+    """Commits, heartbeats and statistics put its end off, again and again."""
     made = bench(2)
     member = made.join("a")
-    poll_until(lambda: member.log.lease_ends_ms() > -math.inf, member, committing=True)
-    clock_ms = KafkaWorld("").clock.monotonic_ms
-    for _ in range(20):
-        member.commit()
-        poll_for(0.1, member)
-        assert member.log.lease_ends_ms() > clock_ms() + 500
+    ends_ms = -math.inf
+    for _ in range(10):
+        poll_until(partial(_is_put_off, member, ends_ms), member, committing=True)
+        ends_ms = member.log.lease_ends_ms()
+
+
+def _is_put_off(member: Member, ends_ms: float) -> bool:
+    return member.log.lease_ends_ms() > ends_ms
 
 
 def test_a_session_that_brokers_end_before_the_lease_is_refused(
@@ -95,16 +109,21 @@ def test_a_session_that_brokers_end_before_the_lease_is_refused(
         bench(1).join("a", group)
 
 
-def test_a_member_that_leaves_is_replaced_at_once(bench: Callable[..., Bench]) -> None:
+def test_a_member_that_leaves_is_replaced_at_once(
+    kafka_server: KafkaServer, request: pytest.FixtureRequest
+) -> None:
     """Long before its session could expire."""
-    made = bench(2)
+    world = KafkaWorld(kafka_server.bootstrap_servers, "consumer")
+    keep_session(kafka_server.bootstrap_servers, PATIENT.model_copy(update={"id": world.group_id}))
+    made = Bench(world, 2)
+    request.addfinalizer(made.close)
     append_all(made.writer(), 0, [b"a"])
-    first = made.join("a")
+    first = made.join("a", PATIENT)
     poll_until(lambda: len(first.starts) == 2, first, committing=True)
-    second = made.join("b")
+    second = made.join("b", PATIENT)
     poll_until(lambda: len(second.starts) == 1, first, second, committing=True)
-    clock_ms = KafkaWorld("").clock.monotonic_ms
+    clock_ms = world.clock.monotonic_ms
     left_ms = clock_ms()
     made.leave(first)
     poll_until(lambda: len(second.starts) == 2, second, committing=True)
-    assert clock_ms() - left_ms < QUICK.session_timeout_ms / 2
+    assert clock_ms() - left_ms < PATIENT.session_timeout_ms / 2

@@ -21,7 +21,7 @@ from scheduler.services.timers.service import TimerService
 from scheduler.services.timers.timer import TimerRule
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings
+from tests.servers.own_settings import PATIENT_GROUP, own_settings
 
 WAIT_S = 60.0
 TOKEN = "t" * 32
@@ -80,7 +80,9 @@ class Asking:
 def settings(kafka_server: KafkaServer, cassandra_server: CassandraServer) -> Settings:
     """An installation of this module's own."""
     admin = {"port": 0, "write_tokens": {"ann": TOKEN}}
-    settings = own_settings(kafka_server, cassandra_server, "admin", group=QUICK_GROUP, admin=admin)
+    settings = own_settings(
+        kafka_server, cassandra_server, "admin", group=PATIENT_GROUP, admin=admin
+    )
     wiring.migrate(settings)
     return settings
 

@@ -13,7 +13,7 @@ from scheduler import Scheduler, Settings, Task, wiring
 from scheduler.reading.inspector import Inspector, TaskState
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings
+from tests.servers.own_settings import PATIENT_GROUP, own_settings
 from tests.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ def test_p16_a_range_rebalance_runs_nothing_again_that_stays_where_it_was(
         cassandra_server,
         "regained",
         partitions=PARTITIONS,
-        group={**QUICK_GROUP, "assignor": "range"},
+        group={**PATIENT_GROUP, "assignor": "range"},
         tree={"recovery": {"drain_deadline_ms": 1_000}},
     )
     wiring.migrate(settings)

@@ -16,7 +16,7 @@ from scheduler.cli.cli import app
 from scheduler.ports.bulk import BulkTable
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options
+from tests.servers.own_settings import PATIENT_GROUP, own_settings, set_options
 from tests.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -45,7 +45,7 @@ def settings(kafka_server: KafkaServer, cassandra_server: CassandraServer) -> Se
         cassandra_server,
         "rewind",
         partitions=PARTITIONS,
-        group=QUICK_GROUP,
+        group=PATIENT_GROUP,
         tree={"watermark": {"interval_ms": 1_000, "lag_ms": 1_000}},
     )
     wiring.migrate(settings)

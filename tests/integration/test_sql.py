@@ -12,7 +12,7 @@ from scheduler import RetryPolicy, Scheduler, Task, TaskExecutor, wiring
 from scheduler.cli.cli import app
 from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
-from tests.servers.own_settings import QUICK_GROUP, own_settings, set_options
+from tests.servers.own_settings import PATIENT_GROUP, own_settings, set_options
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +40,7 @@ def ask(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Ask]:
     """Return what asks an installation of ended tasks, waiting ones and one that is blocked."""
-    settings = own_settings(kafka_server, cassandra_server, "sql", group=QUICK_GROUP)
+    settings = own_settings(kafka_server, cassandra_server, "sql", group=PATIENT_GROUP)
     wiring.migrate(settings)
     options = set_options(settings, tmp_path_factory.mktemp("sql"))
     now = datetime.now(UTC)

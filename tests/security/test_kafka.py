@@ -37,7 +37,7 @@ def settings_for(name: str, folder: Path, server: str, **kafka: Any) -> Settings
     return Settings(
         log="kafka",
         topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
+        group={"id": name, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 250},
         kafka=chosen,
         embedded={"folder": folder},
     )

@@ -112,7 +112,7 @@ def settings(token_kafka: KafkaServer, tmp_path: Path) -> Settings:
         return Settings(
             log="kafka",
             topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
-            group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
+            group={"id": name, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 250},
             kafka={"bootstrap_servers": server, "connect_timeout_ms": PATIENT_MS},
             embedded={"folder": tmp_path / "data"},
         )

@@ -87,7 +87,7 @@ def settings(
         log="kafka",
         store="cassandra",
         topic={"name": name, "dead_letter": f"{name}-dead-letter", "partitions": 2},
-        group={"id": name, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 250},
+        group={"id": name, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 250},
         kafka=kafka,
         cassandra=base.cassandra,
     )

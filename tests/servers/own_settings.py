@@ -12,7 +12,9 @@ from tests.servers.cassandra import CassandraServer
 from tests.servers.kafka import KafkaServer
 
 QUICK_GROUP = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 250}
-"""Of tests that watch nodes go: the shortest session that brokers take by default."""
+"""Of tests that kill nodes: the shortest session that brokers take by default."""
+PATIENT_GROUP = {"session_timeout_ms": 45_000, "heartbeat_interval_ms": 250}
+"""Of tests whose nodes go in order: no machine is so busy that one is taken for dead."""
 
 
 def own_settings(
