@@ -1,6 +1,6 @@
-"""Names the tests that were run again, and why: in CI those that had ended their process.
+"""Names the tests that failed once and then passed, and why: each is a race to be found.
 
-Never decides what is run again; CI asks for that with ``--reruns`` and ``--rerun-except``.
+Never decides what is run again; CI asks for that with ``--reruns``.
 """
 
 import pytest

@@ -38,11 +38,10 @@ def test_a_process_that_crashed_is_replaced_and_every_test_is_run(tmp_path: Path
         source = _CRASHES_ONCE if number == _CRASHES_AT else _FILE
         (tmp_path / f"test_{number:02}.py").write_text(source)
     (tmp_path / "none.ini").write_text("[pytest]")
-    two = ["-n", "2", "--reruns", "1", "--rerun-except", "."]
     plugins = ["-p", "tests.reruns", "-p", "tests.several_processes", "-p", "no:cacheprovider"]
 
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *two, *plugins, "-c", "none.ini"],
+        [sys.executable, "-m", "pytest", "-n", "2", "--reruns", "1", *plugins, "-c", "none.ini"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
