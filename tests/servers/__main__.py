@@ -1,7 +1,8 @@
 """``python -m tests.servers fetch|up|down|status``: one Kafka broker and one Cassandra node.
 
-``fetch`` downloads them.  ``up`` leaves them running and writes their addresses to ``.servers/state.json``; ``down``
-stops exactly them and keeps their data; ``.servers`` may then be deleted.
+``fetch`` downloads them.  ``up`` leaves them running and writes their addresses to
+``.servers/state.json``; ``down`` stops exactly them and keeps their data; ``.servers`` may then be
+deleted.
 """
 
 import json
