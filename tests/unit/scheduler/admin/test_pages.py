@@ -1,6 +1,7 @@
 """The dashboard's files: served as what they are, complete, and of nobody else's making."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,16 @@ def name_of(path: Path) -> str:
     return path.relative_to(FOLDER).as_posix()
 
 
-def served(world: World, path: str = "") -> Asking:
-    """Return a way to ask for pages instead of the API's paths."""
-    return Asking(world.app, f"http://localhost{path}")
+@cache
+def served() -> Asking:
+    """Return a way to ask for pages instead of the API's paths; all tests ask one installation."""
+    return Asking(World().app, "http://localhost")
 
 
 @pytest.mark.parametrize("path", SERVED, ids=name_of)
 def test_a_file_is_served_as_what_it_is(path: Path) -> None:
     """Browsers are told not to guess; an unchanged file is not sent twice."""
-    asking = served(World())
+    asking = served()
     answer = asking.get(f"/{name_of(path)}") if path.name != "index.html" else asking.get("/")
 
     assert answer.status_code == 200
@@ -49,7 +51,7 @@ def test_a_file_is_served_as_what_it_is(path: Path) -> None:
 
 def test_the_page_answers_what_only_asks_whether_it_is_there() -> None:
     """Load balancers and monitors of uptime ask with HEAD."""
-    answer = served(World()).request("HEAD", "/")
+    answer = served().request("HEAD", "/")
 
     assert (answer.status_code, answer.content) == (200, b"")
 
@@ -57,7 +59,7 @@ def test_the_page_answers_what_only_asks_whether_it_is_there() -> None:
 @pytest.mark.parametrize("path", ["/", "/js/main.js", "/nowhere", "/api/v1/status"])
 def test_every_answer_forbids_what_the_dashboard_does_not_need(path: str) -> None:
     """No script but its own files, no other host, no frame, no form."""
-    headers = served(World()).get(path).headers
+    headers = served().get(path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
 
     assert policy["default-src"] == "'none'"
@@ -68,7 +70,7 @@ def test_every_answer_forbids_what_the_dashboard_does_not_need(path: str) -> Non
 
 def test_pages_are_asked_for_again_and_answers_are_not_kept() -> None:
     """Nobody runs yesterday's scripts, and no cache holds the data of tasks."""
-    asking = served(World())
+    asking = served()
     kept = {path: asking.get(path).headers["cache-control"] for path in ("/", "/css/tokens.css")}
 
     assert set(kept.values()) == {"no-cache"}
@@ -81,7 +83,7 @@ def test_pages_are_asked_for_again_and_answers_are_not_kept() -> None:
 )
 def test_nothing_else_is_served(path: str) -> None:
     """Neither the package's code nor a list of what there is."""
-    answer = served(World()).get(path)
+    answer = served().get(path)
 
     assert answer.status_code == 404
     assert answer.json()["code"] == "no-such-path"
@@ -89,7 +91,7 @@ def test_nothing_else_is_served(path: str) -> None:
 
 def test_pages_need_no_token_and_what_they_show_does() -> None:
     """They hold no data; somebody without a token is asked for one by the page."""
-    asking = served(guarded())
+    asking = Asking(guarded().app, "http://localhost")
 
     assert asking.get("/").status_code == 200
     assert asking.get("/js/main.js").status_code == 200

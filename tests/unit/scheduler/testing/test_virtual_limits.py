@@ -209,7 +209,10 @@ def test_what_waits_can_be_cancelled_and_what_is_left_survives_a_restart() -> No
         assert done == {*keys} - {left[0]}
 
 
-@pytest.mark.parametrize(("tasks", "ids"), [(500, 500), (500, 20), (300, 1), (6_000, 6_000)])
+@pytest.mark.parametrize(
+    ("tasks", "ids"),
+    [(500, 500), (500, 20), (300, 1), pytest.param(6_000, 6_000, marks=pytest.mark.long)],
+)
 def test_a_backlog_that_a_limit_makes_is_not_late(tasks: int, ids: int) -> None:
     """Behind its own ordering id, or in the store as memory is full: no alert of lateness."""
     app = Hourhand()
