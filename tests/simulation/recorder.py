@@ -56,6 +56,7 @@ class Recorder(StoreRecorder):
 
     def __init__(self, world: RecordedWorld) -> None:
         super().__init__(world)
+        self._sheets = world.sheets
         self._runs: dict[int, _Run] = {}
         self._ids = 0
         self._held: dict[str, int] = {}
@@ -142,7 +143,7 @@ class Recorder(StoreRecorder):
     def _paused_ms(self, partition: int, key: TaskKey) -> float:
         """Return for how long the sheets in force have paused a key without a break."""
         since_ms = self._now_ms()
-        for at_ms, sheet in reversed(self._world.sheets):
+        for at_ms, sheet in reversed(self._sheets):
             if not _is_paused(sheet, partition, key):
                 break
             since_ms = at_ms

@@ -31,23 +31,28 @@ from tests.simulation.network import Network
 from tests.simulation.truth import Truth, WatchedDict, WatchedRows
 
 
-class RecordedWorld(Protocol):
-    """What the recorder sees of the world."""
+class StoredWorld(Protocol):
+    """What the recorder of the store sees of a world."""
 
     clock: VirtualClock
     history: History
-    network: Network
     broker: MemoryBroker
     data: MemoryStores
-    sheets: list[tuple[float, OperatorSheet]]
     truth: Truth
     settings: Settings
+
+
+class RecordedWorld(StoredWorld, Protocol):
+    """What the recorder of nodes sees of the world."""
+
+    network: Network
+    sheets: list[tuple[float, OperatorSheet]]
 
 
 class StoreRecorder:
     """Watches the store and the group's offsets of one world."""
 
-    def __init__(self, world: RecordedWorld) -> None:
+    def __init__(self, world: StoredWorld) -> None:
         self.counts: Counter[str] = Counter()
         self._world = world
         self._history = world.history

@@ -30,7 +30,13 @@ SLEEPS = {
     "asyncio.sleep": "wait on an asyncio.Event, or advance a virtual clock",
 }
 NEW_EVENT = "nobody can set it: wait on an event that somebody sets, or on a Condition"
-TOLD_THE_TIME = ("tests/unit/", "tests/property/", "tests/promises/", "tests/simulation/")
+TOLD_THE_TIME = (
+    "tests/unit/",
+    "tests/box/",
+    "tests/property/",
+    "tests/promises/",
+    "tests/simulation/",
+)
 """Tests of these kinds bring their own time."""
 EFFECTS = {
     "asyncio": "the node runs coroutines; go through actors.ports.runner",

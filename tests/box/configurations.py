@@ -1,0 +1,109 @@
+"""The configurations in which a box is driven: what kinds of tasks, how small the windows, how
+hostile everything around.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from actors.model.settings import TreeSettings
+from tests.box.kinds import (
+    BLOCKING,
+    LETTER,
+    LIMITED,
+    PAIR,
+    PLAIN,
+    RUN,
+    SWARM,
+    TENANT,
+    UNKNOWN,
+    URGENT,
+)
+
+_WINDOW = {
+    "look_ahead_ms": 1_000,
+    "prefetch_ms": 300,
+    "tick_ms": 10,
+    "page_tasks": 4,
+    "tasks_max": 10,
+    "executing_tasks_max": 5,
+    "ordering_queue_tasks_max": 2,
+    "slow_attempt_ms": 100,
+    "completions_max": 100,
+    "clock_check_ms": 200,
+}
+_WATERMARK = {"interval_ms": 100, "lag_ms": 200, "stragglers_max": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One of them; shares are of 1."""
+
+    name: str
+    kinds: tuple[str | None, ...] = (PLAIN,)
+    ids: int = 3
+    steps: int = 350
+    window: Mapping[str, int] = field(default_factory=dict)
+    watermark: Mapping[str, int] = field(default_factory=dict)
+    bad: float = 0.15
+    """Of attempts that do not end well."""
+    again: float = 0.2
+    """Of records that are about a known key."""
+    late: float = 0.1
+    """Of tasks that are due long before they are scheduled."""
+    commands: float = 0.15
+    """Of records that are commands."""
+    foul: float = 0.0
+    """Of records that are poison, or of another partition."""
+    failing: float = 0.0
+    """Of requests that fail."""
+    pauses: bool = False
+    moves: bool = False
+    """Whether the partition is given up and comes back."""
+    flows: bool = False
+    """Whether kinds have limits, priorities and fair shares."""
+    backlog: int = 0
+    """Tasks that are overdue when the partition is first assigned."""
+    pad_bytes: int = 0
+    """Of data that each task has besides."""
+
+    def tree(self) -> TreeSettings:
+        """Return the settings of the tree."""
+        return TreeSettings.model_validate(
+            {
+                "window": {**_WINDOW, **self.window},
+                "watermark": {**_WATERMARK, **self.watermark},
+                "execution": {"lease_retry_ms": 50, "row_bytes_max": 1_000_000},
+                "recovery": {"catch_up_deadline_ms": 3_000, "drain_deadline_ms": 3_600_000},
+            }
+        )
+
+
+_ALL = (PLAIN, BLOCKING, LETTER, PAIR, SWARM, RUN)
+
+CONFIGURATIONS: Mapping[str, Configuration] = {
+    each.name: each
+    for each in (
+        Configuration(name="plain", bad=0.05, commands=0.05),
+        Configuration(name="commands", commands=0.4, again=0.5, ids=2),
+        Configuration(name="retries", kinds=(PLAIN, BLOCKING, LETTER), bad=0.5),
+        Configuration(name="places", kinds=(PLAIN, PAIR, SWARM), ids=2, again=0.3),
+        Configuration(name="runs", kinds=(RUN, RUN, RUN, PLAIN), ids=2, bad=0.2),
+        Configuration(
+            name="small",
+            ids=2,
+            window={"executing_tasks_max": 2, "ordering_queue_tasks_max": 1, "page_tasks": 2},
+        ),
+        Configuration(name="pauses", kinds=_ALL, pauses=True, ids=2),
+        Configuration(name="moves", kinds=_ALL, moves=True, ids=3),
+        Configuration(name="failures", kinds=_ALL, failing=0.004, moves=True, foul=0.1),
+        Configuration(
+            name="flows",
+            kinds=(PLAIN, LIMITED, URGENT, TENANT, TENANT),
+            flows=True,
+            window={"executing_tasks_max": 3},
+            ids=6,
+        ),
+        Configuration(name="backlog", backlog=60, ids=6, late=0.5, moves=True),
+        Configuration(name="kinds", kinds=(PLAIN, UNKNOWN, PAIR), ids=2, moves=True),
+    )
+}
