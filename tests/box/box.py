@@ -38,6 +38,7 @@ from tests.box.configurations import Configuration
 from tests.box.deliveries import SlowDeliveries
 from tests.box.hand_runner import HandRun, HandRunner, Step
 from tests.box.kinds import (
+    BLOCKING,
     FLOW_RULES,
     LIMITED,
     PLACES,
@@ -59,6 +60,8 @@ PARTITIONS = 2
 NODE = "box"
 SETTLE_MS = 120_000.0
 """Virtual time in which everything must be done once nothing disturbs the subtree."""
+ISOLATION_MS = 10_000.0
+"""The same for all that waits for nobody, while others are held up."""
 _GOOD = (Ending.DONE,)
 _BAD = (Ending.FAILED, Ending.FAILED, Ending.RETRY, Ending.DROPPED, Ending.TIMED_OUT)
 
@@ -298,13 +301,15 @@ class Box:
         shape, rng = self.configuration, self.rng
         if shape.foul and rng.random() < shape.foul:
             self._append_foul()
-        elif self.ledger.keys() and rng.random() < shape.commands:
-            self.append_command(rng.choice(self.ledger.keys()), rng.choice(tuple(CommandKind)))
+        elif self.ledger.known_keys() and rng.random() < shape.commands:
+            self.append_command(
+                rng.choice(self.ledger.known_keys()), rng.choice(tuple(CommandKind))
+            )
         else:
             self._append_task(late=rng.random() < shape.late)
 
     def _append_task(self, *, late: bool) -> None:
-        rng, keys = self.rng, self.ledger.keys()
+        rng, keys = self.rng, self.ledger.known_keys()
         if keys and not late and rng.random() < self.configuration.again:
             self.append_task(rng.choice(keys))
             return
@@ -315,17 +320,14 @@ class Box:
         self._numbers += 1
         self.append_task(TaskKey(due_ms, rng.choice(self.ids), str(self._numbers)))
 
-    def append_task(self, key: TaskKey, kind: str | None = PLAIN) -> None:
-        """Append a record of a task; its key says of which kind, where that is not given."""
-        if kind is PLAIN:
-            kinds = self.configuration.kinds
-            kind = kinds[zlib.crc32(key.uniqueness_key.encode()) % len(kinds)]
+    def append_task(self, key: TaskKey) -> None:
+        """Append a record of a task."""
         data = {
             "tenant": self.rng.choice("abc"),
             "pad": "x" * self.configuration.pad_bytes,
             "offset": self._log_end,
         }
-        self._append_value(key.ordering_id, encode_parts(key, data, kind))
+        self._append_value(key.ordering_id, encode_parts(key, data, self.kind_of(key)))
 
     def append_command(self, key: TaskKey, kind: CommandKind) -> None:
         """Append a record of a command."""
@@ -357,8 +359,16 @@ class Box:
     # Peace: nothing fails any more, and everything goes on.
 
     def make_peace(self) -> None:
-        """End every disturbance, and have the partition back."""
+        """End what fails, and what pauses the whole partition."""
         self.deliveries.failing = 0.0
+        self.drops_blocked = False
+        kept = [each for each in self.owner.sheet.pauses if each.scope is PauseScope.ORDERING]
+        self.ledger.note_unpaused()
+        self.owner.pause(OperatorSheet(self.owner.sheet.version + 1, tuple(kept)))
+
+    def _end_holds(self) -> None:
+        """End all pauses, drop what holds its ordering id, and know all kinds."""
+        self.drops_blocked = True
         self.ledger.note_unpaused()
         self.owner.pause(OperatorSheet(self.owner.sheet.version + 1))
         if UNKNOWN in self.configuration.kinds and not self.knows_all:
@@ -422,10 +432,10 @@ class Box:
 
     def _after_a_while(self) -> None:
         """An operator drops what holds its ordering id, which nobody else does."""
-        for key in sorted(self.exhausted):
-            if self.drops_blocked and self.ledger.is_open(key):
+        if self.drops_blocked:
+            for key in sorted(filter(self.ledger.is_open, self.exhausted)):
                 self.append_command(key, CommandKind.DROP)
-        self.exhausted.clear()
+            self.exhausted.clear()
 
     def unfinished(self, without: frozenset[str] = frozenset()) -> list[str]:
         """Return what is not done, but for some ordering ids."""
@@ -439,6 +449,8 @@ class Box:
     def finish(self) -> None:
         """Let nothing disturb the subtree any more, until all is done, and give all back."""
         self.make_peace()
+        self._isolate()
+        self._end_holds()
         if not self.settle(lambda: not self.unfinished()):
             self.complaints += [f"P8: at the end {each}" for each in self.unfinished()]
             return
@@ -450,6 +462,83 @@ class Box:
         if self.owner.stand is not Stand.AWAY:
             self.complaints.append("P14: nothing runs, and a drain does not end")
 
+    def _isolate(self) -> None:
+        """Let some attempts last, and what holds its ordering id hold it: all others go on, and
+        what is behind those leaves memory.
+        """
+        sick = self._choose_sick()
+        self.settle(
+            lambda: not self._delayed(sick),
+            slow=lambda run: run in sick,
+            within_ms=ISOLATION_MS,
+        )
+        self.complaints += [f"P7: {key} waits for others" for key in self._delayed(sick)]
+        calm_ms = self.clock.monotonic_ms() + 3 * self.settings.tree.window.slow_attempt_ms
+        self.settle(lambda: self.clock.monotonic_ms() >= calm_ms, slow=lambda run: run in sick)
+        behind = self._behind(sick)
+        self.complaints += [f"P7: {key} is in memory, behind another" for key in behind]
+
+    def _choose_sick(self) -> list[HandRun]:
+        """Choose attempts that run: fewer than there are slots for, with what holds its id."""
+        kinds, sick = self.configuration.kinds, list[HandRun]()
+        holders = self.configuration.ids if {BLOCKING, UNKNOWN} & set(kinds) else 0
+        most = 1 if self.configuration.flows else self.settings.tree.window.slots - 1 - holders
+        for run in self.rng.sample(self.runner.can_end, len(self.runner.can_end)):
+            batch = self.runner.batch_of(run)
+            if len(sick) + len(batch) <= most:
+                sick += batch
+        return sick
+
+    def _delayed(self, sick: list[HandRun]) -> list[TaskKey]:
+        """Return what is open, due, and waits for nothing that it has to wait for."""
+        held = self._held_ids(sick)
+        now_ms = self.clock.now_ms()
+        return [
+            key
+            for key in self.ledger.open_keys()
+            if key.scheduled_ms <= now_ms and not self._is_behind(key, held, sick)
+        ]
+
+    def _behind(self, sick: list[HandRun]) -> list[TaskKey]:
+        held = self._held_ids(sick)
+        due_ms = self.clock.now_ms() - self.settings.tree.window.slow_attempt_ms
+        found = [
+            key
+            for key in self.remembered()
+            if key.scheduled_ms < due_ms and self._is_behind(key, held, sick)
+        ]
+        # What no executor is known for is at hand, though no attempt of it was asked for.
+        first = {key.ordering_id: key for key in reversed(found) if self.kind_of(key) == UNKNOWN}
+        return [key for key in found if first.get(key.ordering_id) != key]
+
+    def _held_ids(self, sick: list[HandRun]) -> set[str]:
+        """Return the ordering ids whose tasks with an order wait."""
+        held = {run.key.ordering_id for run in sick if not run.attempt.is_unordered}
+        held |= {key.ordering_id for key in self.exhausted if self.ledger.is_open(key)}
+        held |= {each.ordering_id for each in self.owner.sheet.pauses}
+        if not self.knows_all:
+            unknown = (key for key in self.ledger.open_keys() if self.kind_of(key) == UNKNOWN)
+            held |= {key.ordering_id for key in unknown}
+        return held
+
+    def _is_behind(self, key: TaskKey, held: set[str], sick: list[HandRun]) -> bool:
+        kind = self.kind_of(key)
+        if self.owner.is_paused(key.ordering_id):
+            return True
+        if kind not in PLACES:
+            return key.ordering_id in held
+        alike = [
+            run
+            for run in sick
+            if run.key.ordering_id == key.ordering_id and run.attempt.task.kind == kind
+        ]
+        return key in {run.key for run in sick} or len(alike) == PLACES[kind]
+
+    def kind_of(self, key: TaskKey) -> str | None:
+        """Return the kind of a task: its key says."""
+        kinds = self.configuration.kinds
+        return kinds[zlib.crc32(key.uniqueness_key.encode()) % len(kinds)]
+
     def _probe_slots(self) -> None:
         """Let more ids have a due task than there are slots: each slot is there, once."""
         slots = self.settings.tree.window.slots
@@ -459,7 +548,7 @@ class Box:
             # Of many flows: one alone does not get all.
             kind, data = (TENANT if self.configuration.flows else PLAIN), {"tenant": ordering_id}
             self._append_value(ordering_id, encode_parts(key, data, kind))
-        until_ms = self.clock.monotonic_ms() + 1_000
+        until_ms = self.clock.monotonic_ms() + 300
         self.settle(lambda: self.clock.monotonic_ms() >= until_ms, slow=lambda _run: True)
         if len(self.runner.unended) != slots:
             taken = f"{len(self.runner.unended)} tasks run where there are {slots} slots"
@@ -479,17 +568,28 @@ class Box:
         Nothing may be under way: each row is in the store, and whoever refers to it besides, or to
         its data, is the subtree.
         """
-        gc.collect()
         asked = {fact.run.key for fact in self.ledger.asked}
-        for key in self.ledger.open_keys():
-            if key not in asked and self._is_held(key):
-                yield key
+        found = [self.truth.row(PARTITION, key) for key in self.ledger.known_keys()]
+        found += [fact.run.attempt.task for fact in self.ledger.asked]
+        # What was moved has the data of the row that it was.
+        rows = {id(row): row for row in found if row is not None}
+        alike = Counter(id(row.data) for row in rows.values())
+        found.clear()
+        rows.clear()
+        held = [
+            key for key in self.ledger.open_keys() if key not in asked and self._is_held(key, alike)
+        ]
+        if held:
+            # What is forgotten in a circle may still be there.
+            gc.collect()
+        yield from (key for key in held if self._is_held(key, alike))
 
-    def _is_held(self, key: TaskKey) -> bool:
+    def _is_held(self, key: TaskKey, alike: Counter[int]) -> bool:
         row = self.truth.row(PARTITION, key)
         assert isinstance(row, StoredTask), "an open key has a row"
-        # The store's cell and two names here; the row and a name.
-        return sys.getrefcount(row) > 3 or sys.getrefcount(row.data) > 2
+        # The store's cell and two names here; rows, and a name.
+        rows = alike[id(row.data)]
+        return sys.getrefcount(row) > 3 or sys.getrefcount(row.data) > rows + 1
 
 
 def _ids_of(partition: int, count: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ from tests.box.kinds import (
 _WINDOW = {
     "look_ahead_ms": 1_000,
     "prefetch_ms": 300,
-    "tick_ms": 10,
+    "tick_ms": 40,
     "page_tasks": 4,
     "tasks_max": 10,
     "executing_tasks_max": 5,
@@ -31,7 +31,7 @@ _WINDOW = {
     "completions_max": 100,
     "clock_check_ms": 200,
 }
-_WATERMARK = {"interval_ms": 100, "lag_ms": 200, "stragglers_max": 2}
+_WATERMARK = {"interval_ms": 250, "lag_ms": 200, "stragglers_max": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Configuration:
     name: str
     kinds: tuple[str | None, ...] = (PLAIN,)
     ids: int = 3
-    steps: int = 350
+    steps: int = 700
     window: Mapping[str, int] = field(default_factory=dict)
     watermark: Mapping[str, int] = field(default_factory=dict)
     bad: float = 0.15
@@ -100,7 +100,7 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
             name="flows",
             kinds=(PLAIN, LIMITED, URGENT, TENANT, TENANT),
             flows=True,
-            window={"executing_tasks_max": 3},
+            window={"executing_tasks_max": 8, "tasks_max": 12},
             ids=6,
         ),
         Configuration(name="backlog", backlog=60, ids=6, late=0.5, moves=True),

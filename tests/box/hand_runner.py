@@ -201,12 +201,16 @@ class HandRunner:
 
     def end(self, run: HandRun, pick: Callable[[], Ending]) -> None:
         """Let user code end, that of a whole batch at once; ``pick`` says how."""
+        for each in self.batch_of(run):
+            self._end(each, self._ended(each.attempt, pick()))
+
+    def batch_of(self, run: HandRun) -> list[HandRun]:
+        """Return an attempt that runs, and what runs behind it."""
         followers = {id(each.attempt.follows): each for each in self._of(Step.RUNNING)}
         batch = [run]
         while (following := followers.get(id(batch[-1].attempt))) is not None:
             batch.append(following)
-        for each in batch:
-            self._end(each, self._ended(each.attempt, pick()))
+        return batch
 
     def _ended(self, attempt: Attempt, ending: Ending) -> AttemptEnded:
         now_ms = self._clock.now_ms()

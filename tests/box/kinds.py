@@ -29,7 +29,10 @@ WAIT_MS = 60
 class PlainJob(TaskExecutor):
     """Gives up after three attempts.  No runner of a box calls it."""
 
-    retry = RetryPolicy(attempts_max=3, wait=lambda _state: WAIT_MS / 1000)  # type: ignore[arg-type]
+    retry = RetryPolicy(
+        attempts_max=3,
+        wait=lambda _state: WAIT_MS / 1000,  # type: ignore[arg-type]
+    )
 
     def execute(self, task: Task) -> Outcome | None:
         """Fail the test."""

@@ -191,7 +191,7 @@ class Ledger:
         found = [key for keys in self._keys.values() for key in keys if self.is_open(key)]
         return sorted(found)
 
-    def keys(self) -> list[TaskKey]:
+    def known_keys(self) -> list[TaskKey]:
         """Return all keys of which there was a record, in order."""
         return sorted(self._records)
 
