@@ -36,6 +36,17 @@ _STOP_TIMEOUT_S = 120.0
 """One that is killed forgets what it answered last, and a busy machine lets it stop slowly."""
 _CONNECT_TIMEOUT_S = 5.0
 _STATE_FILE = "cassandra.json"
+_PATIENCE = dict.fromkeys(
+    (
+        "read_request_timeout",
+        "range_request_timeout",
+        "write_request_timeout",
+        "cas_contention_timeout",
+    ),
+    "30s",
+)
+"""A node alone waits for itself.  By default it gives up a write after two seconds, which a busy
+machine takes for one of 15 MB; nodes of a cluster keep that, as some of them are killed."""
 # Much memory for what is new: a collection stops a node for as long as others keep the cores busy.
 _SHORT_LIVED = (*SHORT_LIVED, "-Xmn640m")
 
@@ -257,6 +268,7 @@ class CassandraServer:
             "endpoint_snitch": "GossipingPropertyFileSnitch"
             if self._datacenters
             else "SimpleSnitch",
+            **(_PATIENCE if len(self.addresses) == 1 else {}),
             **self._added,
         }
 
