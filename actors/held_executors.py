@@ -39,8 +39,8 @@ class HeldExecutors:
 
         A constructor that raises is a failed attempt of each task, not a failure of the tree.
         """
-        if is_sealed(task.data):
-            self._effects.require_codecs(task.data)
+        if is_sealed(task.body):
+            self._effects.require_codecs(task.body)
         kind = task.kind
         if (known := self._by_kind.get(kind)) is not None:
             return known

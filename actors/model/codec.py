@@ -1,9 +1,9 @@
 """The record format of the log, version 1: JSON, one object a record.
 
 Any producer may write it; this module decides what is read and what is poison.  A task may
-have a ``"kind"``, which says who runs it.  A command is the same object with ``"command"`` and,
-for a reschedule, ``"to"``.  Fields this version
-does not know are ignored; an unknown version or command is poison, because guessing what a
+have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of sealed
+data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same object with
+``"command"`` and, for a reschedule, ``"to"``.  Fields this version does not know are ignored; an unknown version or command is poison, because guessing what a
 newer producer meant would run the wrong thing.
 """
 
@@ -22,15 +22,13 @@ from actors.model.instant import (
     parse_instant,
 )
 from actors.model.key import TaskKey
-from actors.model.kind import checked_kind, with_kind
-from actors.model.priority import checked_priority, split_members, with_priority
+from actors.model.kind import checked_kind
+from actors.model.priority import checked_priority, split_members
+from actors.model.row_text import escaped, row_text
+from actors.model.sealed import MEMBER as SEALED_MEMBER
+from actors.model.sealed import SealedData, SealedMembers, split_envelope
 from actors.model.task import ID_BYTES_MAX, StoredTask, Task
-from actors.model.trace import (
-    TRACEPARENT,
-    carried_context,
-    context_of,
-    with_context,
-)
+from actors.model.trace import TRACEPARENT, carried_context, context_of
 
 RECORD_VERSION = 1
 
@@ -109,6 +107,9 @@ def record_bytes(record: LogRecord) -> int:
     return size_bytes + headers_bytes(record.headers) if record.headers else size_bytes
 
 
+_NO_SEAL = msgspec.Raw(b"")
+
+
 class _Record(msgspec.Struct, rename="camel", gc=False):
     ordering_id: str
     scheduled_time: str
@@ -119,6 +120,7 @@ class _Record(msgspec.Struct, rename="camel", gc=False):
     to: str | None = None
     kind: str | None = None
     priority: int | None = None
+    seal: msgspec.Raw = _NO_SEAL
 
 
 class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
@@ -131,11 +133,13 @@ class _TaskRecord(msgspec.Struct, rename="camel", gc=False):
     version: int = RECORD_VERSION
     kind: str | msgspec.UnsetType = msgspec.UNSET
     priority: int | msgspec.UnsetType = msgspec.UNSET
+    seal: SealedData | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode_fields = msgspec.json.Decoder(_Record).decode
 _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 _encoder = msgspec.json.Encoder()
+_NOT_SEALED = frozenset({b"", b"null"})
 _NEVER_NULL = frozenset({str, int, bool})
 """Types, and nothing derived from them, that JSON has a value for each of."""
 
@@ -174,6 +178,9 @@ def encode_parts(
         fields.kind = kind
     if priority is not None:
         fields.priority = priority
+    if type(data) is SealedMembers:
+        assert data.envelope is not None, "what this version wrote is read by it"
+        fields.seal = data.envelope
     try:
         record = _encoder.encode(fields)
     except Exception:
@@ -200,20 +207,27 @@ def encode_command(command: Command) -> bytes:
 
 
 def encode_json(
-    key: TaskKey, data: bytes, kind: str | None = None, priority: int | None = None
+    key: TaskKey,
+    data: bytes,
+    kind: str | None = None,
+    priority: int | None = None,
+    seal: bytes | None = None,
 ) -> bytes:
-    """Return the log record's value for a task whose data is written as JSON already."""
-    end = b"}" if kind is None else b',"kind":"%b"}' % kind.encode()
+    """Return the log record's value for a task whose data, and seal, is JSON already."""
+    end = b"}" if seal is None else b',"seal":%b}' % seal
     if priority is not None:
         end = b',"priority":%d%b' % (priority, end)
+    if kind is not None:
+        end = b',"kind":"%b"%b' % (kind.encode(), end)
     return b'{%b,"taskData":%b,"version":%d%b' % (_encoded_key(key), data, RECORD_VERSION, end)
 
 
 def letter_of(task: StoredTask, partition: int, now_ms: int) -> LogRecord:
     """Return a stored task as the record that goes to the dead-letter topic."""
-    kind, priority, data = split_members(task.data)
-    value = encode_json(task.key, data, kind, priority)
-    context = carried_context(task.data)
+    kind, priority, text = split_members(task.body)
+    seal, data = split_envelope(text)
+    value = encode_json(task.key, data, kind, priority, seal)
+    context = carried_context(task.body)
     headers = () if context is None else ((TRACEPARENT, context),)
     return LogRecord(partition, task.offset, now_ms, task.key.ordering_id.encode(), value, headers)
 
@@ -238,7 +252,7 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
     try:
         fields = _decode_fields(record.value)
         is_plain = fields.command is None and fields.kind is None and fields.priority is None
-        if is_plain and not record.headers:
+        if is_plain and fields.seal is _NO_SEAL and not record.headers:
             ordering_id, uniqueness_key = fields.ordering_id, fields.uniqueness_key
             short = 0 < len(ordering_id) < _SHORT_CHARS and len(uniqueness_key) < _SHORT_CHARS
             if short and fields.version == RECORD_VERSION:
@@ -246,11 +260,10 @@ def decode_record(record: LogRecord, row_bytes_max: int | None = None) -> Stored
                 scheduled_ms = parse_instant(fields.scheduled_time)
                 _decode_object(fields.task_data)
                 key = tuple.__new__(TaskKey, (scheduled_ms, ordering_id, uniqueness_key))
-                return StoredTask(key, bytes(fields.task_data), record.offset)
+                return StoredTask(key, escaped(bytes(fields.task_data)), record.offset)
         key = _checked_key(fields)
         if fields.command is None:
-            data = _row_data(fields, record)
-            return StoredTask(key, data, record.offset)
+            return StoredTask(key, _row_body(fields, record), record.offset)
         return _command(fields.command, fields.to, key, record)
     except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError) as error:
         # The reason travels in a header beside the record; it may quote the record, and
@@ -272,15 +285,22 @@ def _checked_key(fields: _Record) -> TaskKey:
     return TaskKey(parse_instant(fields.scheduled_time), fields.ordering_id, fields.uniqueness_key)
 
 
-def _row_data(fields: _Record, record: LogRecord) -> bytes:
-    """Return what the row holds: the data, the priority, the kind, and the record's trace."""
-    data = _checked_data(fields.task_data)
-    if fields.priority is not None:
-        data = with_priority(data, checked_priority(fields.priority))
-    if fields.kind is not None:
-        data = with_kind(data, checked_kind(fields.kind))
-    context = context_of(record.headers) if record.headers else None
-    return data if context is None else with_context(data, context)
+def _row_body(fields: _Record, record: LogRecord) -> bytes:
+    """Return what the row holds: the data, and what stands beside it."""
+    data, seal = _checked_data(fields.task_data), bytes(fields.seal)
+    if seal in _NOT_SEALED:
+        envelope = None
+    else:
+        envelope = _checked_data(fields.seal)
+        if SEALED_MEMBER in _decode_object(data):
+            raise ValueError(f'taskData has the member "{SEALED_MEMBER}" beside a seal')
+    return row_text(
+        data,
+        None if fields.kind is None else checked_kind(fields.kind),
+        None if fields.priority is None else checked_priority(fields.priority),
+        context_of(record.headers) if record.headers else None,
+        envelope,
+    )
 
 
 def _checked_data(raw: msgspec.Raw) -> bytes:

@@ -187,7 +187,7 @@ def _move(
         moved_to_ms=new_key.scheduled_ms,
         for_good=command.kind is CommandKind.RUN_NOW,
     )
-    moved = StoredTask(new_key, row.data, command.offset)
+    moved = StoredTask(new_key, row.body, command.offset)
     return Decision(CommandOutcome.APPLIED, completion, row=moved, new_key=new_key)
 
 
@@ -209,7 +209,7 @@ def _finish_move(command: Command, known: KnownTask) -> Decision:
     assert new_key is not None, "only a move is finished"
     moved = None
     if row is not None and row.offset < command.offset:
-        moved = StoredTask(new_key, row.data, command.offset)
+        moved = StoredTask(new_key, row.body, command.offset)
     return Decision(CommandOutcome.APPLIED, row=moved, new_key=new_key)
 
 
@@ -219,7 +219,7 @@ def recorded_outcome(
     """Return what is kept of a decision made while ``rows`` were stored."""
     moved = decision.row
     assert moved is None or moved.key == decision.new_key, "a command writes where it moves to"
-    data = moved.data if moved is not None and moved.key in rows else None
+    data = moved.body if moved is not None and moved.key in rows else None
     return RecordedOutcome(decision.outcome, command.key, decision.new_key, data)
 
 

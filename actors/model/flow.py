@@ -262,11 +262,11 @@ class FlowRules:
 
     def of_task(self, task: StoredTask) -> "KindFlow | None":
         """Return what is known of a task's kind; None where it has no rule."""
-        data = task.data
+        text = task.body
         # Most rows end with their kind, and to read it as text costs more than all of the rest.
-        start = data.rfind(_KIND_OPENS, -_KIND_REACH_BYTES) + len(_KIND_OPENS)
-        found = self._by_bytes.get(data[start:-2])
-        if found is not None and data.endswith(b'"}'):
+        start = text.rfind(_KIND_OPENS, -_KIND_REACH_BYTES) + len(_KIND_OPENS)
+        found = self._by_bytes.get(text[start:-2])
+        if found is not None and text.endswith(b'"}'):
             return found
         kind = task.kind
         if kind is None and task.key.ordering_id.startswith(RESERVED):
@@ -324,7 +324,7 @@ class KindFlow:
     def flow_of(self, task: StoredTask) -> str:
         """Return the flow of a task of this kind."""
         value_of = self._flow_value
-        return self._prefix + (NO_VALUE if value_of is None else value_of(task.data))
+        return self._prefix + (NO_VALUE if value_of is None else value_of(task.body))
 
 
 FlowRules.NONE = FlowRules({})

@@ -1,19 +1,20 @@
 """The kind of a task: which executor of several runs it.
 
-A record names it in a field of its own.  A row carries it as a member of the data, before the
-trace's, so that it follows the task wherever its data goes: to another time, another topic, an
-archive.  User code never sees that member.  Decides how a kind is written, never who runs it.
+A record names it in a field of its own.  The text of a row has it behind the data, before the
+trace (``row_text``), so that it follows the task wherever its row goes: to another time, another
+topic, an archive.  User code never sees it there.  Decides how a kind is written, never who runs
+it.
 """
 
 import re
 
 from actors.model.display import shown
-from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, without_context
+from actors.model.trace import CONTEXT_TAIL_BYTES, RESERVED, appended, without_context
 
 KIND_CHARS_MAX = 64
 KIND_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9_.:/-]{{0,{KIND_CHARS_MAX - 1}}}"
 MEMBER = "hourhand.kind"
-"""The member's name; reserved, as the last one of a task's data."""
+"""The member's name in the text of a row."""
 
 is_kind = re.compile(KIND_PATTERN).fullmatch
 _OPENS = b'"%b":"' % MEMBER.encode()
@@ -36,9 +37,7 @@ def checked_kind(kind: object) -> str:
 def with_kind(data: bytes, kind: str) -> bytes:
     """Return a JSON object that carries no trace, with the kind as its last member."""
     assert is_kind(kind), "a kind is checked before a row carries it"
-    body = without_kind(data).rstrip()[:-1].rstrip()
-    comma = b"" if body.endswith(b"{") else b","
-    return b"".join((body, comma, _OPENS, kind.encode(), _CLOSES))
+    return appended(without_kind(data), b"".join((_OPENS, kind.encode(), _CLOSES)))
 
 
 def split_kind(data: bytes) -> tuple[str | None, bytes]:

@@ -1,9 +1,9 @@
 """The priority of one task, where it is not to have its kind's.
 
-A record names it in a field of its own.  A row carries it as a member of the data, before the
-kind's and the trace's, so that it follows the task wherever its data goes: to another time, another
-topic, an archive.  User code never sees that member.  Decides how a priority is written, never what
-starts first.
+A record names it in a field of its own.  The text of a row has it behind the data, before the kind
+and the trace (``row_text``), so that it follows the task wherever its row goes: to another time,
+another topic, an archive.  User code never sees it there.  Decides how a priority is written, never
+what starts first.
 """
 
 import re
@@ -11,19 +11,20 @@ from typing import TypeGuard
 
 from actors.model.display import shown
 from actors.model.kind import TAIL_BYTES_MAX, split_kind, with_kind
-from actors.model.trace import RESERVED
+from actors.model.trace import RESERVED, appended
 
 PRIORITY_MAX = 100
 """Priorities lie between this and the same number below zero."""
 MEMBER = "hourhand.priority"
-"""The member's name; reserved, as the last one of a task's data but for its kind."""
+"""The member's name in the text of a row."""
 
 _OPENS = b'"%b":' % MEMBER.encode()
 _CLOSES = b"}"
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]{0,2})").fullmatch
 _NUMBER_BYTES_MAX = 4
 _MEMBER_BYTES_MAX = len(_OPENS) + _NUMBER_BYTES_MAX + len(_CLOSES)
-_REACH_BYTES = _MEMBER_BYTES_MAX + TAIL_BYTES_MAX
+REACH_BYTES = _MEMBER_BYTES_MAX + TAIL_BYTES_MAX
+"""How far from its end a row's text is read for members of ours."""
 
 
 def is_priority(number: object) -> TypeGuard[int]:
@@ -48,9 +49,7 @@ def with_priority(data: bytes, priority: int) -> bytes:
     """
     assert is_priority(priority), "a priority is checked before a row carries it"
     kind, _, written = split_members(data)
-    body = written.rstrip()[:-1].rstrip()
-    comma = b"" if body.endswith(b"{") else b","
-    row = b"".join((body, comma, _OPENS, b"%d" % priority, _CLOSES))
+    row = appended(written, b"".join((_OPENS, b"%d" % priority, _CLOSES)))
     return row if kind is None else with_kind(row, kind)
 
 
@@ -59,7 +58,7 @@ def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
     wrote it: without them, and without the trace.
     """
     # Most rows carry none of these.
-    if data.find(RESERVED, -_REACH_BYTES) < 0:
+    if data.find(RESERVED, -REACH_BYTES) < 0:
         return None, None, data
     kind, data = split_kind(data)
     start = data.rfind(_OPENS, max(0, len(data) - _MEMBER_BYTES_MAX))
@@ -71,7 +70,7 @@ def split_members(data: bytes) -> tuple[str | None, int | None, bytes]:
 
 def carried_priority(data: bytes) -> int | None:
     """Return the priority that a row's data carries."""
-    return split_members(data)[1] if data.find(_OPENS, -_REACH_BYTES) >= 0 else None
+    return split_members(data)[1] if data.find(_OPENS, -REACH_BYTES) >= 0 else None
 
 
 def without_members(data: bytes) -> bytes:

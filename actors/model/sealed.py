@@ -1,11 +1,13 @@
-"""Sealed data: a task's data in an envelope that says what is needed to open it.
+"""Sealed data: an envelope in place of a task's data, which says what is needed to open it.
 
-The envelope is the first member of a JSON object, in compact form.  It names the steps that made
-its text, in their order, and the key of each that has one.  Members behind it are in the clear.
-Decides how an envelope is written and told from plain data; opens none.
+It names the steps that made its text, in their order, and the key of each that has one.  A record
+has it beside the data, of which it then holds the members that stand in the clear; the text of a
+row begins with it (``row_text``).  Decides how an envelope is written and told from data; opens
+none.
 """
 
-from typing import Literal, NoReturn
+from collections.abc import Mapping
+from typing import Literal, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -13,10 +15,11 @@ from actors.model.display import shown
 from actors.model.errors import PayloadSealed
 
 MEMBER = "hourhand.sealed"
-"""The envelope's name; reserved, as the first member of a task's data."""
+"""The envelope's name in the text of a row."""
 VERSION = 1
+T = TypeVar("T")
 
-_OPENS = b'{"%b":' % MEMBER.encode()
+OPENS = b'{"%b":' % MEMBER.encode()
 _SHOWN_STEPS_MAX = 5
 
 
@@ -48,31 +51,90 @@ class SealedData(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"sealed with {said}"
 
 
-class _Sealed(msgspec.Struct):
-    envelope: SealedData = msgspec.field(name=MEMBER)
+class SealedMembers(dict[str, object]):
+    """The data of a sealed task: its members that stand in the clear, with the envelope.
+
+    A type of its own, because no member of data may say that data is sealed.
+    """
+
+    __slots__ = ("envelope",)
+
+    def __init__(self, clear: Mapping[str, object], envelope: SealedData | None) -> None:
+        super().__init__(clear)
+        self.envelope = envelope
+        """None where this version cannot read it."""
+
+    def __reduce__(
+        self,
+    ) -> tuple[type["SealedMembers"], tuple[dict[str, object], SealedData | None]]:
+        return SealedMembers, (dict(self), self.envelope)
 
 
-_decode = msgspec.json.Decoder(_Sealed).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_envelope = msgspec.json.Decoder(SealedData).decode
+_encode = msgspec.json.Encoder().encode
 
 
-def is_sealed(data: bytes) -> bool:
-    """Whether a row's data begins with an envelope."""
-    return data.startswith(_OPENS)
+def is_sealed(text: bytes) -> bool:
+    """Whether the text of a row begins with an envelope."""
+    return text.startswith(OPENS)
 
 
-def envelope_of(data: bytes) -> SealedData | None:
-    """Return the envelope that a row's data begins with; None where there is none to be read."""
-    if not is_sealed(data):
+def with_envelope(data: bytes, envelope: bytes) -> bytes:
+    """Return the text of a row, from the members in the clear and the envelope, both as JSON."""
+    clear = data.strip()[1:].lstrip()
+    return b"".join((OPENS, envelope, b"" if clear.startswith(b"}") else b",", clear))
+
+
+def split_envelope(text: bytes) -> tuple[bytes | None, bytes]:
+    """Return the envelope that a row's text begins with, and the members in the clear, as JSON."""
+    if not is_sealed(text):
+        return None, text
+    members = _decode_members(text)
+    envelope = members.pop(MEMBER)
+    return bytes(envelope), _encode(members)
+
+
+def envelope_of(text: bytes) -> SealedData | None:
+    """Return the envelope that a row's text begins with; None where there is none to be read."""
+    if not is_sealed(text):
         return None
     try:
-        return _decode(data).envelope
+        return read_envelope(_decode_members(text)[MEMBER])
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def read_envelope(envelope: bytes | msgspec.Raw) -> SealedData | None:
+    """Return an envelope that is written as JSON; None where this version cannot read it."""
+    try:
+        return _decode_envelope(envelope)
     except (msgspec.MsgspecError, UnicodeError):
         return None
 
 
 def envelope_in(data: object) -> SealedData | None:
-    """Return the envelope in a task's data; None where there is none to be read."""
-    if not (isinstance(data, dict) and MEMBER in data):
+    """Return the envelope of a task's data; None where it is not sealed, or cannot be read."""
+    return data.envelope if isinstance(data, SealedMembers) else None
+
+
+def seal_of(data: object) -> object:
+    """Return the envelope of a task's data as plain values; None where it is not sealed."""
+    envelope = envelope_in(data)
+    return None if envelope is None else msgspec.to_builtins(envelope)
+
+
+def sealed_with(data: dict[str, T], envelope: SealedData | None) -> dict[str, T]:
+    """Return data as it is, or with its envelope as the members of it that stand in the clear."""
+    return data if envelope is None else cast("dict[str, T]", SealedMembers(data, envelope))
+
+
+def member_of_before(data: object) -> SealedData | None:
+    """Return what may be an envelope of the version before, which had it as a member of the data.
+
+    None where it is not, in the form that was written.  Nothing but its keys shows whether it is.
+    """
+    if type(data) is not dict or next(iter(data), None) != MEMBER:
         return None
     try:
         return msgspec.convert(data[MEMBER], SealedData)
@@ -80,17 +142,17 @@ def envelope_in(data: object) -> SealedData | None:
         return None
 
 
-def sealing_of(data: bytes) -> str | None:
-    """Return in words how a row's data is sealed; None where it is plain."""
-    if not is_sealed(data):
+def sealing_of(text: bytes) -> str | None:
+    """Return in words how the data of a row is sealed; None where it is plain."""
+    if not is_sealed(text):
         return None
-    found = envelope_of(data)
+    found = envelope_of(text)
     return "sealed in a way that this version does not read" if found is None else str(found)
 
 
-def refuse_sealed(data: bytes) -> NoReturn:
+def refuse_sealed(text: bytes) -> NoReturn:
     """Raise PayloadSealed, as a node without payload codecs does."""
     raise PayloadSealed(
-        f"the task's data is {sealing_of(data)}, and this node has no payload codecs: the task"
+        f"the task's data is {sealing_of(text)}, and this node has no payload codecs: the task"
         " waits for a node that was given them (payloads=)"
     )

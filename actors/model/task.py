@@ -1,7 +1,7 @@
 """The task as users write it, and as the engine carries it.
 
 ``Task`` is validated on the way in; ``StoredTask`` is what a row of the schedule holds,
-its data kept as JSON text that is decoded only when user code asks.
+as text that is decoded only when user code asks.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,8 @@ from actors.model.instant import cut_to_millis, from_millis, to_millis
 from actors.model.key import TaskKey
 from actors.model.kind import carried_kind, checked_kind, is_kind
 from actors.model.priority import PRIORITY_MAX, carried_priority, split_members
+from actors.model.row_text import data_of
+from actors.model.sealed import SealedMembers, is_sealed, read_envelope, split_envelope
 
 ID_BYTES_MAX = 32_760
 """Longest ordering id or uniqueness key, in UTF-8 bytes: Cassandra holds 65,535 bytes of
@@ -217,6 +219,12 @@ _IDS = frozenset({"ordering_id", "uniqueness_key"})
 _decode_data = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+def _read_data(text: bytes) -> SealedMembers:
+    envelope, clear = split_envelope(text)
+    assert envelope is not None, "only sealed data is read here"
+    return SealedMembers(_decode_data(clear), read_envelope(envelope))
+
+
 class _UnreadTask(Task):
     """A task whose row is read when more than its ids is asked for; from then on a ``Task``.
 
@@ -231,12 +239,12 @@ class _UnreadTask(Task):
             row: StoredTask = place["row"]
             if name in _IDS:
                 return getattr(row.key, name)
-            kind, priority, data = split_members(row.data)
+            kind, priority, data = split_members(row.body)
             read = {
                 "ordering_id": row.key.ordering_id,
                 "scheduled_time": from_millis(row.key.scheduled_ms),
                 "uniqueness_key": row.key.uniqueness_key,
-                "data": _decode_data(data),
+                "data": _read_data(data) if is_sealed(data) else _decode_data(data),
                 "kind": kind,
                 "priority": priority,
             }
@@ -266,8 +274,8 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     """
 
     key: TaskKey
-    data: bytes
-    """The task's data as JSON text."""
+    body: bytes
+    """The row's text: the data, and around it what stood beside it in the record (``row_text``)."""
     offset: int
     """Offset of the record that made this row; a higher one always wins."""
     attempts: AttemptState = FRESH
@@ -277,29 +285,34 @@ class StoredTask(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def kind(self) -> str | None:
         """The kind of task, None for the default executor's."""
-        return carried_kind(self.data)
+        return carried_kind(self.body)
 
     @property
     def priority(self) -> int | None:
         """The task's own priority, None for its kind's."""
-        return carried_priority(self.data)
+        return carried_priority(self.body)
+
+    @property
+    def data(self) -> bytes:
+        """The task's data as JSON text; of sealed data the members that stand in the clear."""
+        return data_of(self.body)
 
     @property
     def data_bytes(self) -> int:
         """What its row holds; characters stand for the bytes of an id."""
         key = self.key
-        return len(self.data) + len(key.ordering_id) + len(key.uniqueness_key)
+        return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key)
 
     @property
     def held_bytes(self) -> int:
         """About what it holds in memory while it waits."""
         key = self.key
-        return len(self.data) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
+        return len(self.body) + len(key.ordering_id) + len(key.uniqueness_key) + HELD_BYTES
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredTask):
             return NotImplemented
-        return (self.key, self.data, self.offset) == (other.key, other.data, other.offset)
+        return (self.key, self.body, self.offset) == (other.key, other.body, other.offset)
 
     def __hash__(self) -> int:
         return hash((self.key, self.offset))

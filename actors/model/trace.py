@@ -1,8 +1,8 @@
-"""The trace a task belongs to: a header of its record, and carried with the data of its row.
+"""The trace a task belongs to: a header of its record, and behind the data in its row.
 
-A row holds the context as the last member of the data, in one fixed form, so that it follows the
-task wherever its data goes: to another time, another topic, an archive.  User code never sees
-it.  Only a context that is sampled is kept.  Decides nothing about spans.
+A row's text ends with the context, in one fixed form (``row_text``), so that it follows the task
+wherever its row goes: to another time, another topic, an archive.  User code never sees it.  Only
+a context that is sampled is kept.  Decides nothing about spans.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 TRACEPARENT = "traceparent"
 """The header's name, in W3C's Trace Context."""
 MEMBER = "hourhand.traceparent"
-"""The member's name; reserved, as the last one of a task's data."""
+"""The member's name in the text of a row."""
 RESERVED = b'"hourhand.'
 """How the names of members begin that are ours."""
 
@@ -38,9 +38,15 @@ def with_context(data: bytes, context: bytes) -> bytes:
     if len(data) > _TRACED_BYTES_MAX:
         return data
     assert _SAMPLED.fullmatch(context), "only a sampled context is carried"
-    body = without_context(data).rstrip()[:-1].rstrip()
-    comma = b"" if body.endswith(b"{") else b","
-    return b"".join((body, comma, _OPENS, context, _CLOSES))
+    return appended(without_context(data), _OPENS + context + _CLOSES)
+
+
+def appended(data: bytes, member: bytes) -> bytes:
+    """Return a JSON object with a member, and what closes the object, behind its own members."""
+    # White space before the end stays: it tells data apart from members of ours (``escaped``).
+    body = data.rstrip()[:-1]
+    comma = b"" if body.rstrip().endswith(b"{") else b","
+    return b"".join((body, comma, member))
 
 
 def carried_context(data: bytes) -> bytes | None:

@@ -15,7 +15,7 @@ from actors.model.errors import LogUnavailable
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
 from actors.model.limit_change import LimitChange
-from actors.model.sealed import envelope_in
+from actors.model.sealed import member_of_before
 from actors.model.task import Task
 from scheduler.admin.acting import (
     ACKNOWLEDGED_S,
@@ -369,7 +369,7 @@ def _add_recurring(router: TypedRouter, service: AdminService) -> None:
 
 def _refuse_sealed(name: str, rule: RecurringRule) -> None:
     """Refuse to give sealed data to another kind of task, which could not open it."""
-    sealed = envelope_in(rule.data)
+    sealed = rule.envelope or member_of_before(rule.data)
     if sealed is not None:
         raise Problem(
             409,
@@ -382,9 +382,9 @@ def _refuse_sealed(name: str, rule: RecurringRule) -> None:
 
 def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
     """Return what a schedule is made of; without ``data`` that of the one before stays."""
-    kept = known.rule.data if known is not None else None
-    if body.data is None and known is not None and body.kind != known.rule.kind:
-        _refuse_sealed(body.name, known.rule)
+    kept = known.rule if known is not None and body.data is None else None
+    if kept is not None and body.kind != kept.kind:
+        _refuse_sealed(body.name, kept)
     return {
         "cron": body.cron,
         "every": None if body.every_ms is None else timedelta(milliseconds=body.every_ms),
@@ -392,7 +392,7 @@ def _given(body: RuleBody, known: Recurring | None) -> Mapping[str, Any]:
         "ordering_id": body.ordering_id,
         "kind": body.kind,
         "priority": body.priority,
-        "data": kept if body.data is None else body.data,
+        "data": body.data if kept is None else kept.task_data,
         "overlap": body.overlap,
         "catch_up": timedelta(milliseconds=body.catch_up_ms),
         "jitter": timedelta(milliseconds=body.jitter_ms),

@@ -14,8 +14,6 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS, format_instant
-from actors.model.kind import MEMBER as KIND_MEMBER
-from actors.model.priority import MEMBER as PRIORITY_MEMBER
 from actors.model.sealed import sealing_of
 from actors.model.status import (
     AttemptRecord,
@@ -24,7 +22,6 @@ from actors.model.status import (
     CompletionResult,
     RecordedOutcome,
 )
-from actors.model.task import StoredTask
 from scheduler.reading.inspector import TaskListing, TaskState, TaskView
 from scheduler.reading.task_filter import last_error
 from scheduler.records.receipt import Receipt
@@ -183,7 +180,7 @@ class ShownTask(Answer, frozen=True):
     def of(cls, view: TaskView, *, data: bool = True) -> Self:
         """Show a task, with its data where that may be seen."""
         task, completion, failed = view.task, view.completion, last_error(view)
-        sealed = None if task is None else sealing_of(task.data)
+        sealed = None if task is None else sealing_of(task.body)
         return cls(
             key=str(view.key),
             ordering_id=view.key.ordering_id,
@@ -193,7 +190,7 @@ class ShownTask(Answer, frozen=True):
             state=view.state,
             kind=UNSET if task is None else or_unset(task.kind),
             priority=UNSET if task is None else or_unset(task.priority),
-            task_data=_shown_data(task) if task and data and sealed is None else UNSET,
+            task_data=json.loads(task.data) if task and data and sealed is None else UNSET,
             sealed=or_unset(sealed),
             offset=UNSET if task is None else task.offset,
             completion=UNSET if completion is None else ShownCompletion.of(completion),
@@ -203,16 +200,6 @@ class ShownTask(Answer, frozen=True):
 
 
 _MAY_RUN = frozenset({TaskState.PENDING, TaskState.LIMITED, TaskState.RETRYING, TaskState.RUNNING})
-
-
-def _shown_data(task: StoredTask) -> object:
-    """Return a task's data without the members that carry its kind and priority."""
-    data: dict[str, object] = json.loads(task.data)
-    if task.kind is not None:
-        data.pop(KIND_MEMBER, None)
-    if task.priority is not None:
-        data.pop(PRIORITY_MEMBER, None)
-    return data
 
 
 def executed_task(

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import CallerError, LogUnavailable
 from actors.model.key import TaskKey
-from actors.model.sealed import envelope_in
 from actors.model.status import Completion, CompletionResult
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
@@ -90,7 +89,6 @@ class ShownRule(Answer, frozen=True):
     @classmethod
     def of(cls, rule: RecurringRule, *, data: bool) -> Self:
         """Show a rule, with the data of its tasks where that may be seen."""
-        sealed = envelope_in(rule.data)
         return cls(
             cron=rule.cron,
             every_ms=rule.every_ms,
@@ -104,8 +102,8 @@ class ShownRule(Answer, frozen=True):
             starts=instant_text(rule.starts_ms),
             ends=instant_text(rule.ends_ms),
             count_max=rule.count_max,
-            data=rule.data if data and sealed is None else UNSET,
-            sealed=UNSET if sealed is None else str(sealed),
+            data=rule.data if data and rule.seal is None else UNSET,
+            sealed=UNSET if rule.seal is None else str(rule.envelope or "sealed"),
         )
 
 

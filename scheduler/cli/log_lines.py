@@ -12,7 +12,6 @@ from typing import Any
 
 from actors.model.display import message_of
 from actors.model.errors import SettingsInvalid
-from actors.model.priority import without_members
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import Settings
 from scheduler.node.current_attempt import current_attempt
@@ -61,7 +60,7 @@ class JsonLines(logging.Formatter):
             key = attempt.task.key
             found = {"attempt": attempt.number, "partition": attempt.partition}
             if self._task_data:
-                found["task_data"] = json.loads(without_members(attempt.task.data))
+                found["task_data"] = json.loads(attempt.task.data)
         assert key is not None, "one of the two is known"
         return {"key": str(key), "ordering_id": key.ordering_id, **found}
 

@@ -144,6 +144,10 @@ class LoadOptions(JobOptionsGiven):
         int | None,
         typer.Option(min=1, max=10_000, metavar="N", help="How many Spark tasks write."),
     ] = None
+    stored: Annotated[
+        bool,
+        typer.Option("--stored", help="The data is the text of rows, as older archives have it."),
+    ] = False
 
 
 @app.command()
@@ -157,8 +161,8 @@ def load(
 
     Rows that are not tasks are put aside; exit code 2 if there are any.
 
-    Fields are scheduled_time, ordering_id, uniqueness_key, data, kind and priority. Without a
-    column for the data, all other columns become the data. Safe to stop and to run again, beside
+    Fields are scheduled_time, ordering_id, uniqueness_key, data, kind, priority and seal. Without
+    a column for the data, all other columns become the data. Safe to stop and to run again, beside
     nodes.
 
     \b
@@ -180,6 +184,7 @@ def load(
             rejects=given.rejects,
             rows_per_second=given.rate,
             writers=given.writers,
+            stored=given.stored,
         )
         summary = run_load(job, plan)
     show_summary(summary, given.output)

@@ -15,7 +15,7 @@ from actors.model.codec import Headers
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.display import shown
 from actors.model.errors import HourhandError, InvalidTask, NoSuchSchedule
-from actors.model.sealed import MEMBER
+from actors.model.sealed import seal_of
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import Settings
@@ -119,7 +119,7 @@ class SystemTaskClient(ABC):
                 ordering_id=ordering_id,
                 kind=kind,
                 priority=priority,
-                data=None if data is None else dict(data),
+                data=data,
                 overlap=overlap,
                 catch_up=catch_up,
                 jitter=jitter,
@@ -136,7 +136,7 @@ class SystemTaskClient(ABC):
         if self._payloads is None or not self._payloads.seals:
             return rule
         data = self._payloads.sealed_recurring(rule.data, name, rule.kind)
-        return rule.model_copy(update={"data": data})
+        return rule.model_copy(update={"data": dict(data), "seal": seal_of(data)})
 
     def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Let a schedule rest: it is due at no time until it is resumed.
@@ -178,13 +178,13 @@ class SystemTaskClient(ABC):
     def _opened_recurring(self, found: Recurring) -> Recurring:
         """Return a schedule with plain data; as it is stored where it cannot be opened."""
         rule = found.rule
-        if self._payloads is None or MEMBER not in rule.data:
+        if self._payloads is None:
             return found
         try:
-            data = self._payloads.opened_data(rule.data, "", f"{found.name}@", rule.kind)
+            data = self._payloads.opened_data(rule.task_data, "", f"{found.name}@", rule.kind)
         except Exception:  # noqa: BLE001 - a codec is user code, and the rest can be shown
             return found
-        return found._replace(rule=rule.model_copy(update={"data": data}))
+        return found._replace(rule=rule.model_copy(update={"data": data, "seal": None}))
 
     def _change_recurring(self, name: str, change: Change) -> "LightFuture[Receipt]":
         request = ChangeRequest(change)

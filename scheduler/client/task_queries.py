@@ -21,7 +21,7 @@ from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
-from actors.model.sealed import MEMBER, envelope_in
+from actors.model.sealed import SealedMembers
 from actors.model.status import RecordedOutcome
 from actors.ports.clock import Clock
 from actors.ports.store import Stores
@@ -102,10 +102,12 @@ class TaskQueries:
     def opened(self, info: TaskInfo) -> TaskInfo:
         """Return a task with its data opened, or with what keeps it sealed; may block."""
         data = info.data
-        if data is None or MEMBER not in data:
+        if data is None:
             return info
         if self._payloads is None:
-            return replace(info, data=None, sealed=str(envelope_in(data) or "sealed"))
+            if not isinstance(data, SealedMembers):
+                return info
+            return replace(info, data=None, sealed=str(data.envelope or "sealed"))
         ids = info.key.ordering_id, info.key.uniqueness_key, info.kind
         try:
             return replace(info, data=self._payloads.opened_data(data, *ids))

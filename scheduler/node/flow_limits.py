@@ -345,7 +345,7 @@ class FlowLimits:
         needed: list[Allowance] = []
         if kind_flow is not None:
             for name, value_of in kind_flow.limit_values:
-                key = (name, "" if value_of is None else value_of(task.data))
+                key = (name, "" if value_of is None else value_of(task.body))
                 needed.append(self._allowances.get(key) or self._made(*key))
         if self._on_node and (name_on_node := self._on_node.get(task.kind)) is not None:
             key = (name_on_node, "")

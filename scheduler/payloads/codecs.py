@@ -15,13 +15,19 @@ from actors.model.codec import encode_object
 from actors.model.display import message_of, shown
 from actors.model.errors import (
     HourhandError,
-    InvalidTask,
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
     SettingsInvalid,
 )
-from actors.model.sealed import MEMBER, SealedData, SealingStep, envelope_in, envelope_of
+from actors.model.sealed import (
+    MEMBER,
+    SealedData,
+    SealedMembers,
+    SealingStep,
+    envelope_of,
+    member_of_before,
+)
 from actors.model.task import Task
 from scheduler.payloads.codec import PayloadCodec
 
@@ -66,6 +72,8 @@ class PayloadCodecs:
             self._by_name[name] = codec
         if isinstance(plain, str):
             raise SettingsInvalid(f"plain is a list of names, got {shown(plain)}")
+        if MEMBER in plain:
+            raise SettingsInvalid(f"plain names {MEMBER}, which rows have for sealed data")
         self.plain = frozenset(plain)
         self.blocks = any(codec.blocks for codec in self._by_name.values())
         """Whether one of them may wait, so that no event loop may call them."""
@@ -81,8 +89,7 @@ class PayloadCodecs:
     def sealed(self, task: Task) -> Task:
         """Return a task as its record holds it.
 
-        Raises InvalidTask where its data is not JSON or has the reserved member, and
-        PayloadUnavailable where a codec fails.
+        Raises InvalidTask where its data is not JSON, and PayloadUnavailable where a codec fails.
         """
         bound_to = _bound_to_task(task.ordering_id, task.uniqueness_key, task.kind)
         return task.model_copy(update={"data": self._sealed(task.data, bound_to, "task")})
@@ -98,46 +105,62 @@ class PayloadCodecs:
         raises.
         """
         data = task.data
-        if MEMBER not in data:
-            return task
         ids = task.ordering_id, task.uniqueness_key, task.kind
-        return task.model_copy(update={"data": self.opened_data(data, *ids)})
+        found = self.opened_data(data, *ids)
+        return task if found is data else task.model_copy(update={"data": found})
 
     def opened_data(
         self, data: Data, ordering_id: str, uniqueness_key: str, kind: str | None
     ) -> Data:
-        """Return the data in an envelope; raises as ``opened``."""
-        envelope = envelope_in(data)
+        """Return data as it was scheduled; raises as ``opened``."""
+        is_sealed = isinstance(data, SealedMembers)
+        envelope = data.envelope if isinstance(data, SealedMembers) else member_of_before(data)
         if envelope is None:
-            raise PayloadDamaged("the envelope of the data is not one that this version reads")
-        self._require(envelope)
+            if is_sealed:
+                raise PayloadDamaged("the envelope of the data is not one that this version reads")
+            return data
         if envelope.bound == "task":
             bound_to = _bound_to_task(ordering_id, uniqueness_key, kind)
         else:
             bound_to = _bound_to_schedule(uniqueness_key.rpartition("@")[0], kind)
-        return self._opened(envelope, bound_to)
+        if is_sealed:
+            self._require(envelope)
+            return self._opened(envelope, bound_to)
+        # A record of the version before, or data of an outsider: a key of ours tells them apart.
+        if not any(step.key is not None for step in envelope.steps) or self._lacking(envelope):
+            return data
+        try:
+            return self._opened(envelope, bound_to)
+        except PayloadDamaged:
+            return data
 
-    def require(self, data: bytes) -> None:
+    def require(self, text: bytes) -> None:
         """Raise PayloadSealed where this process lacks a codec or key for a row's data."""
-        envelope = envelope_of(data)
+        envelope = envelope_of(text)
         if envelope is not None:
             self._require(envelope)
 
     def _require(self, envelope: SealedData) -> None:
+        if (lacks := self._lacking(envelope)) is not None:
+            raise PayloadSealed(
+                f"the task's data is {envelope}, and this process has no such {lacks}: give it"
+                f" the {lacks}, or run the task where it is"
+            )
+
+    def _lacking(self, envelope: SealedData) -> Literal["codec", "key"] | None:
+        """Return what this process does not have to open an envelope."""
         for step in envelope.steps:
             codec = self._by_name.get(step.codec)
-            if codec is None or not codec.knows(step.key):
-                lacks = "codec" if codec is None else "key"
-                raise PayloadSealed(
-                    f"the task's data is {envelope}, and this process has no such {lacks}: give it"
-                    f" the {lacks}, or run the task where it is"
-                )
+            if codec is None:
+                return "codec"
+            if not codec.knows(step.key):
+                return "key"
+        return None
 
     def _sealed(self, plain: Data, bound_to: bytes, bound: Bound) -> Data:
-        if MEMBER in plain:
-            raise InvalidTask(
-                f"invalid task: data has the member {MEMBER!r}, which is reserved for sealed data"
-            )
+        if isinstance(plain, SealedMembers):
+            # Of a record that was read, sealed for these ids before.
+            return plain
         data = encode_object(plain)
         steps: list[SealingStep] = []
         for codec in self._codecs:
@@ -157,8 +180,7 @@ class PayloadCodecs:
             return plain
         envelope = SealedData(steps, b64encode(data).decode(), bound)
         clear = {name: value for name, value in plain.items() if name in self.plain}
-        # First, as that is where it is looked for.
-        return {MEMBER: msgspec.to_builtins(envelope), **clear}
+        return SealedMembers(clear, envelope)
 
     def _opened(self, envelope: SealedData, bound_to: bytes) -> Data:
         try:

@@ -28,6 +28,10 @@ from actors.model.kind import MEMBER as KIND_MEMBER
 from actors.model.kind import carried_kind
 from actors.model.priority import MEMBER as PRIORITY_MEMBER
 from actors.model.priority import carried_priority
+from actors.model.row_text import data_of
+from actors.model.sealed import MEMBER as SEAL_MEMBER
+from actors.model.sealed import split_envelope
+from actors.model.trace import RESERVED
 from scheduler.pipeline.options import STATES
 from scheduler.ports.bulk import COLUMNS, Bucket, BulkTable
 
@@ -111,16 +115,24 @@ _KIND = Column("kind", *_TEXT, "which executor runs the task; null: the default"
 _PRIORITY = Column(
     "priority", *_INT, "the task's own priority; null: that of its kind", nullable=True
 )
+_SEAL = Column(
+    "seal",
+    *_TEXT,
+    "the envelope of sealed data, whose members in the clear are in data; null: it is plain",
+    nullable=True,
+)
+_RESERVED = RESERVED.decode()
 _OPENS_KIND, _OPENS_PRIORITY = f'"{KIND_MEMBER}":', f'"{PRIORITY_MEMBER}":'
+_OPENS_SEALED = f'{{"{SEAL_MEMBER}":'
 _DERIVED: dict[str, tuple[Column, ...]] = {
-    BulkTable.TASKS.value: (_KIND, _PRIORITY),
-    STATES: (_KIND, _PRIORITY),
+    BulkTable.TASKS.value: (_KIND, _PRIORITY, _SEAL),
+    STATES: (_KIND, _PRIORITY, _SEAL),
 }
 """Columns that no store has: they are made of others when they are read."""
 
 WRITTEN = (*KEY, _DATA)
-"""What a DataFrame needs to be written as tasks; ``kind`` and ``priority`` may be there, others are
-ignored."""
+"""What a DataFrame needs to be written as tasks; ``kind``, ``priority`` and ``seal`` may be there,
+others are ignored."""
 
 
 def columns_of(table: str, chosen: Sequence[str] | None = None) -> tuple[Column, ...]:
@@ -166,24 +178,49 @@ def stored_names(table: BulkTable) -> dict[str, str]:
     return {"partition": "partition", "hour": COLUMNS[table][0], **others, **derived}
 
 
-def batch_of_columns(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
+def batch_of_columns(
+    schema: pa.Schema, columns: Mapping[str, Sequence[Any]], *, stored: bool = False
+) -> pa.RecordBatch:
     """Turn columns by name, times in milliseconds, into an Arrow batch.
 
-    ``hour`` may be any time in its hour; ``kind`` and ``priority`` are the data that carries them.
+    ``hour`` may be any time in its hour; ``data`` and the columns that are made of it are the text
+    of rows.  With ``stored`` the data stays that.
     """
-    arrays = [_array_of(field, columns[field.name]) for field in schema]
+    arrays = [_array_of(field, columns[field.name], stored=stored) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array_of(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+def _array_of(field: pa.Field, values: Sequence[Any], *, stored: bool) -> pa.Array:
+    if field.name == _DATA.name and not stored:
+        values = data_of_texts(values)
     if field.name == _KIND.name:
         return pa.array(kinds_of(values), field.type)
     if field.name == _PRIORITY.name:
         return pa.array(priorities_of(values), field.type)
+    if field.name == _SEAL.name:
+        return pa.array(seals_of(values), field.type)
     if not pa.types.is_timestamp(field.type):
         return pa.array(values, field.type)
     millis = pa.array(values, pa.int64())
     return instants_of(hours_of(millis) if field.name == "hour" else millis)
+
+
+def data_of_texts(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the data in the text of each row; of sealed data the members in the clear."""
+    return [
+        text if text is None or _RESERVED not in text else data_of(text.encode()).decode()
+        for text in texts
+    ]
+
+
+def seals_of(texts: Sequence[str | None]) -> list[bytes | None]:
+    """Return the envelope in the text of each row; None where the data is plain."""
+    return [
+        split_envelope(text.encode())[0]
+        if text is not None and text.startswith(_OPENS_SEALED)
+        else None
+        for text in texts
+    ]
 
 
 def kinds_of(data: Sequence[str | None]) -> list[str | None]:
@@ -235,7 +272,11 @@ class BucketCount:
 
 
 def batch_of(
-    table: str, schema: pa.Schema, pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]]
+    table: str,
+    schema: pa.Schema,
+    pages: Sequence[tuple[Bucket, Sequence[Sequence[Any]]]],
+    *,
+    stored: bool = False,
 ) -> pa.RecordBatch:
     """Turn a table's rows, in the order of its columns after the bucket's, into an Arrow batch."""
     rows = [row for _, page in pages for row in page]
@@ -243,7 +284,7 @@ def batch_of(
     names = [each.name for each in stored_columns_of(table)]
     columns = dict(zip(names, [*of_buckets, *zip(*rows, strict=True)], strict=True))
     columns.update({each.name: columns["data"] for each in _DERIVED.get(table, ())})
-    return batch_of_columns(schema, columns)
+    return batch_of_columns(schema, columns, stored=stored)
 
 
 def hours_of(millis: pa.Array) -> pa.Array:

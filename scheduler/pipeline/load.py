@@ -55,6 +55,8 @@ class LoadPlan:
     rows_per_second: float | None = None
     writers: int | None = None
     """Spark tasks that write at a time; as many as Spark has cores."""
+    stored: bool = False
+    """The data is the text of rows, as archives of versions before have it."""
 
 
 def run_load(job: JobOptions, plan: LoadPlan) -> Summary:
@@ -119,7 +121,7 @@ def _write(job: JobOptions, plan: LoadPlan, tasks: DataFrame, writers: int) -> S
     per_writer = None if plan.rows_per_second is None else plan.rows_per_second / writers
     with tempfile.TemporaryDirectory(prefix="hourhand-load-") as metrics:
         options = job.source._replace(
-            table="tasks", rows_per_second=per_writer, metrics=metrics
+            table="tasks", rows_per_second=per_writer, metrics=metrics, stored=True
         ).as_mapping()
         tasks.write.format(FORMAT).mode("append").options(**options).save()
         written = read_metrics(Path(metrics))
@@ -137,6 +139,7 @@ def _rules(job: JobOptions, plan: LoadPlan) -> LoadRules:
         oldest_ms=INSTANT_MIN_MS if plan.accept_past else now_ms - settings.client.grace_ms,
         record_bytes_max=settings.client.record_bytes_max,
         timezone=checked_timezone(plan.timezone),
+        stored=plan.stored,
     )
 
 

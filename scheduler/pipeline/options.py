@@ -20,7 +20,16 @@ STATES = "states"
 TABLES = (*(table.value for table in BulkTable), STATES)
 BUCKETS_PER_TASK_MAX = 100_000
 
-_OWN = ("table", "columns", "config", "metrics", "bucketspertask", "rowspersecond", "rowsperbatch")
+_OWN = (
+    "table",
+    "columns",
+    "config",
+    "metrics",
+    "bucketspertask",
+    "rowspersecond",
+    "rowsperbatch",
+    "stored",
+)
 
 
 class Options(NamedTuple):
@@ -40,6 +49,8 @@ class Options(NamedTuple):
     """Of each task that writes."""
     rows_per_batch: int | None = None
     """Most events of one batch of a stream."""
+    stored: bool = False
+    """Column ``data`` is the text of rows as the store has it, not the data in it."""
 
     def settings(self) -> Settings:
         """Return the settings; raises SettingsInvalid."""
@@ -62,6 +73,7 @@ class Options(NamedTuple):
             "bucketsPerTask": self.buckets_per_task,
             "rowsPerSecond": self.rows_per_second,
             "rowsPerBatch": self.rows_per_batch,
+            "stored": "true" if self.stored else None,
         }
         given = {name: str(value) for name, value in named.items() if value is not None}
         return {**given, **dict(self.overrides)}
@@ -89,6 +101,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         buckets_per_task=_number(own, "bucketspertask", int, 1, BUCKETS_PER_TASK_MAX),
         rows_per_second=_number(own, "rowspersecond", float, 0.001, 1e9),
         rows_per_batch=_number(own, "rowsperbatch", int, 1, 1_000_000_000),
+        stored=_flag(own, "stored"),
     )
 
 
@@ -104,6 +117,13 @@ def _number(own: Mapping[str, str], name: str, kind: type, lowest: float, highes
             f"option {name}: {shown(own[name])} is not a number from {lowest:g} to {highest:g}"
         )
     return value
+
+
+def _flag(own: Mapping[str, str], name: str) -> bool:
+    text = own.get(name, "false").lower()
+    if text not in {"true", "false"}:
+        raise SettingsInvalid(f"option {name}: {shown(own[name])} is neither true nor false")
+    return text == "true"
 
 
 def _refuse_secret(name: str) -> None:

@@ -257,7 +257,8 @@ class HourhandReader(DataSourceReader):
         asked = {*(stored[name] for name in schema.names), *(bucket if counted else ())}
         buckets, rows = BucketCount(), 0
         for page in bulk.scan_part(table, part, parts, sorted(asked)):
-            batch = batch_of_columns(schema, {name: page[stored[name]] for name in schema.names})
+            columns = {name: page[stored[name]] for name in schema.names}
+            batch = batch_of_columns(schema, columns, stored=self._options.stored)
             rows += batch.num_rows
             if counted:
                 buckets.add(*(page[name] for name in bucket))
@@ -266,7 +267,8 @@ class HourhandReader(DataSourceReader):
 
     def _batches(self, pages: Iterable[Page]) -> Iterator[pa.RecordBatch]:
         """Put pages together until they are worth a batch, and not more than memory likes."""
-        schema = arrow_schema_of(self._options.table, self._options.columns)
+        table, stored = self._options.table, self._options.stored
+        schema = arrow_schema_of(table, self._options.columns)
         held: list[Page] = []
         rows = size_bytes = 0
         for bucket, page in pages:
@@ -274,10 +276,10 @@ class HourhandReader(DataSourceReader):
             rows += len(page)
             size_bytes += sum(map(_text_bytes, page))
             if rows >= _BATCH_ROWS or size_bytes >= _BATCH_BYTES:
-                yield batch_of(self._options.table, schema, held)
+                yield batch_of(table, schema, held, stored=stored)
                 held, rows, size_bytes = [], 0, 0
         if held:
-            yield batch_of(self._options.table, schema, held)
+            yield batch_of(table, schema, held, stored=stored)
 
     def _note(self, buckets: int, rows: int) -> None:
         _freeze_modules()

@@ -268,7 +268,7 @@ def _spans(hours: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _differs(row: StoredTask | None, task: StoredTask) -> bool:
     """Whether the store holds other data, or none, where ``task`` was just written."""
-    return row is None or row.data != task.data
+    return row is None or row.body != task.body
 
 
 def _all(futures: Iterable["Future[_T]"]) -> None:

@@ -71,7 +71,11 @@ def require_columns(schema: StructType) -> None:
         "uniqueness_key": (StringType, IntegerType, LongType),
         "data": (StringType,),
     }
-    further: Mapping[str, tuple[type, ...]] = {"kind": (StringType,), "priority": (IntegralType,)}
+    further: Mapping[str, tuple[type, ...]] = {
+        "kind": (StringType,),
+        "priority": (IntegralType,),
+        "seal": (StringType,),
+    }
     allowed |= {name: types for name, types in further.items() if name in schema.names}
     missing = [each.name for each in WRITTEN if each.name not in schema.names]
     if missing:
@@ -113,6 +117,7 @@ class HourhandWriter(DataSourceArrowWriter):
             partition_count=1,
             oldest_ms=INSTANT_MIN_MS,
             record_bytes_max=settings.client.record_bytes_max,
+            stored=self._options.stored,
         )
         with opened_sink(settings, self._write_time) as sink:
             for found in self._written(sink, self._pieces(iterator), rules):
@@ -224,7 +229,7 @@ def tasks_of(batch: pa.RecordBatch, rules: LoadRules) -> list[StoredTask]:
         batch.column("data"),
         *(
             batch.column(name).cast(pa.string()) if name in batch.schema.names else nothing
-            for name in ("kind", "priority")
+            for name in ("kind", "priority", "seal")
         ),
     )
     plain = plain_tasks(rules, *columns)

@@ -37,7 +37,7 @@ def rows_frame(spark: SparkSession, source: Options, table: str) -> DataFrame:
     Spark would start two further processes to plan it, for every read.
     """
     stored = tuple(each.name for each in stored_columns_of(table))
-    reader = HourhandReader(source._replace(table=table, columns=stored))
+    reader = HourhandReader(source._replace(table=table, columns=stored, stored=True))
     parts = list(reader.partitions())
     return _shared(spark, parts, arrow_schema_of(table, stored), reader.read)
 

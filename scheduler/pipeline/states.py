@@ -61,7 +61,7 @@ def _state_row(rows: list[tuple[int, Any]]) -> tuple[Any, ...]:
     return (
         *rows[0][1][:3],
         state_of(task, completion, attempts).value,
-        None if task is None else task.data.decode(),
+        None if task is None else task.body.decode(),
         None if task is None else task.offset,
         last,
         None if completion is None else completion.started_ms,

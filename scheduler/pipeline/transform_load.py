@@ -45,7 +45,7 @@ _JUDGED = (
     "partition int, hour timestamp, scheduled_time timestamp, ordering_id string,"
     " uniqueness_key string, data string, row string, reason string"
 )
-_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind", "priority")
+_JUDGED_FIELDS = ("time", "ordering_id", "uniqueness_key", "data", "kind", "priority", "seal")
 _NEEDED = {
     "scheduled_time": "a timestamp, text or milliseconds",
     "priority": "a whole number or text",
@@ -95,7 +95,7 @@ def judged_columns(
         _data(rows.schema, columns).alias("data"),
         *(
             (f.col(columns[name]).cast("string") if name in columns else no_text).alias(name)
-            for name in ("kind", "priority")
+            for name in ("kind", "priority", "seal")
         ),
         (f.to_json(f.struct("*")) if keep_rows else no_text).alias("row"),
         (f.col(CORRUPT) if CORRUPT in rows.columns else no_text).alias("torn"),
@@ -170,6 +170,7 @@ def _require_types(schema: StructType, chosen: Mapping[str, str]) -> None:
         "ordering_id": texts,
         "uniqueness_key": texts,
         "kind": (StringType,),
+        "seal": (StringType,),
         "priority": texts,
     }
     for field, types in allowed.items():
@@ -269,7 +270,7 @@ def _judged(rules: LoadRules, rows: pa.Array, verdicts: Sequence[Verdict]) -> pa
         [None if key is None else key.ordering_id for key in keys],
         [None if key is None else key.uniqueness_key for key in keys],
         # As bytes, which Arrow takes for text without decoding them first.
-        [None if task is None else task.data for task, _ in verdicts],
+        [None if task is None else task.body for task, _ in verdicts],
         rows,
         [reason for _, reason in verdicts],
     ]

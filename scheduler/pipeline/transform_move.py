@@ -86,7 +86,7 @@ def moved_key(key: TaskKey) -> TaskKey:
 
 def moved_task(task: StoredTask) -> StoredTask:
     """Return a task as the new log's installation stores it."""
-    data = moved_data(task.key.ordering_id, task.data)
+    data = moved_data(task.key.ordering_id, task.body)
     return StoredTask(moved_key(task.key), data, moved_offset(task.offset))
 
 

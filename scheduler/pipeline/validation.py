@@ -29,10 +29,13 @@ from actors.model.instant import (
     to_millis,
 )
 from actors.model.key import TaskKey
-from actors.model.kind import carried_kind, checked_kind, with_kind
+from actors.model.kind import checked_kind
 from actors.model.partition import partition_of
-from actors.model.priority import carried_priority, checked_priority, with_priority
+from actors.model.priority import checked_priority
+from actors.model.row_text import row_text
+from actors.model.sealed import read_envelope
 from actors.model.task import ID_BYTES_MAX, StoredTask
+from actors.model.trace import RESERVED
 from scheduler.pipeline.sink import NO_OFFSET
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -42,9 +45,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "data": ("data", "taskData"),
     "kind": ("kind",),
     "priority": ("priority",),
+    "seal": ("seal",),
 }
 """What a task is made of, and the names it has in a file that says nothing else."""
-OPTIONAL = frozenset({"data", "kind", "priority"})
+OPTIONAL = frozenset({"data", "kind", "priority", "seal"})
 """Fields that a file need not have."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, object])
@@ -68,6 +72,8 @@ class LoadRules:
     record_bytes_max: int
     timezone: str | None = None
     """Zone of times that name none; without it they are refused."""
+    stored: bool = False
+    """The data is the text of rows as a store has it, with what stands beside the data."""
 
 
 class Verdict(NamedTuple):
@@ -97,6 +103,7 @@ def validate(
     data: Any,
     kind: object = None,
     priority: object = None,
+    seal: object = None,
 ) -> Verdict:
     """Judge one row; its time is text, a datetime, or whole UTC milliseconds."""
     try:
@@ -106,7 +113,7 @@ def validate(
             _identifier("ordering_id", ordering_id, empty=False),
             _identifier("uniqueness_key", uniqueness_key, empty=True),
         )
-        encoded = _with_members(_object(data), kind, priority)
+        encoded = _row_text(rules, _object(data), kind, priority, seal)
         if time_ms < rules.oldest_ms:
             raise ValueError(
                 f"scheduled_time {format_instant(time_ms)} is in the past: --past run accepts it"
@@ -131,14 +138,14 @@ def validate_line(rules: LoadRules, line: str, names: Mapping[str, str]) -> Verd
     try:
         found = _line_decoder.decode(line)
         values = {field: _raw(found, field, names.get(field)) for field in FIELDS}
-        data = values.pop("data")
+        data, seal = values.pop("data"), values.pop("seal")
         decoded = {
             field: None if raw is None else msgspec.json.decode(raw)
             for field, raw in values.items()
         }
     except (ValueError, RecursionError) as error:
         return Verdict(None, f"the line is not a JSON object: {error}"[:_REASON_CHARS_MAX])
-    return validate(rules, data=data and bytes(data), **decoded)
+    return validate(rules, data=data and bytes(data), seal=seal and bytes(seal), **decoded)
 
 
 def record_bytes_bound(ids_chars: int, data_bytes: int) -> int:
@@ -226,17 +233,27 @@ def _object(data: str | bytes | None) -> bytes:
     return encoded
 
 
-def _with_members(data: bytes, kind: object, priority: object) -> bytes:
-    """Return data that carries a kind and a priority; of these as it is what is not given, or what
-    it carries already.
-    """
-    if kind is not None and kind != "" and carried_kind(data) != checked_kind(kind):
-        data = with_kind(data, checked_kind(kind))
-    if priority is not None and priority != "":
-        number = checked_priority(_number(priority))
-        if carried_priority(data) != number:
-            data = with_priority(data, number)
-    return data
+def _row_text(rules: LoadRules, data: bytes, kind: object, priority: object, seal: object) -> bytes:
+    """Return the text of a row; of a stored one it is the data itself."""
+    if rules.stored:
+        return data
+    return row_text(
+        data,
+        None if _is_missing(kind) else checked_kind(kind),
+        None if _is_missing(priority) else checked_priority(_number(priority)),
+        envelope=None if _is_missing(seal) else _checked_seal(seal),
+    )
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value in ("", b"", b"null")
+
+
+def _checked_seal(seal: object) -> bytes:
+    encoded = seal if isinstance(seal, bytes) else str(seal).encode()
+    if read_envelope(encoded) is None:
+        raise ValueError(f"seal is {shown(seal)}: the envelope of sealed data is needed")
+    return encoded
 
 
 def _number(value: object) -> object:
@@ -281,6 +298,7 @@ def plain_tasks(
     data: pa.Array,
     kind: pa.Array | None = None,
     priority: pa.Array | None = None,
+    seal: pa.Array | None = None,
 ) -> TaskColumns | None:
     """Return the tasks that rows are; None where a row may not be a task."""
     instants = pa.types.is_timestamp(times.type) or pa.types.is_integer(times.type)
@@ -296,11 +314,12 @@ def plain_tasks(
     texts = encoded.to_pylist()
     if not _are_objects(texts):
         return None
-    kinds, priorities = _given(kind), _given(priority)
-    if kinds or priorities:
+    beside = [_given(each) for each in (kind, priority, seal)]
+    if not rules.stored and (any(beside) or any(RESERVED in text for text in texts)):
         try:
-            members = map(_with_members, texts, kinds or repeat(None), priorities or repeat(None))
-            encoded = pa.array(list(members), pa.binary())
+            columns = (each or repeat(None) for each in beside)
+            bodies = map(_row_text, repeat(rules), texts, *columns)
+            encoded = pa.array(list(bodies), pa.binary())
         except ValueError:
             return None
     return TaskColumns(millis, ordering_id, uniqueness_key, encoded)

@@ -15,6 +15,7 @@ from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import InvalidKey
 from actors.model.instant import from_millis
 from actors.model.outcome import Drop, Outcome
+from actors.model.sealed import envelope_in
 from actors.model.task import Task
 from scheduler.futures.awaiting import settled
 from scheduler.node.system_executor import SystemExecutor
@@ -55,6 +56,7 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
     request = DebouncedCall(
         key=str(key),
         task_data=task.data,
+        seal=envelope_in(task.data),
         kind=task.kind,
         priority=task.priority,
         until_ms=until_ms,
@@ -63,7 +65,7 @@ def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) 
         ordering_id=name_of(DefinitionKind.DEBOUNCED, task).ordering_id,
         scheduled_time=from_millis(asked_ms),
         uniqueness_key=unique,
-        data=msgspec.structs.asdict(request),
+        data=request.as_data(),
     )
 
 
@@ -102,7 +104,7 @@ class DecideDebounced(SystemExecutor):
                     ordering_id=task.ordering_id,
                     scheduled_time=window_end,
                     uniqueness_key=f"{_WINDOW_END}{call.call}",
-                    data=msgspec.structs.asdict(end),
+                    data=end.as_data(),
                 )
             )
         )

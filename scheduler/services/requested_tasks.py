@@ -16,6 +16,7 @@ from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.key import TaskKey
 from actors.model.priority import PRIORITY_MAX
+from actors.model.sealed import SealedData, sealed_with
 from actors.model.task import Task
 
 WINDOW_MS_MAX = 366 * 86_400_000
@@ -32,6 +33,15 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
     task_data: dict[str, Any]
     kind: str | None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
+    seal: SealedData | None = None
+    """The envelope of its data, where that is sealed."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the request as the data of its task."""
+        fields = msgspec.structs.asdict(self)
+        if fields.pop("seal") is not None:
+            fields["seal"] = msgspec.to_builtins(self.seal)
+        return fields
 
     @property
     def task(self) -> Task:
@@ -41,7 +51,7 @@ class RequestedTask(msgspec.Struct, frozen=True, kw_only=True):
             ordering_id=key.ordering_id,
             scheduled_time=key.scheduled_time,
             uniqueness_key=key.uniqueness_key,
-            data=self.task_data,
+            data=sealed_with(self.task_data, self.seal),
             kind=self.kind,
             priority=self.priority,
         )

@@ -15,6 +15,7 @@ from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import InvalidKey
 from actors.model.instant import format_instant, from_millis
 from actors.model.outcome import Drop, Outcome
+from actors.model.sealed import envelope_in
 from actors.model.task import Task
 from scheduler.futures.awaiting import settled
 from scheduler.node.system_executor import SystemExecutor
@@ -41,6 +42,7 @@ def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str
     request = UniqueRequest(
         key=str(task.key),
         task_data=task.data,
+        seal=envelope_in(task.data),
         kind=task.kind,
         priority=task.priority,
         window_ms=duration_ms,
@@ -49,7 +51,7 @@ def unique_request(task: Task, unique_for: timedelta, asked_ms: int, unique: str
         ordering_id=name_of(DefinitionKind.UNIQUE, task).ordering_id,
         scheduled_time=from_millis(asked_ms),
         uniqueness_key=unique,
-        data=msgspec.structs.asdict(request),
+        data=request.as_data(),
     )
 
 

@@ -107,13 +107,16 @@ def export(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_a_kind_a_priority_and_sealed_data_arrive_with_their_task(
     spark: SparkSession, options: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
-    """Byte for byte, as no key is there; the folder holds all of it in the data alone."""
+    """Byte for byte, as no key is there; the folder holds all of it in one column."""
     run_import(job_on(settings_of(tmp_path / "data")), ImportPlan(str(export)))
 
     (task,) = spark.read.format("hourhand").options(**options).load().collect()
 
-    assert (task.kind, task.priority, task.data) == ("send-mail", 7, KINDED.decode())
-    assert not {"kind", "priority"} & {*spark.read.parquet(str(export / "tasks")).columns}
+    assert (task.kind, task.priority, task.data) == ("send-mail", 7, '{"n":1}')
+    assert task.seal == '{"steps":[{"codec":"aes-gcm","key":"k1"}],"data":"AAEC"}'
+    (stored,) = spark.read.format("hourhand").options(**options, stored="true").load().collect()
+    assert stored.data == KINDED.decode()
+    assert not {"kind", "priority", "seal"} & {*spark.read.parquet(str(export / "tasks")).columns}
 
 
 def _unfinished(export: Path, target: Settings) -> None:

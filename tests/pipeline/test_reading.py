@@ -131,10 +131,12 @@ def test_a_kind_is_a_column(
 
     found = reading.table(table, **further)
     kinds = {row.uniqueness_key: row.kind for row in found.collect()}
+    texts = {row.uniqueness_key: row.data for row in found.collect()}
     mails = reading.table(table, **further).where("kind = 'send-mail'")
     others = reading.table(table, columns="uniqueness_key, kind").where("kind IS NULL")
 
     assert kinds == {"plain": None, "mail": "send-mail", "traced": "send-mail", "quoted": None}
+    assert texts == {**stored, "mail": '{"n":1}', "traced": "{}"}
     assert {row.uniqueness_key for row in mails.collect()} == {"mail", "traced"}
     assert sorted(map(tuple, others.collect())) == [("plain", None), ("quoted", None)]
     assert "kind" not in reading.table("statuses").columns

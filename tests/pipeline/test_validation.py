@@ -1,5 +1,7 @@
 """Which rows of somebody's file are tasks, and what the others are told."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +14,7 @@ from actors.model.key import TaskKey
 from actors.model.kind import split_kind
 from actors.model.partition import partition_of
 from actors.model.priority import split_members
+from actors.model.sealed import sealing_of
 from actors.model.task import ID_BYTES_MAX
 from scheduler.pipeline.transform_load import times_of
 from scheduler.pipeline.validation import (
@@ -127,7 +130,7 @@ def test_a_line_of_the_log_keeps_its_kind() -> None:
     refused, reason = validate_line(RULES, line + '"kind":"send mail"}', {})
 
     assert task is not None
-    assert split_kind(task.data) == ("send-mail", b'{"n":1}')
+    assert split_kind(task.body) == ("send-mail", b'{"n":1}')
     assert refused is None
     assert "'send mail' is not a kind: write at most 64 letters" in str(reason)
 
@@ -141,21 +144,21 @@ def test_a_line_of_the_log_keeps_its_priority(written: str) -> None:
     renamed, _ = validate_line(RULES, f'{line}"urgency":{written}}}', {"priority": "urgency"})
 
     assert task is not None and renamed is not None
-    assert split_members(task.data) == ("mail", 5, b'{"n":1}')
-    assert split_members(renamed.data) == (None, 5, b'{"n":1}')
+    assert split_members(task.body) == ("mail", 5, b'{"n":1}')
+    assert split_members(renamed.body) == (None, 5, b'{"n":1}')
 
 
 @pytest.mark.parametrize("priority", [None, "", 0, "0", "-0"])
 def test_a_priority_that_is_missing_is_none_and_0_is_one(priority: object) -> None:
-    """What data carries already stays, byte for byte, where nothing else is said."""
-    carried = '{"hourhand.priority":0,"hourhand.kind":"mail"}'
+    """Nothing in the data is one."""
+    pretended = '{"hourhand.priority":7}'
 
-    task, _ = validate(RULES, AT, "a", "x", '{"n":1}', None, priority)
-    kept, _ = validate(RULES, AT, "a", "x", carried, "mail", priority)
+    for data in ('{"n":1}', pretended):
+        task, _ = validate(RULES, AT, "a", "x", data, None, priority)
 
-    assert task is not None and kept is not None
-    assert task.priority == (None if priority in {None, ""} else 0)
-    assert kept.data == carried.encode()
+        assert task is not None
+        assert task.priority == (None if priority in {None, ""} else 0)
+        assert task.to_task().data == json.loads(data)
 
 
 @pytest.mark.parametrize("wrong", [101, "-101", "high", "5.0", 5.0, True, "99999999999", " 5"])
@@ -169,16 +172,45 @@ def test_what_is_not_a_priority_is_no_task(wrong: object) -> None:
     assert plain_tasks(NOON_RULES, *columns) is None
 
 
-@pytest.mark.parametrize("kind", [None, "", "send-mail"])
-def test_data_that_carries_a_kind_is_left_as_it_is(kind: str | None) -> None:
-    """Rows that were read from an installation, or from an archive, carry it with their trace."""
-    data = '{"n":1,"hourhand.kind":"send-mail","hourhand.traceparent":"00-%s-%s-01"}'
-    stored = data % (32 * "a", 16 * "b")
+@pytest.mark.parametrize("kind", [None, "", "mail"])
+def test_data_chooses_neither_kind_nor_priority_nor_seal(kind: str | None) -> None:
+    """Whoever wrote it: the columns of the file say them, and it arrives as it is."""
+    data = (
+        '{"hourhand.sealed":{"steps":[{"codec":"x"}],"data":""},"hourhand.priority":9,'
+        f'"hourhand.kind":"refund","hourhand.traceparent":"00-{32 * "a"}-{16 * "b"}-01"}}'
+    )
 
-    task, _ = validate(RULES, AT, "a", "x", stored, kind)
+    task, _ = validate(RULES, AT, "a", "x", data, kind)
 
     assert task is not None
-    assert task.data == stored.encode()
+    assert (task.kind, task.priority) == (kind or None, None)
+    assert type(task.to_task().data) is dict and task.to_task().data == json.loads(data)
+
+
+def test_stored_rows_keep_what_stands_beside_their_data() -> None:
+    """As archives of versions before have them, with trace and envelope; nothing is added."""
+    text = '{"n":1,"hourhand.kind":"send-mail","hourhand.traceparent":"00-%s-%s-01"}'
+    stored = text % (32 * "a", 16 * "b")
+
+    task, _ = validate(replace(RULES, stored=True), AT, "a", "x", stored, "send-mail")
+
+    assert task is not None
+    assert task.body == stored.encode()
+
+
+def test_a_seal_stands_beside_the_data() -> None:
+    """In a column, and in a line of the log; what is none is told."""
+    seal = '{"steps":[{"codec":"x"}],"data":"AA=="}'
+    line = f'{{"orderingId":"a","scheduledTime":"{AT}","uniquenessKey":"x","taskData":{{"n":1}}'
+
+    column, _ = validate(RULES, AT, "a", "x", '{"n":1}', seal=seal)
+    read, _ = validate_line(RULES, f'{line},"seal":{seal}}}', {})
+    wrong = validate(RULES, AT, "a", "x", '{"n":1}', seal="{}").reason
+
+    assert column is not None and read is not None
+    assert column.body == read.body and sealing_of(column.body) == "sealed with x"
+    assert column.data == b'{"n":1}'
+    assert "seal is '{}': the envelope of sealed data is needed" in str(wrong)
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '"text"', '{"orderingId":"a"}', "NaN"])
@@ -203,7 +235,7 @@ def batch_of(*rows: Row) -> list[pa.Array]:
 def one_by_one(rules: LoadRules, *rows: Row) -> list[tuple[Any, ...]]:
     """Return key and data of the tasks that rows are, judged alone; all of them must be."""
     tasks = [validate(rules, *row).task for row in rows]
-    return [(*task.key, task.data) for task in tasks if task is not None]
+    return [(*task.key, task.body) for task in tasks if task is not None]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``df.write.format("hourhand")`` beside running nodes."""
 
+import json
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -71,7 +72,7 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
     """Columns name them; a row that was read carries them in its data too."""
-    ran: list[tuple[str, str, int | None]] = []
+    ran: list[tuple[str, str, int | None, str]] = []
     enough = threading.Event()
 
     class Named(TaskExecutor):
@@ -79,7 +80,7 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
 
         def execute(self, task: Task) -> None:
             """Note the task."""
-            ran.append((task.uniqueness_key, task.kind or "", task.priority))
+            ran.append((task.uniqueness_key, task.kind or "", task.priority, json.dumps(task.data)))
             if len(ran) == 3:
                 enough.set()
 
@@ -88,10 +89,10 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
         "scheduled_time timestamp, ordering_id string, uniqueness_key string, data string,"
         " kind string, priority int"
     )
-    carried = '{"n":1,"hourhand.priority":3,"hourhand.kind":"mail"}'
+    pretended = '{"n":1,"hourhand.priority":9,"hourhand.kind":"refund"}'
     rows = [
         (due, "a", "1", "{}", "mail", 0),
-        (due, "a", "2", carried, "mail", 3),
+        (due, "a", "2", pretended, "mail", 3),
         (due, "a", "3", "{}", None, None),
     ]
     frame = spark.createDataFrame(rows, schema)
@@ -100,7 +101,11 @@ def test_what_was_read_can_be_written_with_its_kind_and_priority(
         frame.write.format("hourhand").mode("append").options(**options).save()
         assert enough.wait(WAIT_S)
 
-    assert sorted(ran) == [("1", "mail", 0), ("2", "mail", 3), ("3", "", None)]
+    assert sorted(ran) == [
+        ("1", "mail", 0, "{}"),
+        ("2", "mail", 3, json.dumps(json.loads(pretended))),
+        ("3", "", None, "{}"),
+    ]
 
 
 @pytest.mark.slow

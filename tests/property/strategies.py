@@ -61,7 +61,7 @@ def stored_tasks(key: TaskKey) -> st.SearchStrategy[StoredTask]:
     return st.builds(
         StoredTask,
         key=st.just(key),
-        data=json_objects.map(lambda data: str(len(data)).encode()),
+        body=json_objects.map(lambda data: str(len(data)).encode()),
         offset=offsets,
         attempts=attempt_states,
         overdue_when_loaded=st.booleans(),

@@ -231,7 +231,7 @@ def first_key(at: TaskKey, ordering_id: str) -> TaskKey:
 
 
 def _packed(task: StoredTask, write_time: int) -> PackedRow:
-    values = packed_bytes(task.data) + packed_bigints(task.offset, write_time)
+    values = packed_bytes(task.body) + packed_bigints(task.offset, write_time)
     return task.key, packed_key(task.key), values
 
 

@@ -65,7 +65,7 @@ class EmbeddedSchedule:
         """Write rows, in key order, which is how they lie in the file."""
         newest = {task.key: task for task in tasks}.values()
         rows: list[Row] = [
-            (partition, *task.key, task.data, task.offset, write_time) for task in newest
+            (partition, *task.key, task.body, task.offset, write_time) for task in newest
         ]
         rows.sort()
         return self._database.insert(_INSERT, rows)

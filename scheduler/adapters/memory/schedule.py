@@ -23,7 +23,7 @@ class MemorySchedule:
         self, partition: int, tasks: Sequence[StoredTask], write_time: int
     ) -> "Future[None]":
         """Write rows; of a task only what a row holds."""
-        written = {task.key: StoredTask(task.key, task.data, task.offset) for task in tasks}
+        written = {task.key: StoredTask(task.key, task.body, task.offset) for task in tasks}
 
         def effect() -> None:
             for task in written.values():

@@ -165,7 +165,7 @@ class TracedSchedule(_Behind):
         spans = [
             self._spans.of_task("store", task.key, context, partition=partition)
             for task in tasks
-            if (context := carried_context(task.data)) is not None
+            if (context := carried_context(task.body)) is not None
         ]
         written: Future[None] = self._port.insert_tasks(partition, tasks, write_time)
         return _ending(spans, written)
@@ -299,7 +299,7 @@ class TracedRunner:
         self._runner.start([(each, self._traced(each, by)) for each, by in starts], listener)
 
     def _traced(self, attempt: Attempt, executor: Executable) -> Executable:
-        context = carried_context(attempt.task.data)
+        context = carried_context(attempt.task.body)
         if context is None:
             return executor
         wrapper = _Async if runs_async(executor) else _Blocking

@@ -269,7 +269,9 @@ def _with(state: State, task: Task) -> State:
 
 def _data(rule: RecurringRule, number: int) -> dict[str, JsonValue]:
     """Return an occurrence's data: a user's as it is, of one of our own kinds with its number."""
-    return {**rule.data, "number": number} if rule.ordering_id.startswith(RESERVED) else rule.data
+    if rule.ordering_id.startswith(RESERVED):
+        return {**rule.data, "number": number}
+    return rule.task_data
 
 
 def _mark(task: Task) -> str:

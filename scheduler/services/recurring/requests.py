@@ -1,10 +1,11 @@
 """What a client asks of recurring schedules, as tasks: checked before anything is sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
+from actors.model.sealed import seal_of
 from actors.model.task import Task
 from scheduler.records.admission import refuse_reserved, target_ms
 from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
@@ -15,6 +16,10 @@ from scheduler.services.system_tasks import unique_in_order
 def rule_of(name: str, **values: object) -> RecurringRule:
     """Return the rule of what ``schedule_recurring`` was given; raises InvalidTask."""
     given = {key: value for key, value in values.items() if value is not None}
+    data = given.get("data")
+    if isinstance(data, Mapping):
+        # What stays of a schedule may be sealed.
+        given |= {"data": dict(data), "seal": seal_of(data)}
     readers: dict[str, tuple[str, Callable[[str, object], int]]] = {
         "every": ("every_ms", _millis),
         "catch_up": ("catch_up_ms", _millis),

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -24,11 +24,13 @@ from pydantic import (
     model_validator,
 )
 
+from actors.model.codec import encode_object
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
 from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis, to_millis
 from actors.model.kind import checked_kind
 from actors.model.priority import PRIORITY_MAX
+from actors.model.sealed import SealedData, SealedMembers, read_envelope
 from actors.model.task import Identifier
 
 Overlap = Literal["skip", "buffer_one", "allow"]
@@ -75,6 +77,8 @@ class RecurringRule(BaseModel):
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
     """Of the tasks; without one they have their kind's."""
     data: dict[str, JsonValue] = Field(default_factory=dict)
+    seal: dict[str, JsonValue] | None = None
+    """The envelope of sealed data, of which ``data`` then is what stands in the clear."""
     overlap: Overlap = "skip"
     catch_up_ms: Annotated[int, Field(ge=0)] = 3_600_000
     """What fell due longer ago than this, while no node ran, is not made up for."""
@@ -91,6 +95,18 @@ class RecurringRule(BaseModel):
         if (self.cron is None) == (self.every_ms is None):
             raise ValueError("a recurring schedule has either a cron expression or an interval")
         return self
+
+    @property
+    def envelope(self) -> SealedData | None:
+        """The envelope of the data; None where it is not sealed, or cannot be read."""
+        return None if self.seal is None else read_envelope(encode_object(self.seal))
+
+    @property
+    def task_data(self) -> dict[str, JsonValue]:
+        """The data of each task, sealed where it is."""
+        if self.seal is None:
+            return self.data
+        return cast("dict[str, JsonValue]", SealedMembers(self.data, self.envelope))
 
     def next_after(self, time_ms: int, anchor_ms: int) -> int | None:
         """Return the first time after ``time_ms`` at which it is due; None where it has ended.

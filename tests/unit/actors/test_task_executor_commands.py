@@ -22,7 +22,7 @@ def test_p6_the_next_attempt_uses_the_latest_data() -> None:
     bench = Bench()
 
     attempt = bench.begin()
-    bench.tell(UpdateTask(replace(TASK, data=b'{"invoice":43}', offset=9)))
+    bench.tell(UpdateTask(replace(TASK, body=b'{"invoice":43}', offset=9)))
     bench.fail_once()
     bench.harness.advance(WAIT_MS)
 
@@ -37,7 +37,7 @@ def test_p6_an_attempt_that_waits_for_an_allowance_begins_anew_with_the_latest_d
     bench.begin()
     bench.runner.waits_for_a_worker = bench.runner.is_limited = True
 
-    bench.tell(UpdateTask(replace(TASK, data=b'{"invoice":43}', offset=9)))
+    bench.tell(UpdateTask(replace(TASK, body=b'{"invoice":43}', offset=9)))
 
     assert bench.runner.only.task.data == b'{"invoice":43}'
     assert bench.runner.only.number == 1

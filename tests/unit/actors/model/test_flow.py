@@ -154,7 +154,7 @@ def test_a_task_with_a_priority_of_its_own_leaves_the_flow_of_its_kind() -> None
     mail, other = a_task_of("mail", b'{"tenant":"big"}'), a_task_of("other")
 
     def flow(task: StoredTask, priority: int) -> tuple[str, int, float]:
-        given = replace(task, data=with_priority(task.data, priority))
+        given = replace(task, body=with_priority(task.body, priority))
         name = rules.flow_of(given)
         return name, rules.priority_of(given), rules.weight_of(name)
 

@@ -61,11 +61,11 @@ def taken(queue: FlowQueues, free_slots: int, now_ms: int = NOW_MS) -> list[Stor
 
 def test_a_task_has_the_priority_it_was_given_and_its_id_keeps_its_order() -> None:
     """Of a plain kind too; a later task of an id that waits goes behind the first one."""
-    late = replace(task(-9), data=with_priority(task(-9).data, -1))
+    late = replace(task(-9), body=with_priority(task(-9).body, -1))
     plain, urgent = task(-7, kind=None), task(-5, kind=None)
-    urgent = replace(urgent, data=with_priority(urgent.data, 9))
+    urgent = replace(urgent, body=with_priority(urgent.body, 9))
     behind = task(-6, kind=None, ordering_id=late.key.ordering_id)
-    behind = replace(behind, data=with_priority(behind.data, 100))
+    behind = replace(behind, body=with_priority(behind.body, 100))
 
     leaves = taken(queues(late, plain, urgent, behind), 100)
 

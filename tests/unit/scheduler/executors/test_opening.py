@@ -110,7 +110,7 @@ def test_user_code_gets_plain_data_and_the_store_holds_it_sealed(kind: str) -> N
         rows = _rows(scheduler)
         scheduler.drain()
 
-    assert len(rows) == 3 and not any(SECRET.encode() in row.data for row in rows)
+    assert len(rows) == 3 and not any(SECRET.encode() in row.body for row in rows)
     assert all(row.kind == kind for row in rows)
     assert sorted(heard.data, key=str) == sorted(heard.around, key=str)
     assert sorted(heard.data, key=str) == [task.data for task in tasks]
@@ -128,7 +128,7 @@ def test_unique_and_debounced_tasks_are_sealed_too() -> None:
         rows = _rows(scheduler)
         scheduler.advance(minutes=5)
 
-    assert rows and not any(SECRET.encode() in row.data for row in rows)
+    assert rows and not any(SECRET.encode() in row.body for row in rows)
     assert [data["number"] for data in Pay.ran] == [1, 2]
 
 
@@ -144,7 +144,7 @@ def test_a_recurring_schedules_data_is_sealed_too() -> None:
         found = scheduler.client.find_recurring("nightly")
         scheduler.advance(hours=3)
 
-    assert rows and not any(SECRET.encode() in row.data for row in rows)
+    assert rows and not any(SECRET.encode() in row.body for row in rows)
     assert found is not None and found.rule.data == {"card": SECRET}
     assert Pay.ran == [{"card": SECRET}] * 3
 

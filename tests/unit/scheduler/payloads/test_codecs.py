@@ -3,24 +3,26 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from pydantic import JsonValue
 
-from actors.model.codec import encode_data
+from actors.model.codec import decode_record, encode_task
 from actors.model.errors import (
-    InvalidTask,
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
+    PoisonRecord,
     SettingsInvalid,
 )
-from actors.model.sealed import MEMBER, is_sealed
-from actors.model.task import Task
+from actors.model.sealed import MEMBER, SealedMembers, envelope_in, is_sealed
+from actors.model.task import StoredTask, Task
 from scheduler.payloads.aes_gcm import AesGcm
 from scheduler.payloads.codec import EncodedPayload
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.payloads.deflate import Deflate
-from tests.builders import a_task
+from tests.builders import a_record, a_task
 
 OLD, NEW = {"2025": bytes(range(32))}, {"2026": bytes(range(1, 33))}
 SECRET: dict[str, JsonValue] = {"card": "4111-1111", "note": "x" * 500}
@@ -50,11 +52,15 @@ class Failing(Reversed):
 
 
 def _steps(task: Task) -> list[Any]:
-    envelope = task.data[MEMBER]
-    assert isinstance(envelope, dict)
-    steps = envelope["steps"]
-    assert isinstance(steps, list)
-    return steps
+    envelope = envelope_in(task.data)
+    assert envelope is not None
+    return [(each.codec, each.key) for each in envelope.steps]
+
+
+def _row(task: Task) -> StoredTask:
+    row = decode_record(a_record(value=encode_task(task)))
+    assert isinstance(row, StoredTask)
+    return row
 
 
 def test_what_was_sealed_is_opened_as_it_was() -> None:
@@ -62,9 +68,11 @@ def test_what_was_sealed_is_opened_as_it_was() -> None:
     payloads = PayloadCodecs(Reversed(), Deflate(), AesGcm(NEW))
     sealed = payloads.sealed(a_task(data=SECRET, kind="mail"))
 
-    assert list(sealed.data) == [MEMBER] and is_sealed(encode_data(sealed))
-    assert [each["codec"] for each in _steps(sealed)] == ["reversed", "deflate", "aes-gcm"]
-    assert b"4111" not in encode_data(sealed)
+    record = json.loads(encode_task(sealed))
+    assert record["taskData"] == {} and list(record)[-1] == "seal"
+    assert is_sealed(_row(sealed).body) and _row(sealed).to_task() == sealed
+    assert [codec for codec, _ in _steps(sealed)] == ["reversed", "deflate", "aes-gcm"]
+    assert b"4111" not in encode_task(sealed)
     assert payloads.opened(sealed) == a_task(data=SECRET, kind="mail")
 
 
@@ -124,7 +132,7 @@ def test_a_new_key_seals_and_the_old_one_still_opens() -> None:
     before = PayloadCodecs(AesGcm(OLD)).sealed(a_task(data=SECRET))
     rotated = PayloadCodecs(AesGcm({**NEW, **OLD}))
 
-    assert _steps(rotated.sealed(a_task())) == [{"codec": "aes-gcm", "key": "2026"}]
+    assert _steps(rotated.sealed(a_task())) == [("aes-gcm", "2026")]
     assert rotated.opened(before).data == SECRET
 
 
@@ -148,7 +156,7 @@ def test_what_is_missing_is_named(payloads: PayloadCodecs, lacks: str) -> None:
     with pytest.raises(
         PayloadSealed, match=rf"key id '2025'\), and this process has no such {lacks}"
     ):
-        payloads.require(encode_data(sealed))
+        payloads.require(_row(sealed).body)
     with pytest.raises(PayloadSealed):
         payloads.opened(sealed)
 
@@ -157,9 +165,11 @@ def test_members_left_in_the_clear_do_not_change_what_is_opened() -> None:
     """A limit reads them; the user's code gets what was encrypted."""
     payloads = PayloadCodecs(AesGcm(NEW), plain=["tenant"])
     sealed = payloads.sealed(a_task(data={"tenant": "a", **SECRET}))
-    changed = sealed.model_copy(update={"data": {**sealed.data, "tenant": "b"}})
+    changed = sealed.model_copy(
+        update={"data": SealedMembers({"tenant": "b"}, envelope_in(sealed.data))}
+    )
 
-    assert sealed.data["tenant"] == "a" and list(sealed.data) == [MEMBER, "tenant"]
+    assert sealed.data == {"tenant": "a"} and _row(sealed).data == b'{"tenant":"a"}'
     assert payloads.opened(changed).data == {"tenant": "a", **SECRET}
 
 
@@ -179,14 +189,69 @@ def test_an_envelope_that_makes_no_sense_is_damaged(envelope: Any) -> None:
     """Never an error of another kind, which would be tried again."""
     payloads = PayloadCodecs(Deflate(), AesGcm(NEW))
 
+    record = json.loads(encode_task(a_task()))
+    row = decode_record(a_record(value=json.dumps({**record, "seal": envelope}).encode()))
+
+    assert isinstance(row, StoredTask)
+    if envelope is None:
+        assert payloads.opened(row.to_task()) == a_task()
+        return
     with pytest.raises(PayloadDamaged):
-        payloads.opened(a_task(data={MEMBER: envelope}))
+        payloads.opened(row.to_task())
+    # As a member of the data it is data.
+    plain = a_task(data={MEMBER: envelope})
+    assert payloads.opened(plain) is plain
 
 
-def test_a_users_data_cannot_look_sealed() -> None:
-    """The member's name is reserved."""
-    with pytest.raises(InvalidTask, match="reserved"):
-        PayloadCodecs(AesGcm(NEW)).sealed(a_task(data={MEMBER: 1}))
+def test_data_that_looks_sealed_is_sealed_as_all_other() -> None:
+    """The member's name is nothing to data."""
+    payloads = PayloadCodecs(AesGcm(NEW))
+    task = a_task(data={MEMBER: {"steps": [], "data": ""}})
+
+    assert payloads.opened(_row(payloads.sealed(task)).to_task()) == task
+
+
+def test_a_record_has_a_seal_or_a_member_of_its_name() -> None:
+    """Of both nothing tells which one is meant."""
+    payloads = PayloadCodecs(AesGcm(NEW))
+    record = json.loads(encode_task(payloads.sealed(a_task())))
+    record["taskData"] = {MEMBER: record["seal"]}
+
+    with pytest.raises(PoisonRecord, match=f'taskData has the member "{MEMBER}" beside a seal'):
+        decode_record(a_record(value=json.dumps(record).encode()))
+
+
+@pytest.mark.parametrize("bound", ["task", "recurring"])
+def test_what_a_version_before_sealed_with_a_key_is_opened(bound: str) -> None:
+    """It had the envelope as the first member of the data, in records, rows and schedules."""
+    payloads = PayloadCodecs(Deflate(), AesGcm(OLD), plain=["card"])
+    unique = "nightly@2026-01-01T00:00:00.000Z"
+    task = a_task(data=SECRET, uniqueness_key=unique)
+    sealed: Any = payloads.sealed(task).data
+    if bound == "recurring":
+        sealed = payloads.sealed_recurring(SECRET, "nightly", None)
+    before = {MEMBER: msgspec.to_builtins(envelope_in(sealed)), "card": "4111-1111"}
+
+    row = _row(task.model_copy(update={"data": before}))
+    old_row = replace(row, body=msgspec.json.encode(before))
+
+    assert payloads.opened(row.to_task()) == task and not is_sealed(row.body)
+    assert payloads.opened(old_row.to_task()) == task and is_sealed(old_row.body)
+
+
+@pytest.mark.parametrize(
+    "payloads", [PayloadCodecs(reads=[Deflate()]), PayloadCodecs(reads=[Deflate(), AesGcm(NEW)])]
+)
+def test_nothing_without_a_key_of_ours_is_opened_as_of_a_version_before(
+    payloads: PayloadCodecs,
+) -> None:
+    """Anybody can compress, and name a key."""
+    squeezed: Any = PayloadCodecs(Deflate()).sealed(a_task(data=SECRET)).data
+    keyed: Any = PayloadCodecs(AesGcm(OLD)).sealed(a_task(data=SECRET)).data
+
+    for sealed in (squeezed, keyed):
+        task = a_task(data={MEMBER: msgspec.to_builtins(envelope_in(sealed))})
+        assert payloads.opened(_row(task).to_task()) == task
 
 
 def test_a_codec_that_fails_refuses_the_task() -> None:
@@ -202,6 +267,8 @@ def test_codecs_are_told_apart_by_name() -> None:
     nameless: Any = object()
     with pytest.raises(SettingsInvalid, match="not the name of a payload codec"):
         PayloadCodecs(nameless)
+    with pytest.raises(SettingsInvalid, match="which rows have for sealed data"):
+        PayloadCodecs(Deflate(), plain=[MEMBER])
     with pytest.raises(SettingsInvalid, match="plain is a list of names"):
         PayloadCodecs(Deflate(), plain="tenant")
 

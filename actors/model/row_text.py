@@ -1,0 +1,45 @@
+"""The text of a row: a task's data, with what stands beside it in the record around it.
+
+An envelope is the first member of the JSON object; priority, kind and trace are its last ones, in
+compact form.  So the text follows the task wherever its row goes, and nodes of other versions read
+it.  Data in which anything could be taken for one of these has a space there, which JSON does not
+count and which no member of ours has.  So nothing that is in the data chooses anything.  Decides
+where these members stand, never what they mean.
+"""
+
+from actors.model.kind import with_kind
+from actors.model.priority import REACH_BYTES, split_members, with_priority
+from actors.model.sealed import OPENS, split_envelope, with_envelope
+from actors.model.trace import RESERVED, with_context
+
+
+def escaped(data: bytes) -> bytes:
+    """Return data, a JSON object, as a row has it."""
+    if data.startswith(OPENS):
+        data = b"{ " + data[1:]
+    if data.find(RESERVED, -REACH_BYTES) >= 0:
+        data = data.rstrip()[:-1] + b" }"
+    return data
+
+
+def row_text(
+    data: bytes,
+    kind: str | None = None,
+    priority: int | None = None,
+    context: bytes | None = None,
+    envelope: bytes | None = None,
+) -> bytes:
+    """Return the text of a row; ``context`` is the sampled trace, ``envelope`` is JSON."""
+    text = escaped(data)
+    if envelope is not None:
+        text = with_envelope(text, envelope)
+    if priority is not None:
+        text = with_priority(text, priority)
+    if kind is not None:
+        text = with_kind(text, kind)
+    return text if context is None else with_context(text, context)
+
+
+def data_of(text: bytes) -> bytes:
+    """Return the data in a row's text: of sealed data the members in the clear."""
+    return split_envelope(split_members(text)[2])[1]
