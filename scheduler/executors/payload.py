@@ -1,21 +1,23 @@
 """Between a function's typed payload and the JSON object of a task's data.
 
 The type is the annotation of the function's first parameter: a pydantic model, a dataclass, a
-TypedDict, a msgspec Struct, or a dictionary.  Decides what fits; what does not is refused when it
-is scheduled, and is a failed attempt, which names the field, when it is run.
+TypedDict, a msgspec Struct, or a dictionary.  Decides what fits; what does not, or would arrive as
+another value, is refused when it is scheduled, and is a failed attempt, which names the field, when
+it is run.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import ValidationError
 
-from actors.model.display import shown
+from actors.model.display import message_of, shown
 from actors.model.errors import InvalidExecutor, PayloadInvalid
 from actors.model.task import Task
+from scheduler.executors.payload_difference import difference
+from scheduler.executors.payload_types import payload_type
 
 _PROBLEMS_MAX = 5
 
@@ -25,58 +27,73 @@ class Payload:
 
     def __init__(self, annotation: Any) -> None:
         self._annotation = annotation
-        is_struct = isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
-        # Below Python 3.12 pydantic reads no TypedDict of the standard library.
-        self._by_msgspec = is_struct or is_typeddict(annotation)
-        self._adapter: TypeAdapter[Any] | None = None
+        self._type = payload_type(annotation)
 
     def to_data(self, payload: object) -> dict[str, Any]:
-        """Return a payload as the data of a task; PayloadInvalid where it does not fit."""
+        """Return a payload as the data of a task.
+
+        PayloadInvalid where it does not fit, or would arrive as another value.
+        """
         try:
-            if self._by_msgspec:
-                known = msgspec.convert(payload, self._annotation, from_attributes=True)
-                data = msgspec.to_builtins(known)
-            else:
-                adapter = self._adapted()
-                data = adapter.dump_python(adapter.validate_python(payload), mode="json")
+            known = self._type.known(payload)
+            return self._arriving(known)
+        except PayloadInvalid:
+            raise
         except (ValidationError, msgspec.ValidationError) as error:
             raise self._invalid(error) from None
-        except (PydanticSerializationError, TypeError, ValueError) as error:
-            raise PayloadInvalid(f"{self._name} cannot be written as JSON: {error}") from error
-        if not isinstance(data, dict):
+        except Exception as error:
+            # Validators, serializers and comparisons are code of the caller's.
+            kind = type(error).__name__
             raise PayloadInvalid(
-                f"a payload is written as a JSON object, {self._name} gave {shown(data)}"
-            )
-        return data
+                f"{self._name} cannot be written as JSON: {kind}: {message_of(error)}"
+            ) from error
 
     def from_data(self, data: dict[str, Any]) -> Any:
         """Return the payload that a task's data holds; PayloadInvalid where it does not fit."""
         try:
-            if self._by_msgspec:
-                return msgspec.convert(data, self._annotation)
-            return self._adapted().validate_python(data)
+            return self._type.read(data)
         except (ValidationError, msgspec.ValidationError) as error:
             raise self._invalid(error) from None
+
+    def _arriving(self, known: Any) -> dict[str, Any]:
+        """Return the first form of a payload that is read as what was given."""
+        differs: Exception | None = None
+        for data in self._type.written(known):
+            if data is known and isinstance(data, dict):
+                return data
+            if not isinstance(data, dict):
+                raise PayloadInvalid(
+                    f"a payload is written as a JSON object, {self._name} gave {shown(data)}"
+                )
+            try:
+                found = difference(known, self._type.read(data))
+            except (ValidationError, msgspec.ValidationError) as error:
+                differs = differs or self._invalid(error, "would not fit when it arrives")
+                continue
+            if found is None:
+                return data
+            differs = differs or PayloadInvalid(
+                f"{self._name} would not arrive as it is: {found}: give the field a type, or a"
+                " serializer, of which everything is read again"
+            )
+        assert differs is not None, "each type has a form"
+        raise differs
 
     @property
     def _name(self) -> str:
         return getattr(self._annotation, "__name__", str(self._annotation))
 
-    def _adapted(self) -> TypeAdapter[Any]:
-        if self._adapter is None:
-            # Built when first used: a module that only defines functions need not wait.
-            self._adapter = TypeAdapter(self._annotation)
-        return self._adapter
-
-    def _invalid(self, error: ValidationError | msgspec.ValidationError) -> PayloadInvalid:
+    def _invalid(
+        self, error: ValidationError | msgspec.ValidationError, what: str = "does not fit"
+    ) -> PayloadInvalid:
         if isinstance(error, msgspec.ValidationError):
-            return PayloadInvalid(f"the data does not fit {self._name}: {error}")
+            return PayloadInvalid(f"the data {what} {self._name}: {error}")
         problems = [
             f"{'.'.join(map(str, each['loc'])) or self._name}: {each['msg']},"
             f" got {shown(each['input'])}"
             for each in error.errors(include_url=False)[:_PROBLEMS_MAX]
         ]
-        return PayloadInvalid(f"the data does not fit {self._name}: {'; '.join(problems)}")
+        return PayloadInvalid(f"the data {what} {self._name}: {'; '.join(problems)}")
 
 
 class Signature:
