@@ -1,10 +1,11 @@
 """The record format of the log, version 1: JSON, one object a record.
 
 Any producer may write it; this module decides what is read and what is poison.  A task may
-have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of sealed
-data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same object with
-``"command"`` and, for a reschedule, ``"to"``.  Fields this version does not know are ignored; an unknown version or command is poison, because guessing what a
-newer producer meant would run the wrong thing.
+have a ``"kind"``, which says who runs it, a ``"priority"``, and a ``"seal"``, the envelope of
+sealed data: beside ``"taskData"``, in which nothing chooses anything.  A command is the same
+object with ``"command"`` and, for a reschedule, ``"to"``.  Fields this version does not know are
+ignored; an unknown version or command is poison, because guessing what a newer producer meant
+would run the wrong thing.
 """
 
 import json

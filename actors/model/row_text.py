@@ -18,7 +18,9 @@ def escaped(data: bytes) -> bytes:
     if data.startswith(OPENS):
         data = b"{ " + data[1:]
     if data.find(RESERVED, -REACH_BYTES) >= 0:
-        data = data.rstrip()[:-1] + b" }"
+        data = data.rstrip()
+        assert data.endswith(b"}"), "data is a JSON object"
+        data = data[:-1] + b" }"
     return data
 
 

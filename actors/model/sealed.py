@@ -82,7 +82,9 @@ def is_sealed(text: bytes) -> bool:
 
 def with_envelope(data: bytes, envelope: bytes) -> bytes:
     """Return the text of a row, from the members in the clear and the envelope, both as JSON."""
-    clear = data.strip()[1:].lstrip()
+    clear = data.strip()
+    assert clear.startswith(b"{"), "data is a JSON object"
+    clear = clear[1:].lstrip()
     return b"".join((OPENS, envelope, b"" if clear.startswith(b"}") else b",", clear))
 
 
@@ -91,6 +93,7 @@ def split_envelope(text: bytes) -> tuple[bytes | None, bytes]:
     if not is_sealed(text):
         return None, text
     members = _decode_members(text)
+    assert MEMBER in members, "it begins with that"
     envelope = members.pop(MEMBER)
     return bytes(envelope), _encode(members)
 
