@@ -123,7 +123,7 @@ class TaskPersistence(Actor):
         self._partition = assignment.ownership.partition
         self._watermark = assignment.watermark
         """As last requested; what is stored is never ahead of it."""
-        self._resumed = assignment.resumed
+        self._saves_first = assignment.resumed or assignment.topic_changed
         self._saved = assignment.watermark
         self._next_offset = assignment.next_offset
         self._durable_offset = assignment.next_offset
@@ -180,9 +180,10 @@ class TaskPersistence(Actor):
         self._siblings = siblings
         self._reader = ScheduleReader(self._effects, self._assignment, self._context, siblings)
         self._operations = Operations(self._context)
-        if self._resumed:
+        if self._saves_first:
             # A save that the failed tree left in flight may still arrive, and may be ahead of
-            # what was read.  After this one it changes nothing any more.
+            # what was read.  After this one it changes nothing any more.  And nothing that a new
+            # topic's record makes is stored before the topic: a third would count as the second.
             self._operations.begin(self._save(self._watermark))
         stragglers, watermark_ms = self._watermark.stragglers, self._watermark.watermark_ms
         if stragglers:
@@ -308,7 +309,8 @@ class TaskPersistence(Actor):
     def _execute_command(self, command: Command) -> Operation:
         """Completion, then row, then outcome: a crash in between is finished by the replay."""
         recorded = yield self._stores.ownership.find_outcome(self._partition, command.offset)
-        if recorded is not None:
+        # An outcome of another key is that of a command of another topic, which stood there.
+        if recorded is not None and recorded.key == command.key:
             return (yield from self._restore_move(command, recorded))
         yield from self._confirm_ownership()
         withdrawal = WithdrawTask(command.key, Withdrawal.by(command.kind), self.actor_ref)

@@ -56,6 +56,9 @@ class Watermark(msgspec.Struct, frozen=True):
     write_time: int = 0
     """Orders saves of one owner: one that a failed tree left in flight must not undo its
     successor's."""
+    topic_id: str = ""
+    """The broker's name for the topic that ``next_offset`` belongs to; empty where it has none, or
+    where a version from before kept the offset."""
 
     def __post_init__(self) -> None:
         if self.statuses_swept_until_ms > self.tasks_swept_until_ms:
@@ -200,6 +203,9 @@ class Assignment(msgspec.Struct, frozen=True):
     """Where reading begins."""
     resumed: bool = False
     """An earlier tree of this node worked on the partition under the same epoch."""
+    topic_changed: bool = False
+    """The store knows of another topic, or of none: this one is to be noted before any record
+    has its effect."""
 
 
 def first_advance_ms(partition: int, interval_ms: int) -> float:

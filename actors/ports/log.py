@@ -1,7 +1,9 @@
 """The log of accepted records: reading it as a member of a group, and appending to it.
 
 Every record of a partition has an offset, growing, not necessarily dense.  "Next offset"
-always means the offset of the next record to read.
+always means the offset of the next record to read.  The reading side tells offsets as they are
+kept (``actors.model.log_offset``): those of a topic that was made anew are above all that its
+predecessor had.  The appending side and ``GroupOffsets`` have the broker's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,8 @@ class StartPosition(msgspec.Struct, frozen=True):
 
     next_offset: int
     end_offset: int
+    topic_id: str = ""
+    """Tells the topic from others of its name, before and after; empty where nobody can."""
 
 
 class Polled(msgspec.Struct, frozen=True):
@@ -64,11 +68,14 @@ class TaskLog(Protocol):
     def subscribe(self, listener: AssignmentListener) -> None:
         """Join the group; partitions arrive through ``listener`` during later polls."""
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin to deliver an assigned partition.
 
         From the higher of the group's committed offset and ``stored_next_offset``; without
-        either, or where the log no longer holds it, from the earliest record.
+        either, or where the log no longer holds it, from the earliest record.  So it does where
+        ``stored_topic_id`` is another topic's: the era of what it delivers is one higher then.
         """
 
     def seek(self, partition: int, next_offset: int | None) -> None:
@@ -79,7 +86,8 @@ class TaskLog(Protocol):
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Return up to ``records_max`` records, waiting at most ``timeout_ms`` for the first.
 
-        With 0 records only membership is served.  Listener methods run inside.
+        With 0 records only membership is served.  Listener methods run inside.  Where the topic
+        was made anew all partitions are revoked and assigned again: each is to be started anew.
         """
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:

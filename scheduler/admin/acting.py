@@ -23,7 +23,9 @@ from actors.ports.store import Stores
 from scheduler.admin.answers import Answer, KeyText, ShownReceipt
 from scheduler.admin.problems import Problem
 from scheduler.client.client import SchedulerClient
+from scheduler.futures.steps import begun
 from scheduler.reading.inspector import Inspector, TaskState
+from scheduler.reading.outcomes import found_outcome
 from scheduler.records.receipt import Receipt
 
 ACKNOWLEDGED_S = 60.0
@@ -260,7 +262,8 @@ class Actions:
     def _found(self, tried: Tried) -> "Future[RecordedOutcome | None]":
         receipt = tried.receipt
         assert receipt is not None, "only what was sent has an outcome"
-        return self._stores.ownership.find_outcome(receipt.partition, receipt.offset)
+        place = receipt.partition, receipt.offset
+        return begun(found_outcome(self._stores.ownership, *place, receipt.key))
 
 
 def _take_note(tried: Tried, outcome: RecordedOutcome | None) -> bool:

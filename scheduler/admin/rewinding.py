@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from actors.model.errors import InvalidInput
+from actors.model.log_offset import broker_offset, era_of, kept_offset
 from actors.model.ownership import Ownership
 from actors.ports.clock import Clock
 from actors.ports.log import GroupOffsets
@@ -60,8 +61,8 @@ class Rewinding:
             if asked > end:
                 raise InvalidInput(f"partition {partition} ends at {end}: {asked} is behind that")
             claim = answered(self._store.read_watermark(partition), JOB_S)
-            stored = None if claim is None else claim.watermark.next_offset
-            before = max(first, committed.get(partition, 0), stored or 0)
+            stored = 0 if claim is None else broker_offset(claim.watermark.next_offset or 0)
+            before = max(first, committed.get(partition, 0), stored)
             after = max(first, asked)
             if after > before and not forward:
                 raise InvalidInput(
@@ -82,6 +83,7 @@ class Rewinding:
         for each in moves:
             claim = answered(self._store.claim(each.partition, self._clock.now_ms()), JOB_S)
             write_time = Ownership(each.partition, claim.epoch).next_write_time()
-            mark = replace(claim.watermark, next_offset=each.after, write_time=write_time)
+            next_offset = kept_offset(era_of(claim.watermark.next_offset), each.after)
+            mark = replace(claim.watermark, next_offset=next_offset, write_time=write_time)
             answered(self._store.save_watermark(each.partition, claim.epoch, mark), JOB_S)
         return None, f"moved {len(moves)}"

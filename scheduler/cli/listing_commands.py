@@ -18,6 +18,7 @@ from actors.model.definition import RESERVED
 from actors.model.errors import InvalidInput, InvalidKey
 from actors.model.instant import from_millis
 from actors.model.key import TaskKey
+from actors.model.log_offset import broker_offset
 from scheduler.admin.acting import Action, Filter, TasksActedOn
 from scheduler.admin.answers import ShownTask, ShownTasks, executed_task
 from scheduler.admin.auditing import DAY_MS
@@ -38,7 +39,9 @@ from scheduler.cli.session import ResultOptions, command_session
 from scheduler.cli.task_commands import KeyArgument, print_outcome
 from scheduler.cli.task_text import listing_lines, view_lines
 from scheduler.futures.answers import answered
+from scheduler.futures.steps import begun
 from scheduler.reading.inspector import TaskState, as_executed
+from scheduler.reading.outcomes import found_outcome
 from scheduler.records.admission import checked_place
 
 _WAIT_S = 10.0
@@ -297,7 +300,8 @@ def outcome(
             service.cluster.read()
             # Looked at first: what was read has its outcome by then.
             reason = no_outcome_reason(service, partition, offset)
-            found = answered(service.stores.ownership.find_outcome(partition, offset))
+            looked_up = found_outcome(service.stores.ownership, partition, offset, None)
+            found = answered(begun(looked_up))
         if found is None and reason is not None:
             raise InvalidKey(f"there is no outcome of {receipt}: {reason}")
         print_outcome(None, found, common.output)
@@ -331,7 +335,7 @@ def unread_hint(service: AdminService) -> str | None:
 
 
 def _unread(partition: ShownPartition, next_offset: int | None) -> int:
-    return max(0, (partition.end_offset or 0) - (next_offset or 0))
+    return max(0, (partition.end_offset or 0) - broker_offset(next_offset or 0))
 
 
 def no_outcome_reason(service: AdminService, partition: int, offset: int) -> str | None:
@@ -350,7 +354,7 @@ def no_outcome_reason(service: AdminService, partition: int, offset: int) -> str
     if offset >= end_offset:
         return f"partition {partition} holds {end_offset} records so far"
     claim = answered(service.stores.ownership.find_watermark(partition))
-    read = 0 if claim is None else claim.watermark.next_offset or 0
+    read = 0 if claim is None else broker_offset(claim.watermark.next_offset or 0)
     if offset < max(read, told.next_offset or 0):
         return "it is not a command, or its outcome is no longer kept"
     return None

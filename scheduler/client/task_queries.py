@@ -19,6 +19,7 @@ from actors.model.display import message_of, shown
 from actors.model.errors import InvalidKey, InvalidTask, SeveralTasks, TaskNotFound
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import TaskKey, first_key_at
+from actors.model.log_offset import RECORDS_MAX, era_of, kept_offset
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
 from actors.model.sealed import SealedMembers
@@ -30,6 +31,7 @@ from scheduler.futures.light_future import LightFuture, and_then
 from scheduler.futures.steps import Steps, begun
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.reading.inspector import Inspector
+from scheduler.reading.outcomes import found_outcome
 from scheduler.reading.partition_reader import first_open_key
 from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
 from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
@@ -137,8 +139,7 @@ class TaskQueries:
 
         def steps() -> Steps[RecordedOutcome | None]:
             stores: Stores = yield self._stores_soon()
-            found: RecordedOutcome | None = yield stores.ownership.find_outcome(partition, offset)
-            return found
+            return (yield from found_outcome(stores.ownership, partition, offset, receipt.key))
 
         return begun(steps())
 
@@ -318,12 +319,14 @@ def found_task(
 ) -> Steps[TaskInfo]:
     """Return what is stored of a key.
 
-    ``offset`` is that of a record of it, where one is known: what is stored of the key from before
-    is not taken for what became of that record.
+    ``offset`` is the broker's of a record of it, where one is known: what is stored of the key from
+    before is not taken for what became of that record.
     """
     partition = partition_of(key.ordering_id, partition_count)
     # Before what is stored: what a node says it has stored is there then, or deleted again.
     claim: Claim | None = yield stores.ownership.find_watermark(partition)
+    if claim is not None and offset is not None and offset < RECORDS_MAX:
+        offset = kept_offset(era_of(claim.watermark.next_offset), offset)
     asked: Sequence[Future[Any]] = (
         stores.schedule.find_tasks(partition, [key]),
         stores.status.find_completions(partition, [key]),

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionAssigned
-from actors.model.ownership import Assignment, Claim, Ownership
+from actors.model.log_offset import broker_offset
+from actors.model.ownership import Assignment, Claim, Ownership, Watermark
 from actors.ports.clock import Clock
 from actors.ports.log import TaskLog
 from actors.ports.store import OwnershipStore
@@ -50,7 +53,7 @@ class Held(NamedTuple):
     stage: str
     epoch: int | None
     next_offset: int | None
-    """Every record below this is durable."""
+    """Every record below this is durable; the broker's own offset."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,8 @@ class Holding(Reading[int]):
     """Every record below this went to a tree, which may be an earlier one: a new tree is given
     again what the one before had."""
     catch_up_offset: int = 0
+    topic_id: str = ""
+    """The topic that is read."""
     retry_at_ms: float = 0.0
     failures: int = 0
     """How often in a row the durable state could not be had."""
@@ -89,10 +94,11 @@ class Holding(Reading[int]):
             raise OwnershipLost(self.partition, self.ownership.epoch)
         return claim
 
-    def begin_reading(self, log: TaskLog, stored_next_offset: int | None) -> None:
+    def begin_reading(self, log: TaskLog, stored: Watermark) -> None:
         """Have the log deliver it, from where it is durable; raises what the log raises."""
         if self.next_offset is None:
-            start = log.start(self.partition, stored_next_offset)
+            start = log.start(self.partition, stored.next_offset, stored.topic_id)
+            self.topic_id = start.topic_id
             self.next_offset = self.delivered_offset = start.next_offset
             self.catch_up_offset = start.end_offset
         else:
@@ -103,7 +109,8 @@ class Holding(Reading[int]):
     def described(self) -> Held:
         """Return what others may know of it."""
         epoch = self.ownership.epoch if self.ownership is not None else None
-        return Held(self.partition, self.stage.name.lower(), epoch, self.next_offset)
+        next_offset = None if self.next_offset is None else broker_offset(self.next_offset)
+        return Held(self.partition, self.stage.name.lower(), epoch, next_offset)
 
     @property
     def is_asked(self) -> bool:
@@ -127,12 +134,16 @@ class Holding(Reading[int]):
             self.claim_after_ms = None
         assert self.next_offset is not None, "reading has begun"
         self.begin(self.next_offset)
+        watermark, changed = claim.watermark, claim.watermark.topic_id != self.topic_id
+        if changed:
+            watermark = replace(watermark, next_offset=self.next_offset, topic_id=self.topic_id)
         return Assignment(
             ownership=self.ownership,
-            watermark=claim.watermark,
+            watermark=watermark,
             catch_up_offset=max(self.catch_up_offset, self.delivered_offset),
             next_offset=self.next_offset,
             resumed=resumed,
+            topic_changed=changed,
         )
 
     def deliver_batch(self, batch: int, reached: int) -> None:

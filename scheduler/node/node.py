@@ -324,7 +324,7 @@ class Node:
         """Begin reading a partition whose durable state is known, without a lock meanwhile."""
         try:
             claim = holding.durable_state()
-            holding.begin_reading(self._log, claim.watermark.next_offset)
+            holding.begin_reading(self._log, claim.watermark)
         except Exception as error:
             # Whatever it is, another round may find it gone; this one must not end the polling.
             trace = None if isinstance(error, HourhandError) else error

@@ -63,7 +63,9 @@ KEY = (
 )
 _DATA = Column("data", *_TEXT, "the task's data, a JSON object")
 _OFFSET = Column(
-    "log_offset", *_LONG, "offset of the record; -1: bulk-loaded; lower: of another log"
+    "log_offset",
+    *_LONG,
+    "offset of the record, with its era above 2^43; -1: bulk-loaded; lower: of another log",
 )
 _WRITE_TIME = Column(
     "write_time", *_LONG, "orders writes of one row: owner epoch * 2^40 + a counter, less: bulk"

@@ -95,11 +95,7 @@ class Quiescence:
             sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
         finally:
             stores.close()
-        known = {
-            each: None if claim is None else claim.watermark.next_offset
-            for each, claim in claims.items()
-        }
-        return QuiescentState(claims, self._tail.spans(known), sheet.pauses, sheet.limits)
+        return QuiescentState(claims, self._tail.spans(claims), sheet.pauses, sheet.limits)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from actors.model.codec import Command
 from actors.model.definition import RESERVED, Definition, DefinitionKind, ordering_id_parts
 from actors.model.errors import InvalidInput
 from actors.model.key import TaskKey
+from actors.model.log_offset import RECORDS_MAX
 from actors.model.partition import partition_of
 from actors.model.status import RecordedOutcome
 from actors.model.task import StoredTask
@@ -35,9 +36,8 @@ from scheduler.pipeline.state_tables import (
 
 _KEPT_S = 86_400
 """Rows that expire within a day may vanish while a job runs, and are not compared."""
-MOVED_BY = 1 << 48
-"""More records than a partition ever has: 70 million a second for fifty days, or 9,000 a
-second for a thousand years.  64 bits leave room for 32,768 moves."""
+MOVED_BY = 512 * RECORDS_MAX
+"""More than a kept offset is after 512 topics of one name.  64 bits leave room for 2,048 moves."""
 
 _NUMBERED = frozenset({DefinitionKind.TIMER.value, DefinitionKind.RECURRING.value})
 """Kinds whose tasks carry the offset of their definition."""

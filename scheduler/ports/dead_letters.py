@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from actors.model.codec import Headers, LogRecord
+from actors.model.log_offset import broker_offset
 from actors.ports.log import Position
 
 REASON_HEADER = "hourhandReason"
@@ -17,7 +18,7 @@ LEFT_OUT: Headers = (("hourhandLeftOut", b"key, value and headers: too large"),)
 
 def letter_headers(topic: str, record: LogRecord, reason: str) -> Headers:
     """Return what a letter says beside its record: why it was put aside, and where it stood."""
-    place = (topic.encode(), b"%d" % record.partition, b"%d" % record.offset)
+    place = (topic.encode(), b"%d" % record.partition, b"%d" % broker_offset(record.offset))
     return (
         (REASON_HEADER, reason.encode("utf-8", "replace")),
         *zip(ORIGIN_HEADERS, place, strict=True),

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from actors.model.codec import LogRecord
 from actors.model.definition import Definition
+from actors.model.ownership import Claim
 from actors.model.status import RecordedOutcome
 
 UNFINISHED = 0
@@ -63,10 +64,11 @@ class TransferStore(Protocol):
 class LogTail(Protocol):
     """The log as whoever moves it reads it: outside the group, which must be at rest."""
 
-    def spans(self, stored: Mapping[int, int | None]) -> Mapping[int, Span]:
+    def spans(self, stored: Mapping[int, Claim | None]) -> Mapping[int, Span]:
         """Return what the log holds of every partition it has.
 
-        ``stored`` has the next offsets that the store knows.
+        ``stored`` has what the store knows of them.  Offsets, also those of ``read``, are as they
+        are kept.
         """
 
     def members(self) -> int:

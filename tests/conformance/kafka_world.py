@@ -1,11 +1,13 @@
 """The log suite's world on a real broker, for this suite and for Kafka's own tests."""
 
 import itertools
+import threading
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import tenacity
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -13,7 +15,7 @@ from actors.model.codec import Headers, LogRecord
 from actors.ports.clock import Clock
 from scheduler.adapters.clock import SystemClock
 from scheduler.adapters.kafka.log import KafkaLog
-from scheduler.adapters.kafka.topics import create_topics
+from scheduler.adapters.kafka.topics import create_topics, topic_identity
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.configuration.settings import (
     ClientSettings,
@@ -96,6 +98,20 @@ class KafkaTopic:
         for deleted in admin.delete_records([cut]).values():
             assert deleted.result(WAIT_S).low_watermark == before_offset
 
+    def make_anew(self) -> None:
+        """Delete the topic and make it again; a broker forgets it a moment after it said so."""
+        name = self.settings.topic.name
+        before = topic_identity(self.settings, name)
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        admin.delete_topics([name])[name].result(WAIT_S)
+        tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda made: name not in made),
+            stop=tenacity.stop_after_delay(WAIT_S),
+            wait=tenacity.wait_fixed(0.1),
+            sleep=tenacity.sleep_using_event(threading.Event()),
+        )(create_topics, self.settings)
+        assert topic_identity(self.settings, name) != before
+
     def close(self) -> None:
         """The topics go with the broker."""
 
@@ -120,6 +136,7 @@ class KafkaWorld:
     record_bytes_max = RECORD_BYTES_MAX
     bounds_batches = True
     loses_last_records = True
+    topics_have_ids = True
 
     def __init__(self, bootstrap_servers: str, protocol: GroupProtocol = "classic") -> None:
         """``protocol`` is that of every group."""

@@ -48,6 +48,9 @@ class LogTopic(Protocol):
     def trim(self, partition: int, before_offset: int) -> None:
         """Remove the records before an offset, as retention does; returns when it is done."""
 
+    def make_anew(self) -> None:
+        """Delete the topic and make it again; only where topics have ids."""
+
     def close(self) -> None:
         """Let go of the topic; every log and writer is closed already."""
 
@@ -64,6 +67,8 @@ class LogWorld(Protocol):
     """Whether a record is bounded with its headers, as it is compressed, beside that limit."""
     loses_last_records: bool
     """Whether retention may remove the last record of a partition."""
+    topics_have_ids: bool
+    """Whether a topic can be made anew, and is told from the one before."""
 
     def create_topic(self, partitions: int) -> LogTopic:
         """Create a topic that no other test has seen, and nothing in it."""
@@ -79,6 +84,8 @@ class Member:
     """What happened to all members of a test, in order."""
     stored: Mapping[int, int] = field(default_factory=dict)
     """Next offsets that this member's store would know."""
+    stored_topic_id: str = ""
+    """The topic that they belong to."""
     starts: dict[int, StartPosition] = field(default_factory=dict)
     owned: set[int] = field(default_factory=set)
     records: list[LogRecord] = field(default_factory=list)
@@ -129,7 +136,8 @@ class Member:
     def start(self, partition: int) -> bool:
         """Start a partition; False where the log does not answer in time, so try again."""
         try:
-            self.starts[partition] = self.log.start(partition, self.stored.get(partition))
+            noted = self.stored.get(partition), self.stored_topic_id
+            self.starts[partition] = self.log.start(partition, *noted)
         except LogUnavailable as error:
             self.history.append(f"{self.name} could not start {partition}: {error}")
             return False

@@ -159,7 +159,7 @@ class HardshipContract:
         member = made.join("a")
         member.stored = {0: offsets[1]}
         poll_until(lambda: 0 in member.starts, member)
-        assert member.starts[0] == StartPosition(end, end)
+        assert member.starts[0] == StartPosition(end, end, member.starts[0].topic_id)
         assert append_all(writer, 0, [b"d"]) == [end]
         poll_until(lambda: member.values(0) == [b"d"], member)
 

@@ -37,6 +37,7 @@ MOVED_ON = Watermark(
     statuses_due_until_ms=HOUR_START_MS + HOUR_MS,
     statuses_due_at_ms=HOUR_START_MS + 4 * HOUR_MS + 3,
     write_time=7,
+    topic_id="a1b2c3d4",
 )
 
 

@@ -17,9 +17,12 @@ lease is ``inf`` while the log is open.  ``create_topic`` returns a fresh topic 
 
 from tests.conformance.log_appending import AppendingContract
 from tests.conformance.log_hardships import HardshipContract
+from tests.conformance.log_made_anew import MadeAnewContract
 from tests.conformance.log_membership import MembershipContract
 from tests.conformance.log_reading import ReadingContract
 
 
-class TaskLogContract(ReadingContract, AppendingContract, HardshipContract, MembershipContract):
+class TaskLogContract(
+    ReadingContract, AppendingContract, HardshipContract, MembershipContract, MadeAnewContract
+):
     """Everything a log must do, for one adapter."""

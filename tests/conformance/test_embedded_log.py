@@ -69,6 +69,10 @@ class EmbeddedTopic:
             )
         )
 
+    def make_anew(self) -> None:
+        """Refuse: a log without its store, or a store without its log, is damaged."""
+        raise NotImplementedError
+
     def _change(self, work: Callable[[sqlite3.Connection], object]) -> None:
         database = Database(log_file(self.settings.embedded.folder))
         try:
@@ -88,6 +92,7 @@ class EmbeddedWorld:
     record_bytes_max = RECORD_BYTES_MAX
     bounds_batches = False
     loses_last_records = False
+    topics_have_ids = False
 
     def __init__(self, folder: Path) -> None:
         self.clock = SystemClock()

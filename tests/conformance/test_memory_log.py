@@ -42,10 +42,12 @@ class OneAtATimeLog:
         with self._turn:
             self._log.subscribe(listener)
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Take a turn."""
         with self._turn:
-            return self._log.start(partition, stored_next_offset)
+            return self._log.start(partition, stored_next_offset, stored_topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
         """Take a turn."""
@@ -141,6 +143,11 @@ class MemoryTopic:
         with self._turn:
             self._broker.partitions[partition].trim(before_offset)
 
+    def make_anew(self) -> None:
+        """Begin with nothing."""
+        with self._turn:
+            self._broker.make_anew()
+
     def close(self) -> None:
         """Do nothing: the broker goes with the test."""
 
@@ -153,6 +160,7 @@ class MemoryWorld:
     record_bytes_max = RECORD_BYTES_MAX
     bounds_batches = True
     loses_last_records = True
+    topics_have_ids = True
 
     def __init__(self) -> None:
         self.clock = SystemClock()

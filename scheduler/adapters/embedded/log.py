@@ -106,7 +106,9 @@ class EmbeddedLog:
         self._listener = listener
         self._lease_ends_ms = math.inf
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin to deliver an assigned partition."""
         if partition not in self._assigned:
             raise ValueError(f"partition {partition} is not assigned")

@@ -17,6 +17,9 @@ from scheduler.adapters.embedded.rows import Table, read_rows
 from scheduler.adapters.embedded.seal import Row, opened, sealed
 
 PARTITION_COUNT = "partition_count"
+_TOPIC_ID = "topic_id:"
+"""Beside the rows they belong to: a version before would refuse a table of another shape.  The
+log of a folder has none, so they are of logs on servers."""
 OUTCOME = Table(
     "command_outcome",
     ("partition", "record_offset"),
@@ -131,6 +134,9 @@ def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
     if row is None:
         return None
     _, *row = opened(row)
+    topic = connection.execute(
+        "SELECT value FROM schedule_meta WHERE name = ?", (_TOPIC_ID + str(partition),)
+    ).fetchone()
     return Claim(
         row[0],
         Watermark(
@@ -143,6 +149,7 @@ def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:
             statuses_due_until_ms=row[7],
             statuses_due_at_ms=row[8],
             write_time=row[9],
+            topic_id="" if topic is None else str(topic[0]),
         ),
     )
 
@@ -154,6 +161,11 @@ def replace_claim(connection: sqlite3.Connection, partition: int, claim: Claim) 
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         sealed((partition, claim.epoch, *_columns(claim.watermark))),
     )
+    name, topic_id = _TOPIC_ID + str(partition), claim.watermark.topic_id
+    if topic_id:
+        connection.execute("INSERT OR REPLACE INTO schedule_meta VALUES (?, ?)", (name, topic_id))
+    else:
+        connection.execute("DELETE FROM schedule_meta WHERE name = ?", (name,))
 
 
 def outcome_of(row: Row) -> RecordedOutcome:

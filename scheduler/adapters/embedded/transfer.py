@@ -10,6 +10,7 @@ from typing import Any
 from actors.model.codec import LogRecord
 from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.errors import InvalidInput
+from actors.model.ownership import Claim
 from scheduler.adapters.embedded.connection import FAILURES, File, is_there, open_connection
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.definitions import DEFINITION
@@ -123,13 +124,14 @@ class EmbeddedTail:
             )
         self._connection = open_connection(self._file, read_only=True)
 
-    def spans(self, stored: Mapping[int, int | None]) -> Mapping[int, Span]:
+    def spans(self, stored: Mapping[int, Claim | None]) -> Mapping[int, Span]:
         counts = _rows(self._file, self._connection, "SELECT partition_count FROM topic")
         count = int(counts[0][0]) if counts else 0
         try:
             ends = read_ends(self._connection)
+            claims = {each: stored.get(each) for each in range(count)}
             return {
-                each: self._span(each, stored.get(each), ends.get(each, 0)) for each in range(count)
+                each: self._span(each, claim, ends.get(each, 0)) for each, claim in claims.items()
             }
         except FAILURES as error:
             raise self._file.failure(error) from error
@@ -152,7 +154,8 @@ class EmbeddedTail:
     def close(self) -> None:
         self._connection.close()
 
-    def _span(self, partition: int, stored: int | None, end: int) -> Span:
+    def _span(self, partition: int, claim: Claim | None, end: int) -> Span:
+        stored = None if claim is None else claim.watermark.next_offset
         position = starting_position(self._connection, partition, stored)
         held = read_records(self._connection, partition, 0, 1)
         first = held[0].offset if held else end

@@ -3,11 +3,13 @@
 Every commit carries a number in its metadata, which the answer brings back.  So an answer
 that comes late, after a loss of membership or out of order, is never taken for the answer
 to a later commit, which would stretch the lease beyond what the coordinator granted.
+The metadata also name the topic, as the group may keep an offset of one that is gone.
 The lease is how long this member may rely on owning its partitions.
 """
 
 import logging
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +19,19 @@ from actors.ports.clock import Clock
 from scheduler.configuration.settings import GroupSettings
 
 logger = logging.getLogger("hourhand.kafka")
+
+_NOTE = re.compile(r"\d+;topic=(?P<topic>\w*)", re.ASCII)
+
+
+def commit_note(number: int, topic_id: str) -> str:
+    """Return the metadata of a commit."""
+    return f"{number};topic={topic_id}"
+
+
+def noted_topic(metadata: str | None) -> str:
+    """Return the topic that a commit's metadata name; empty where another program wrote them."""
+    found = _NOTE.fullmatch(metadata or "")
+    return "" if found is None else found["topic"]
 
 
 class MembershipLease:
@@ -75,8 +90,10 @@ class OffsetCommits:
         self._positions: dict[int, int] = {}
         self._accepted: dict[int, int] = {}
         """What the coordinator said last that it keeps of these partitions."""
+        self.topic_id = ""
+        """What tells the topic from others of its name."""
         self._number = 0
-        self._in_flight: tuple[str, float] | None = None
+        self._in_flight: tuple[str | None, float] | None = None
         self._waiting = False
 
     def begin(self, partition: int, next_offset: int) -> None:
@@ -110,8 +127,8 @@ class OffsetCommits:
 
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """Take the coordinator's answer; called by the driver on the polling thread."""
-        number = next((each.metadata for each in partitions), None)
-        if self._in_flight is None or number != self._in_flight[0]:
+        note = next((each.metadata for each in partitions), None)
+        if self._in_flight is None or note != self._in_flight[0]:
             return
         sent_ms = self._in_flight[1]
         self._in_flight = None
@@ -157,7 +174,7 @@ class OffsetCommits:
         if not self._positions:
             return
         offsets = self._partitions(self._positions)
-        self._in_flight = (str(self._number), self._clock.monotonic_ms())
+        self._in_flight = (offsets[0].metadata, self._clock.monotonic_ms())
         try:
             consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
@@ -166,8 +183,8 @@ class OffsetCommits:
 
     def _partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
         self._number += 1
-        number = str(self._number)
+        note = commit_note(self._number, self.topic_id)
         return [
-            TopicPartition(self._topic, partition, offset, number)
+            TopicPartition(self._topic, partition, offset, note)
             for partition, offset in offsets.items()
         ]

@@ -3,14 +3,18 @@
 Decides where a node would go on reading, as a node does; never joins the group or commits for it.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from msgspec.structs import replace
 
 from actors.model.codec import LogRecord
+from actors.model.log_offset import broker_offset, era_of, kept_offset
+from actors.model.ownership import Claim
 from scheduler.adapters.kafka.closing import close_client
 from scheduler.adapters.kafka.connection import (
     LastError,
@@ -21,10 +25,14 @@ from scheduler.adapters.kafka.connection import (
     shared_properties,
     translated,
 )
-from scheduler.adapters.kafka.position import Found, chosen_position
+from scheduler.adapters.kafka.position import Committed, committed_of
 from scheduler.adapters.kafka.reading import KafkaTopicReader
+from scheduler.adapters.kafka.topics import topic_identity
 from scheduler.configuration.settings import Settings
+from scheduler.consumer.beginning import Found, Noted, chosen_beginning
 from scheduler.ports.transfer import Span
+
+logger = logging.getLogger("hourhand.kafka")
 
 _SPEC: Any = OffsetSpec
 """Its methods have no types."""
@@ -89,14 +97,21 @@ class KafkaTail:
         self._last_error = LastError()
         self._reader = KafkaTopicReader(settings, settings.topic.name)
 
-    def spans(self, stored: Mapping[int, int | None]) -> Mapping[int, Span]:
+    def spans(self, stored: Mapping[int, Claim | None]) -> Mapping[int, Span]:
         bounds = self._reader.bounds()
         committed = self._committed(sorted(bounds))
-        return {
-            each: Span(first, chosen_position(each, stored.get(each), found), end)
-            for each, (first, end) in bounds.items()
-            for found in [Found(committed[each], first, end)]
-        }
+        topic_id = topic_identity(self._settings, self._settings.topic.name)
+        spans = {}
+        for each, (first, end) in bounds.items():
+            claim, known = stored.get(each), committed[each]
+            mark = None if claim is None else claim.watermark
+            noted = Noted() if mark is None else Noted(mark.next_offset, mark.topic_id)
+            found = Found(known.next_offset, first, end, topic_id, known.topic_id)
+            begun = chosen_beginning(noted, found)
+            if begun.complaint and stored:
+                logger.warning("partition %s: %s", each, begun.complaint)
+            spans[each] = Span(begun.first_offset, begun.next_offset, begun.end_offset)
+        return spans
 
     def members(self) -> int:
         group = self._settings.group.id
@@ -109,12 +124,14 @@ class KafkaTail:
         return len(described.members)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
-        return self._reader.read(partition, start, end)
+        era = era_of(start)
+        for records in self._reader.read(partition, broker_offset(start), broker_offset(end)):
+            yield [replace(each, offset=kept_offset(era, each.offset)) for each in records]
 
     def close(self) -> None:
         self._reader.close()
 
-    def _committed(self, partitions: Sequence[int]) -> Mapping[int, int | None]:
+    def _committed(self, partitions: Sequence[int]) -> Mapping[int, Committed]:
         asking = opened(Consumer, self._properties())
         topic = self._settings.topic.name
         try:
@@ -122,15 +139,12 @@ class KafkaTail:
                 [TopicPartition(topic, each) for each in partitions],
                 timeout=self._settings.kafka.connect_timeout_ms / 1000,
             )
-            for answer in answers:
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
+            return {each.partition: committed_of(each) for each in answers}
         except KafkaException as error:
             what = f"asking for the offsets of group {self._settings.group.id!r}"
             raise translated(error.args[0], self._settings, self._last_error, what) from error
         finally:
             close_client(asking)
-        return {each.partition: each.offset if each.offset >= 0 else None for each in answers}
 
     def _properties(self) -> dict[str, Any]:
         chosen = self._settings.kafka.consumer_properties

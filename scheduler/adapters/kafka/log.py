@@ -12,8 +12,11 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from msgspec.structs import replace
 
+from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
+from actors.model.log_offset import broker_offset, era_of, kept_offset
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.kafka.closing import close_client, close_within
@@ -28,7 +31,10 @@ from scheduler.adapters.kafka.connection import (
 from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease, check_session
 from scheduler.adapters.kafka.position import StartingPositions
+from scheduler.adapters.kafka.topic_watch import TopicWatch
+from scheduler.adapters.kafka.topics import identity_of
 from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.consumer.beginning import Noted
 
 logger = logging.getLogger("hourhand.kafka")
 
@@ -135,15 +141,23 @@ class KafkaLog:
         self._positions = StartingPositions(
             self._asking_properties(), settings, self._last_error, clock
         )
+        self._watch = TopicWatch(self._positions.ask_topic_id, clock)
+        self._shifts: dict[int, int] = {}
+        """What lies between the broker's offsets of a started partition and those that are kept;
+        only of a topic that was made anew."""
 
     def subscribe(self, listener: AssignmentListener) -> None:
         """Check that broker and topics are there, then join the group."""
         admin = admin_client(self._settings, self._last_error)
-        for topic in (self._topic, self._settings.topic.dead_letter):
-            describe_topic(self._settings, topic, admin, self._last_error)
+        described = describe_topic(self._settings, self._topic, admin, self._last_error)
+        describe_topic(self._settings, self._settings.topic.dead_letter, admin, self._last_error)
         if self._by_broker:
             check_session(self._settings, admin, self._last_error)
         self._listener = listener
+        self._watch.begin(identity_of(described))
+        self._join()
+
+    def _join(self) -> None:
         self._consumer.subscribe(
             [self._topic],
             on_assign=self._on_assign,
@@ -151,22 +165,32 @@ class KafkaLog:
             on_lost=self._on_lost,
         )
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin to deliver an assigned partition; LogUnavailable where the broker is silent."""
         if partition not in self._assigned:
             # It would be committed from then on, whoever owns it.
             raise ValueError(f"partition {partition} is not assigned")
-        position = self._positions.take(partition, stored_next_offset)
-        self._commits.begin(partition, position.next_offset)
-        self._fetching.begin(partition, position.next_offset)
-        return position
+        noted = Noted(stored_next_offset, stored_topic_id)
+        beginning = self._positions.take(partition, noted)
+        if not self._watch.note(beginning.topic_id):
+            raise LogUnavailable(f"topic {self._topic!r} was made anew since this node joined")
+        self._shifts.pop(partition, None)
+        if era := era_of(beginning.next_offset):
+            self._shifts[partition] = kept_offset(era, 0)
+        next_offset = broker_offset(beginning.next_offset)
+        self._commits.topic_id = self._watch.topic_id
+        self._commits.begin(partition, next_offset)
+        self._fetching.begin(partition, next_offset)
+        return StartPosition(beginning.next_offset, beginning.end_offset, beginning.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
         """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
         if next_offset is None:
             self._fetching.hold(partition)
         else:
-            self._fetching.begin(partition, next_offset)
+            self._fetching.begin(partition, broker_offset(next_offset))
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Serve membership and return records; LogUnavailable on a fatal error only."""
@@ -185,12 +209,15 @@ class KafkaLog:
             polled = fetching.take(records_max)
             self._batching.note(len(polled.records), self._clock.monotonic_ms())
         self._commits.send_waiting(self._consumer)
-        return polled
+        if other := self._watch.other():
+            self._begin_anew(other)
+            return Polled()
+        return _shifted(polled, self._shifts) if self._shifts else polled
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Ask to store next offsets; what was said of other started partitions goes along."""
         if not self._closed:
-            self._commits.ask(self._consumer, next_offsets)
+            self._commits.ask(self._consumer, _at_broker(next_offsets))
 
     def lease_ends_ms(self) -> float:
         """Return when the lease ends, by the clock's monotonic time."""
@@ -225,6 +252,23 @@ class KafkaLog:
             self._consumer.poll(_LEFT_POLL_S)
         self._consumer.close()
 
+    def _begin_anew(self, topic_id: str) -> None:
+        """Give all partitions up, and join for those of the topic that there is now."""
+        logger.warning(
+            "topic %r was made anew (id %s, before %s): its partitions are given up and read from"
+            " their beginning; what the topic before held unread is gone",
+            self._topic,
+            topic_id,
+            self._watch.topic_id,
+        )
+        self._consumer.unsubscribe()
+        while self._assigned:
+            self._consumer.poll(_LEAVE_POLL_S)
+        self._lease.end()
+        self._commits.abandon()
+        self._watch.begin(topic_id)
+        self._join()
+
     def _on_assign(self, consumer: Any, assigned: list[TopicPartition]) -> None:
         partitions = [each.partition for each in assigned]
         self._assigned.update(partitions)
@@ -243,7 +287,8 @@ class KafkaLog:
     def _on_revoke(self, consumer: Any, revoked: list[TopicPartition]) -> None:
         partitions = [each.partition for each in revoked]
         if partitions and self._listener is not None:
-            self._commits.settle(consumer, self._drained(self._listener, partitions))
+            drained = self._drained(self._listener, partitions)
+            self._commits.settle(consumer, _at_broker(drained))
         self._let_go(consumer, revoked, partitions)
 
     def _on_lost(self, consumer: Any, lost: list[TopicPartition]) -> None:
@@ -334,3 +379,17 @@ class KafkaLog:
             "enable.partition.eof": True,
             "on_commit": self._on_commit,
         }
+
+
+def _at_broker(next_offsets: Mapping[int, int]) -> Mapping[int, int]:
+    return {partition: broker_offset(offset) for partition, offset in next_offsets.items()}
+
+
+def _shifted(polled: Polled, shifts: Mapping[int, int]) -> Polled:
+    """Return what was polled with its offsets as they are kept."""
+    reached = {each: shifts.get(each, 0) + offset for each, offset in polled.reached.items()}
+    return Polled([_shifted_record(each, shifts) for each in polled.records], reached)
+
+
+def _shifted_record(record: LogRecord, shifts: Mapping[int, int]) -> LogRecord:
+    return replace(record, offset=shifts.get(record.partition, 0) + record.offset)

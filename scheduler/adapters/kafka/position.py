@@ -1,4 +1,4 @@
-"""Where reading of a partition begins, from what group, store and broker know of it."""
+"""Asks group and broker what decides where reading of a partition begins."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,20 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from actors.model.errors import LogUnavailable
+from actors.model.log_offset import broker_offset
 from actors.ports.clock import Clock
-from actors.ports.log import StartPosition
-from scheduler.adapters.kafka.connection import LastError, bounds_of, opened, translated
+from scheduler.adapters.kafka.commits import noted_topic
+from scheduler.adapters.kafka.connection import (
+    LastError,
+    admin_client,
+    bounds_of,
+    describe_topic,
+    opened,
+    translated,
+)
+from scheduler.adapters.kafka.topics import identity_of
 from scheduler.configuration.settings import Settings
+from scheduler.consumer.beginning import Beginning, Found, Noted, chosen_beginning
 from scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.kafka")
@@ -27,20 +37,28 @@ _SECOND_LOOKS = 3
 _SECOND_LOOK_PAUSE_S = 0.2
 
 
-class Found(NamedTuple):
-    """What group and broker say of a partition."""
+class Committed(NamedTuple):
+    """A next offset that the group keeps, and the topic that it names, empty where none."""
 
-    committed: int | None
-    first: int
-    end: int
+    next_offset: int | None
+    topic_id: str
+
+
+def committed_of(answer: TopicPartition) -> Committed:
+    """Return what the coordinator answered for a partition; raises KafkaException."""
+    if answer.error is not None:
+        raise KafkaException(answer.error)
+    next_offset = answer.offset if answer.offset >= 0 else None
+    return Committed(next_offset, noted_topic(answer.metadata))
 
 
 class _PositionQuery(NamedTuple):
     """What is asked for a partition, and when (monotonic time)."""
 
     at_ms: float
-    committed: "Future[Mapping[int, int | None]]"
+    committed: "Future[Mapping[int, Committed]]"
     bounds: "Future[tuple[int, int]]"
+    topic_id: "Future[str]"
 
 
 class StartingPositions:
@@ -55,6 +73,7 @@ class StartingPositions:
         self, properties: dict[str, Any], settings: Settings, last_error: LastError, clock: Clock
     ) -> None:
         self._consumer: Any = opened(Consumer, properties)
+        self._admin = admin_client(settings, last_error)
         self._settings = settings
         self._last_error = last_error
         self._clock = clock
@@ -69,6 +88,7 @@ class StartingPositions:
             return
         refreshed = self._pool.submit(self._refresh)
         committed = self._pool.submit(self._committed, together)
+        topic_id = self.ask_topic_id()
 
         def bounds(partition: int) -> tuple[int, int]:
             refreshed.result()
@@ -76,7 +96,11 @@ class StartingPositions:
 
         for partition in together:
             asked = self._pool.submit(bounds, partition)
-            self._asked[partition] = _PositionQuery(now_ms, committed, asked)
+            self._asked[partition] = _PositionQuery(now_ms, committed, asked, topic_id)
+
+    def ask_topic_id(self) -> "Future[str]":
+        """Ask which topic of its name there is; empty where the broker does not name topics."""
+        return self._pool.submit(self._topic_id)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what was asked for partitions that are gone."""
@@ -89,12 +113,12 @@ class StartingPositions:
         for partition, asked in self._asked.items():
             answer = asked.committed
             if answer.done() and not answer.cancelled() and answer.exception() is None:
-                next_offset = answer.result()[partition]
+                next_offset = answer.result()[partition].next_offset
                 if next_offset is not None:
                     known[partition] = next_offset
         return known
 
-    def take(self, partition: int, stored: int | None) -> StartPosition:
+    def take(self, partition: int, noted: Noted) -> Beginning:
         """Choose where to begin; LogUnavailable where the broker does not answer."""
         asked = self._asked.pop(partition, None)
         try:
@@ -102,12 +126,12 @@ class StartingPositions:
                 # What came to the log since would not be waited for (P4).
                 found = self._look(partition)
             else:
-                committed = asked.committed.result(_ANSWER_S_MAX)[partition]
-                found = Found(committed, *asked.bounds.result(_ANSWER_S_MAX))
+                found = _found(asked, partition)
+            stored = broker_offset(noted.next_offset or 0)
             # Just after a change of leader a partition may look shorter than it is; believing
             # that would mean to read all of it again.
             for _ in range(_SECOND_LOOKS):
-                if max(found.committed or 0, stored or 0) <= found.end:
+                if max(found.committed or 0, stored) <= found.end:
                     break
                 pause(_SECOND_LOOK_PAUSE_S)
                 found = self._look(partition)
@@ -118,7 +142,10 @@ class StartingPositions:
             raise LogUnavailable(
                 f"Kafka did not say within {_ANSWER_S_MAX:g} s where partition {partition} begins"
             ) from error
-        return StartPosition(chosen_position(partition, stored, found), found.end)
+        beginning = chosen_beginning(noted, found)
+        if beginning.complaint:
+            logger.warning("partition %s: %s", partition, beginning.complaint)
+        return beginning
 
     def close(self) -> None:
         """Ask no more."""
@@ -126,8 +153,17 @@ class StartingPositions:
         self._consumer.close()
 
     def _look(self, partition: int) -> Found:
+        topic_id = self.ask_topic_id()
         self._refresh()
-        return Found(self._committed((partition,))[partition], *self._bounds(partition))
+        committed = self._committed((partition,))[partition]
+        bounds = self._bounds(partition)
+        told = topic_id.result(_ANSWER_S_MAX)
+        return Found(committed.next_offset, *bounds, told, committed.topic_id)
+
+    def _topic_id(self) -> str:
+        settings = self._settings
+        name = settings.topic.name
+        return identity_of(describe_topic(settings, name, self._admin, self._last_error))
 
     def _refresh(self) -> None:
         """Have the driver look who leads: it asks the leader it remembers, and a client that reads
@@ -135,14 +171,11 @@ class StartingPositions:
         """
         self._consumer.list_topics(self._settings.topic.name, timeout=self._timeout_s)
 
-    def _committed(self, partitions: Sequence[int]) -> Mapping[int, int | None]:
+    def _committed(self, partitions: Sequence[int]) -> Mapping[int, Committed]:
         topic = self._settings.topic.name
         asked = [TopicPartition(topic, partition) for partition in partitions]
         answers = self._consumer.committed(asked, timeout=self._timeout_s)
-        for answer in answers:
-            if answer.error is not None:
-                raise KafkaException(answer.error)
-        return {each.partition: each.offset if each.offset >= 0 else None for each in answers}
+        return {each.partition: committed_of(each) for each in answers}
 
     def _bounds(self, partition: int) -> tuple[int, int]:
         return bounds_of(
@@ -155,32 +188,8 @@ class StartingPositions:
         )
 
 
-def chosen_position(partition: int, stored: int | None, found: Found) -> int:
-    """Return the next offset to read: the highest known one that the log can hold.
-
-    An offset beyond the log's end was noted for another topic of this name; one before its
-    first means that records expired unread.
-    """
-    committed, first, end = found
-    known = [each for each in (committed, stored) if each is not None]
-    for each in known:
-        if each > end:
-            logger.warning(
-                "partition %s ends at %s, but %s was noted as next: was the topic made anew?",
-                partition,
-                end,
-                each,
-            )
-    position = max((each for each in known if each <= end), default=None)
-    if position is None:
-        return first
-    if position < first:
-        logger.warning(
-            "partition %s begins at %s, but %s was to be read next: records expired unread,"
-            " the topic's retention is too short",
-            partition,
-            first,
-            position,
-        )
-        return first
-    return position
+def _found(asked: _PositionQuery, partition: int) -> Found:
+    committed = asked.committed.result(_ANSWER_S_MAX)[partition]
+    bounds = asked.bounds.result(_ANSWER_S_MAX)
+    told = asked.topic_id.result(_ANSWER_S_MAX)
+    return Found(committed.next_offset, *bounds, told, committed.topic_id)

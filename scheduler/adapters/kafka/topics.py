@@ -108,7 +108,12 @@ def topic_identity(settings: Settings, topic: str) -> str:
     Brokers name topics since version 2.8.  Raises TopicMissing, LogUnavailable.
     """
     last_error = LastError()
-    described = describe_topic(settings, topic, admin_client(settings, last_error), last_error)
+    admin = admin_client(settings, last_error)
+    return identity_of(describe_topic(settings, topic, admin, last_error))
+
+
+def identity_of(described: Any) -> str:
+    """Return a described topic's identity; as ``topic_identity``."""
     told = getattr(described, "topic_id", None)
     return "" if told is None else hashlib.sha256(str(told).encode()).hexdigest()[:_ID_CHARS]
 

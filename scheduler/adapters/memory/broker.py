@@ -88,6 +88,20 @@ class MemoryBroker:
         self.refused: set[int] = set()
         """Partitions without a leader: nothing is appended to them or read from them."""
         self._groups: dict[str, Coordinator] = {}
+        self._topics = 1
+
+    @property
+    def topic_id(self) -> str:
+        """What tells the topic from those that were here before."""
+        return f"topic{self._topics}"
+
+    def make_anew(self) -> None:
+        """Delete the topic and make it again: its records are gone, and offsets begin at 0.
+
+        The groups keep what was committed.
+        """
+        self._topics += 1
+        self.partitions = [MemoryPartition(number) for number in range(len(self.partitions))]
 
     def check_leader(self, partition: int) -> None:
         """Raise LogUnavailable where a partition has no leader."""

@@ -42,6 +42,8 @@ class Coordinator:
     def __init__(self, partition_count: int, clock: Clock) -> None:
         self.committed: dict[int, int] = {}
         """Next offsets, by partition."""
+        self.committed_topics: dict[int, str] = {}
+        """The topics that they were committed for."""
         self._partition_count = partition_count
         self._clock = clock
         self._members: dict[int, Membership] = {}

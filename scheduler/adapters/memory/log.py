@@ -9,14 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from actors.model.codec import LogRecord
 from actors.model.errors import LogUnavailable
+from actors.model.log_offset import broker_offset, era_of, kept_offset
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.delivery import Request
 from scheduler.adapters.memory.group import Membership
 from scheduler.configuration.settings import Settings
+from scheduler.consumer.beginning import Found, Noted, chosen_beginning
 
 _REVOKE_MARGIN_MS = 2_000
 
@@ -50,6 +54,9 @@ class MemoryLog:
         self._commit_waiting = False
         self._revocation: _GroupRevocation | None = None
         self._turn = 0
+        self._topic_id = broker.topic_id
+        self._shifts: dict[int, int] = {}
+        """What lies between the broker's offsets of a partition and those that are kept."""
         self._answered_sent_ms = -math.inf
         """When the last accepted commit was sent; counts from the next poll on."""
         self._accepted_sent_ms = -math.inf
@@ -60,19 +67,27 @@ class MemoryLog:
         self._listener = listener
         self._member = self._coordinator.join(self._group)
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin to deliver an assigned partition."""
         if self._member is None or partition not in self._member.assigned:
             raise ValueError(f"partition {partition} is not assigned")
         self._broker.check_leader(partition)
-        stored = self._broker.partitions[partition]
-        committed = self._coordinator.committed.get(partition)
-        known = [each for each in (committed, stored_next_offset) if each is not None]
-        first, end = stored.first_offset, stored.end_offset
-        position = max(max((each for each in known if each <= end), default=first), first)
+        records = self._broker.partitions[partition]
+        found = Found(
+            self._coordinator.committed.get(partition),
+            records.first_offset,
+            records.end_offset,
+            self._broker.topic_id,
+            self._coordinator.committed_topics.get(partition, ""),
+        )
+        begun = chosen_beginning(Noted(stored_next_offset, stored_topic_id), found)
+        self._shifts[partition] = kept_offset(era_of(begun.next_offset), 0)
+        position = broker_offset(begun.next_offset)
         self._positions[partition] = self._to_commit[partition] = position
         self._held.discard(partition)
-        return StartPosition(position, end)
+        return StartPosition(begun.next_offset, begun.end_offset, begun.topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
         """Deliver a started partition once more, from ``next_offset``, or nothing of it."""
@@ -80,7 +95,7 @@ class MemoryLog:
             self._held.add(partition)
         else:
             self._held.discard(partition)
-            self._positions[partition] = next_offset
+            self._positions[partition] = broker_offset(next_offset)
 
     def poll(self, records_max: int, timeout_ms: int) -> Polled:
         """Serve membership and return what is there; never waits."""
@@ -90,6 +105,11 @@ class MemoryLog:
         # Whoever cannot ask the coordinator does not learn that it was expelled.
         reaches = self._coordinator.reaches(self._member)
         if reaches and not self._member.alive:
+            self._lose(self._member, self._listener)
+            self._member = self._coordinator.join(self._group)
+        if reaches and self._topic_id != self._broker.topic_id:
+            self._topic_id = self._broker.topic_id
+            self._coordinator.remove(self._member)
             self._lose(self._member, self._listener)
             self._member = self._coordinator.join(self._group)
         self._polled_ms = self._member.polled_ms = self._clock.monotonic_ms()
@@ -107,7 +127,7 @@ class MemoryLog:
         """Ask to store next offsets; what was said of other started partitions goes along."""
         for partition, next_offset in next_offsets.items():
             if partition in self._to_commit:
-                self._to_commit[partition] = next_offset
+                self._to_commit[partition] = broker_offset(next_offset)
         self._note_commit_answer()
         if self._commit_in_flight is not None:
             _, sent_ms = self._commit_in_flight
@@ -206,7 +226,8 @@ class MemoryLog:
         if revocation.offsets.done() and revocation.offsets.exception() is None:
             for partition, next_offset in revocation.offsets.result().items():
                 if partition in revocation.started:
-                    self._coordinator.committed[partition] = next_offset
+                    self._coordinator.committed[partition] = broker_offset(next_offset)
+                    self._coordinator.committed_topics[partition] = self._topic_id
         self._coordinator.release(member, revocation.partitions)
 
     def _forget(self, partitions: Collection[int]) -> None:
@@ -223,7 +244,7 @@ class MemoryLog:
 
     def _send_commit(self) -> None:
         self._commit_waiting = False
-        member, offsets = self._member, dict(self._to_commit)
+        member, offsets, topic_id = self._member, dict(self._to_commit), self._topic_id
         if member is None or not offsets:
             return
 
@@ -234,6 +255,7 @@ class MemoryLog:
             if not member.alive:
                 return False
             self._coordinator.committed.update(offsets)
+            self._coordinator.committed_topics.update(dict.fromkeys(offsets, topic_id))
             member.contact_ms = self._clock.monotonic_ms()
             return True
 
@@ -271,6 +293,9 @@ class MemoryLog:
             if share == 0:
                 break
             found, position = partitions[partition].read(self._positions[partition], share)
+            if shift := self._shifts[partition]:
+                found = [replace(each, offset=shift + each.offset) for each in found]
             records += found
-            self._positions[partition] = reached[partition] = position
+            self._positions[partition] = position
+            reached[partition] = shift + position
         return Polled(records, reached)

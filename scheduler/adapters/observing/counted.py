@@ -110,10 +110,12 @@ class MeasuredLog:
         """Join the group; tells what it gives before the listener hears of it."""
         self._log.subscribe(_TellingListener(listener, self._emit))
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin to deliver a partition."""
         with self._timed("start"):
-            return self._log.start(partition, stored_next_offset)
+            return self._log.start(partition, stored_next_offset, stored_topic_id)
 
     def seek(self, partition: int, next_offset: int | None) -> None:
         """Deliver a partition once more."""

@@ -9,8 +9,9 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from actors.model.codec import Headers
+from actors.model.log_offset import broker_offset
 from actors.ports.clock import Clock
-from actors.ports.log import Polled, Position
+from actors.ports.log import Polled, Position, StartPosition
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -53,6 +54,16 @@ class KafkaHeldLog(KafkaLog):
         # Asked for here: on another thread it would wait until nobody polls.
         self._membership = self._consumer.consumer_group_metadata()
         return polled
+
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
+        """Begin with the broker's own offsets, as transactions and markers have them."""
+        begun = super().start(partition, stored_next_offset, stored_topic_id)
+        self._shifts.pop(partition, None)
+        return StartPosition(
+            broker_offset(begun.next_offset), broker_offset(begun.end_offset), begun.topic_id
+        )
 
     def hold(self, partition: int) -> None:
         """Deliver nothing more of a partition until it is released."""

@@ -16,6 +16,7 @@ import msgspec
 from actors.model.definition import Definition, DefinitionKind
 from actors.model.errors import HourhandError, LogUnavailable
 from actors.model.instant import INSTANT_MAX_MS
+from actors.model.log_offset import era_of, kept_offset
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.futures.awaiting import settled
@@ -187,7 +188,12 @@ class TimerService:
         """
         looked_up = self._definitions.find(timer_name(timer_id))
         state = await self._append(task, state)
-        before = self._newest(timer_id, await settled(looked_up))
+        stored = await settled(looked_up)
+        before = self._newest(timer_id, stored)
+        if stored is not None:
+            # The log tells the broker's offset, and a topic that was made anew counts from 0.
+            kept = kept_offset(era_of(stored.offset), state.changed_at)
+            state = msgspec.structs.replace(state, changed_at=kept)
         row = timer_row(timer_id, state, state.changed_at, state.start_ms)
         await settled(self._definitions.save(row))
         return before, state

@@ -15,13 +15,14 @@ from actors.model.attempts import KeyStatus
 from actors.model.codec import Command, CommandKind
 from actors.model.commands import WithdrawalResult
 from actors.model.errors import OwnershipLost
-from actors.model.status import CommandOutcome, CompletionResult
+from actors.model.status import CommandOutcome, CompletionResult, RecordedOutcome
 from actors.model.task import AttemptState
 from tests.builders import NOW_MS, a_completion
 from tests.unit.actors.task_persistence_bench import (
     LATER_MS,
     TASK,
     Bench,
+    task_due_in,
 )
 from tests.unit.probes import PARTITION
 
@@ -221,3 +222,18 @@ def test_p12_commands_and_tasks_of_a_share_keep_their_order() -> None:
 
     assert bench.requests.made == ["insert_tasks"]
     assert not bench.scheduler.has(WithdrawTask)
+
+
+def test_p12_an_outcome_of_another_key_is_not_that_of_a_command() -> None:
+    """It was recorded at the same offset of a topic that is gone: the command has its effect."""
+    bench = Bench()
+    bench.store(TASK)
+    foreign = RecordedOutcome(CommandOutcome.APPLIED, task_due_in(1_000).key)
+    bench.stores.ownership.insert_outcome(PARTITION, 10, foreign, 1).result(timeout=0)
+
+    bench.command(CommandKind.CANCEL, WithdrawalResult.WITHDRAWN)
+
+    found = bench.stores.ownership.find_outcome(PARTITION, 10).result(timeout=0)
+    assert found is not None
+    assert (found.key, found.outcome) == (TASK.key, CommandOutcome.APPLIED)
+    assert bench.tracker.has(RecordCompletion)

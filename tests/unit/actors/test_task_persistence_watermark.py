@@ -3,11 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import DrainTasks, MeasureProgress, ProgressMeasured, WatermarkMeasured
+from actors.messages import (
+    DrainTasks,
+    MeasureProgress,
+    PersistTasks,
+    ProgressMeasured,
+    WatermarkMeasured,
+)
 from actors.model.attempts import NO_STATUS
 from actors.model.bucket import HOUR_MS, hour_of
 from actors.model.errors import OwnershipLost
 from actors.model.events import WatermarkHeld
+from actors.model.log_offset import kept_offset
 from actors.model.ownership import Assignment, Straggler, Watermark
 from actors.model.settings import WatermarkSettings
 from actors.model.status import Completion, CompletionResult
@@ -309,3 +316,21 @@ def test_a_task_of_1970_costs_few_deletes() -> None:
     made = bench.requests.made
     assert made.count("delete_tasks") == 1
     assert made.count("delete_statuses") == 1
+
+
+def test_p9_a_topic_that_is_new_to_the_store_is_noted_before_any_record_has_its_effect() -> None:
+    """A third topic of the name would count as the second, and its records as older ones."""
+    bench = Bench(held=("save_watermark",))
+    noted = replace(bench.saved(), next_offset=kept_offset(1, 0), topic_id="new")
+    known = Assignment(bench.harness.ownership, noted, 0, kept_offset(1, 0), topic_changed=True)
+    ref = bench.harness.spawn(TaskPersistence(bench.harness.effects, known))
+
+    ref.tell(PersistTasks(1, (task_due_in(1_000),), kept_offset(1, 1)))
+    bench.harness.run()
+    before = [each for each in bench.requests.made if each.startswith(("insert", "save"))]
+    bench.requests.take("save_watermark")()
+    bench.harness.run()
+
+    assert before == ["save_watermark"]
+    assert (bench.saved().topic_id, bench.saved().next_offset) == ("new", kept_offset(1, 0))
+    assert "insert_tasks" in bench.requests.made

@@ -46,7 +46,9 @@ class QuietLog:
         """Give partitions with the next poll."""
         self.listener = listener
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin where it was left."""
         del partition
         return StartPosition(stored_next_offset or 0, 0)

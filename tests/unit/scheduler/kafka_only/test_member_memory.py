@@ -48,7 +48,9 @@ class ReadLog:
         """Give both partitions with the next poll."""
         self._listener = listener
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Deliver from there."""
         self._next[partition] = stored_next_offset or 0
         return StartPosition(self._next[partition], 0)

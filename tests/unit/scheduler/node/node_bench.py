@@ -53,7 +53,9 @@ class FakeLog:
         """Keep the listener."""
         self.listener = listener
 
-    def start(self, partition: int, stored_next_offset: int | None) -> StartPosition:
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
         """Begin at what the store knows."""
         if self.start_error is not None:
             self.refused.append(partition)

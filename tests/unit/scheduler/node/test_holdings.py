@@ -3,11 +3,15 @@
 from concurrent.futures import Future
 
 import pytest
+from msgspec.structs import replace
 
 from actors.model.errors import OwnershipLost
+from actors.model.log_offset import kept_offset
 from actors.model.ownership import Claim, Ownership, initial_watermark
+from actors.ports.log import StartPosition
 from scheduler.node.holdings import CLAIM_PAUSE_MAX_MS, Holding, Stage, poll_ms
 from tests.builders import NOW_MS
+from tests.unit.scheduler.node.node_bench import FakeLog
 
 CLAIM = Claim(4, initial_watermark(NOW_MS))
 
@@ -78,3 +82,31 @@ def test_a_poll_is_short_while_an_answer_is_awaited(stage: Stage, longest_ms: in
 
     assert poll_ms(holdings, 50) == longest_ms
     assert poll_ms(holdings, 5) == 5
+
+
+class BegunLog(FakeLog):
+    """A log of one topic, whose offsets are kept in the second era."""
+
+    def start(
+        self, partition: int, stored_next_offset: int | None, stored_topic_id: str = ""
+    ) -> StartPosition:
+        """Begin at the first record."""
+        self.started.append((partition, stored_next_offset))
+        return StartPosition(kept_offset(1, 0), kept_offset(1, 40), "new")
+
+
+@pytest.mark.parametrize(("noted", "changed"), [("old", True), ("", True), ("new", False)])
+def test_a_topic_that_the_store_does_not_know_is_handed_over_to_be_noted(
+    noted: str, changed: bool
+) -> None:
+    """With where it is read from; others see the broker's own offset."""
+    holding = Holding(2)
+    stored = replace(CLAIM.watermark, next_offset=25, topic_id=noted)
+
+    holding.begin_reading(BegunLog(), stored)
+    assignment = holding.take(Claim(4, stored))
+
+    assert assignment.topic_changed is changed
+    assert assignment.watermark.topic_id == "new"
+    assert assignment.watermark.next_offset == (kept_offset(1, 0) if changed else 25)
+    assert (assignment.next_offset, holding.described().next_offset) == (kept_offset(1, 0), 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits
+from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits, noted_topic
 from scheduler.configuration.settings import GroupSettings
 
 REACH_MS = 9_000
@@ -208,3 +208,15 @@ def test_a_partition_that_came_back_is_committed_before_it_goes() -> None:
     case.commits.settle(case.coordinator, {0: 5})
 
     assert len(case.coordinator.settled) == 1
+
+
+def test_a_commit_names_its_topic() -> None:
+    """The group may keep the offset of one that is gone; what others wrote names none."""
+    case = Case()
+    case.commits.topic_id = "a1b2c3d4"
+    case.ask_at(0.0)
+
+    (sent,) = case.coordinator.sent[0]
+
+    assert noted_topic(sent.metadata) == "a1b2c3d4"
+    assert [noted_topic(each) for each in (None, "", "7", "reset by hand")] == [""] * 4

@@ -1,0 +1,94 @@
+"""Where reading of a partition begins, from what store, group and broker know of it.
+
+Decides whether the topic is still the one that was read before, and what is believed of the
+offsets that were noted.  It never asks anybody.
+"""
+
+from typing import NamedTuple
+
+from actors.model.log_offset import broker_offset, era_of, kept_offset
+
+
+class Noted(NamedTuple):
+    """What the store keeps of a partition."""
+
+    next_offset: int | None = None
+    """As it is kept, with its topic's era."""
+    topic_id: str = ""
+    """The topic it belongs to; empty where nobody noted that."""
+
+
+class Found(NamedTuple):
+    """What group and broker say of a partition now; offsets are the broker's own."""
+
+    committed: int | None
+    first: int
+    end: int
+    topic_id: str = ""
+    """The topic that there is; empty where the broker does not name topics."""
+    committed_topic_id: str = ""
+    """The topic that ``committed`` was noted for; empty where that is unknown."""
+
+
+class Beginning(NamedTuple):
+    """Where reading begins; offsets as they are kept."""
+
+    next_offset: int
+    first_offset: int
+    end_offset: int
+    topic_id: str
+    complaint: str = ""
+    """What an operator should know about it."""
+
+
+def chosen_beginning(noted: Noted, found: Found) -> Beginning:
+    """Return the highest known next offset that this topic can hold, else its first.
+
+    An offset of another topic of this name is not believed, nor is one beyond the end.  One before
+    the first record means that records expired unread.
+    """
+    stored = None if noted.next_offset is None else broker_offset(noted.next_offset)
+    unnamed = not (noted.topic_id and found.topic_id)
+    renamed = not unnamed and noted.topic_id != found.topic_id
+    # Where nobody noted the topic, an offset beyond the end tells: the log went on from 0.
+    anew = renamed or (unnamed and stored is not None and stored > found.end)
+    committed = found.committed if _is_of_topic(found, anew=anew) else None
+    known = [each for each in (committed, None if anew else stored) if each is not None]
+    position = max((each for each in known if each <= found.end), default=found.first)
+    era = era_of(noted.next_offset) + anew
+    return Beginning(
+        kept_offset(era, max(position, found.first)),
+        kept_offset(era, found.first),
+        kept_offset(era, found.end),
+        found.topic_id or noted.topic_id,
+        _complaint(noted, found, position, anew=anew),
+    )
+
+
+def _is_of_topic(found: Found, *, anew: bool) -> bool:
+    """Whether the group's offset was committed for the topic that there is."""
+    if found.committed_topic_id and found.topic_id:
+        return found.committed_topic_id == found.topic_id
+    return not anew
+
+
+def _complaint(noted: Noted, found: Found, position: int, *, anew: bool) -> str:
+    foreign = found.committed is not None and not _is_of_topic(found, anew=anew)
+    if anew or (foreign and noted.next_offset is None):
+        return (
+            "the topic was made anew: it is not the one that was read before, so it is read from"
+            f" offset {max(position, found.first)}, and what its predecessor held unread is gone"
+        )
+    stored = None if noted.next_offset is None else broker_offset(noted.next_offset)
+    beyond = [each for each in (None if foreign else found.committed, stored) if each is not None]
+    if beyond and max(beyond) > found.end:
+        return (
+            f"it ends at {found.end}, but {max(beyond)} was noted as next: the log lost its last"
+            " records"
+        )
+    if position < found.first:
+        return (
+            f"it begins at {found.first}, but {position} was to be read next: records expired"
+            " unread, the topic's retention is too short"
+        )
+    return ""
