@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confluent_kafka.admin import AdminClient, ResourceType
+from confluent_kafka.admin import AdminClient, NewPartitions, ResourceType
 from typer.testing import CliRunner
 
 from actors.model.errors import InvalidTask, SettingsInvalid
@@ -269,3 +269,31 @@ def _letters(work: BucketsAtWork, count: int) -> list[Arrival]:
 def _alter(settings: Settings, name: str, value: str) -> None:
     servers, topic = settings.kafka.bootstrap_servers, settings.buckets.topic
     configure(servers, ResourceType.TOPIC, topic, {name: value})
+
+
+def test_a_pending_topic_that_an_operator_raised_is_served_after_a_migrate(
+    kafka_server: KafkaServer,
+) -> None:
+    """Its new partitions have no markers until then; the node that waits for them goes on."""
+    settings = bucket_settings(kafka_server)
+    work = BucketsAtWork(settings)
+    servers = {"bootstrap.servers": settings.kafka.bootstrap_servers}
+    topic = settings.buckets.topic
+    admin = AdminClient(servers)
+    admin.create_partitions([NewPartitions(topic, 7)])[topic].result(WAIT_S)
+    try:
+        with BucketRelay(settings, intake=False) as relay:
+            threading.Event().wait(3.0)
+            assert not relay.is_ready
+
+            done = create_bucket_topics(settings)
+
+            assert done == [f"{settings.buckets.marker_topic}: 7 partitions, as {topic} has"]
+            work.wait_until(lambda: relay.is_ready, "all partitions have their owner")
+            for number in range(20):
+                work.send(b"%d" % number, 100 * number)
+            work.wait_for_all()
+        work.judge()
+        assert not create_bucket_topics(settings)
+    finally:
+        work.close()

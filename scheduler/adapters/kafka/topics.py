@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
 from actors.model.errors import HourhandError, TopicMissing
 from scheduler.adapters.kafka.connection import (
@@ -79,6 +79,23 @@ def create_missing(settings: Settings, wanted: list[NewTopic]) -> list[str]:
         created.append(name)
     _wait_until_known(settings, created, admin, last_error)
     return created
+
+
+def raise_partitions(
+    settings: Settings, topic: str, count: int, admin: AdminClient, last_error: LastError
+) -> bool:
+    """Give a topic so many partitions; whether it had fewer.  Raises TopicMissing, LogUnavailable.
+
+    Never for the task topic, whose number is fixed.
+    """
+    if len(describe_topic(settings, topic, admin, last_error).partitions) >= count:
+        return False
+    asked = admin.create_partitions(
+        [NewPartitions(topic, count)],
+        request_timeout=settings.kafka.connect_timeout_ms / 1000,
+    )
+    answer_within(asked[topic], settings, admin, last_error, f"adding a partition to {topic!r}")
+    return True
 
 
 def topic_warnings(settings: Settings) -> list[str]:

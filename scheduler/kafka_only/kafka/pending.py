@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import NewPartitions
 
 from actors.model.codec import Headers
 from actors.model.log_offset import broker_offset
@@ -15,10 +14,10 @@ from actors.ports.log import Polled, Position, StartPosition
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
-    answer_within,
     describe_topic,
 )
 from scheduler.adapters.kafka.log import KafkaLog
+from scheduler.adapters.kafka.topics import raise_partitions
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.configuration.settings import Settings
 from scheduler.kafka_only.kafka.pending_topics import delay_covered_ms
@@ -134,14 +133,7 @@ class KafkaBucketAdmin:
         buckets = self._settings.buckets
         count = self.partition_count() + 1
         for topic in (buckets.marker_topic, buckets.topic):
-            if self._count(topic) >= count:
-                continue
-            asked = self._admin.create_partitions(
-                [NewPartitions(topic, count)],
-                request_timeout=self._settings.kafka.connect_timeout_ms / 1000,
-            )
-            what = f"adding a partition to {topic!r}"
-            answer_within(asked[topic], self._settings, self._admin, self._last_error, what)
+            raise_partitions(self._settings, topic, count, self._admin, self._last_error)
         return count
 
     def close(self) -> None:

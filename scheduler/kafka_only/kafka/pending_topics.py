@@ -17,6 +17,7 @@ from scheduler.adapters.kafka.topics import (
     create_missing,
     dead_letter_topic,
     new_topic,
+    raise_partitions,
 )
 from scheduler.adapters.kafka.writer import KafkaMessages
 from scheduler.configuration.settings import Settings
@@ -31,7 +32,8 @@ _BROKER_RECORD_BYTES_MAX = 1_048_588
 def create_pending_topics(settings: Settings) -> list[str]:
     """Create what is missing of the three topics and the dead letters'.
 
-    A first layout is published with its new topic.  Returns the names created; raises
+    A first layout is published with its new topic.  A pending topic that an operator gave more
+    partitions gets markers for them.  Returns the names created, and what else was done; raises
     LogUnavailable.
     """
     buckets = settings.buckets
@@ -63,7 +65,18 @@ def create_pending_topics(settings: Settings) -> list[str]:
             answered(produced, JOB_S, "the log")
         finally:
             messages.close()
-    return made
+    return [*made, *_missing_markers(settings)]
+
+
+def _missing_markers(settings: Settings) -> list[str]:
+    """Give each partition of the pending topic its markers; return what was done."""
+    last_error = LastError()
+    admin = admin_client(settings, last_error)
+    pending, markers = settings.buckets.topic, settings.buckets.marker_topic
+    count = len(describe_topic(settings, pending, admin, last_error).partitions)
+    if not raise_partitions(settings, markers, count, admin, last_error):
+        return []
+    return [f"{markers}: {count} partitions, as {pending} has"]
 
 
 def delay_covered_ms(settings: Settings) -> int:
