@@ -211,10 +211,23 @@ class Restore:
         self._partitions = partitions
         self._say = say
 
+    def keep_nodes_out(self, store: TransferStore, identity: str) -> _RestoreProgress:
+        """Begin with a target, or go on with it; from then on every node refuses it.
+
+        ``identity`` is that of what the target is filled with.
+        """
+        progress = self._progress(store, identity)
+        self._note(store, progress)
+        return progress
+
+    def give_up(self, store: TransferStore) -> None:
+        """Leave a target as it was found, where nothing was written to it."""
+        if store.is_empty():
+            store.finish(None)
+
     def run(self, store: TransferStore, contents: Contents) -> Summary:
         """Do what is left to do, the opening to nodes last."""
-        progress = self._progress(store, contents)
-        self._note(store, progress)
+        progress = self.keep_nodes_out(store, contents.identity)
         destination = Destination(self._target, self._own(contents.claims))
         for table in COPIED:
             if table not in progress.copied:
@@ -233,7 +246,7 @@ class Restore:
         store.finish(self._partitions)
         return {"copied": progress.copied, "log": progress.log}
 
-    def _progress(self, store: TransferStore, contents: Contents) -> _RestoreProgress:
+    def _progress(self, store: TransferStore, identity: str) -> _RestoreProgress:
         note = store.read_note()
         name = store_name(self._settings)
         if note is None:
@@ -242,9 +255,9 @@ class Restore:
                     f"the target's {name} holds tasks, completions or owners already: name one"
                     " that is empty or does not exist yet"
                 )
-            return _RestoreProgress(contents.identity, self._partitions)
+            return _RestoreProgress(identity, self._partitions)
         progress = _RestoreProgress(**json.loads(note))
-        if (progress.source, progress.partitions) != (contents.identity, self._partitions):
+        if (progress.source, progress.partitions) != (identity, self._partitions):
             raise InvalidInput(
                 f"the target's {name} was begun from another source, or from this one before nodes"
                 " worked or records arrived there again: name one that is empty, and remove this"
@@ -354,7 +367,6 @@ def run_import(job: JobOptions, plan: ImportPlan) -> Summary:
                 f" {manifest.partitions} partitions: set topic.partitions to {manifest.partitions},"
                 " and change the number afterwards with `hourhand pipeline repartition`"
             )
-        tables = read_exported(spark, folder, manifest, job.say)
         summary: Summary = {
             "job": "import",
             "dryRun": job.dry_run,
@@ -362,29 +374,39 @@ def run_import(job: JobOptions, plan: ImportPlan) -> Summary:
             "partitions": manifest.partitions,
         }
         if job.dry_run:
+            read_exported(spark, folder, manifest, job.say)
             return {**summary, "tables": manifest.tables}
-        return {**summary, **_fill(spark, job, manifest, dict(tables))}
+        return {**summary, **_fill(spark, job, manifest, folder)}
 
 
-def _fill(
-    spark: SparkSession, job: JobOptions, manifest: Manifest, tables: dict[str, DataFrame]
-) -> Summary:
+def _fill(spark: SparkSession, job: JobOptions, manifest: Manifest, folder: str) -> Summary:
     count = manifest.partitions
     target = job.source.with_settings({"topic.partitions": str(count)})
-    contents = Contents(
+    with opened_target(target, count) as store:
+        restore = Restore(spark, target, count, job.say)
+        # A node that began while the export is being looked through could not be sent away.
+        restore.keep_nodes_out(store, manifest.digest)
+        try:
+            tables = dict(read_exported(spark, folder, manifest, job.say))
+        except BaseException:
+            restore.give_up(store)
+            raise
+        filled = restore.run(store, _contents(manifest, tables))
+    settings = target.settings()
+    return {**filled, "into": {"log": log_name(settings), "store": store_name(settings)}}
+
+
+def _contents(manifest: Manifest, tables: Mapping[str, DataFrame]) -> Contents:
+    return Contents(
         identity=manifest.digest,
         tables={name: tables[name] for name in COPIED},
         log=tables[LOG],
-        claims=claims_of(tables[OWNERS], count),
+        claims=claims_of(tables[OWNERS], manifest.partitions),
         ends={int(each): end for each, end in manifest.ends.items()},
         pauses=tuple(msgspec.convert(manifest.pauses, list[Pause])),
         limits=tuple(msgspec.convert(manifest.limits, list[LimitChange])),
         confirm=_nothing_changes,
     )
-    with opened_target(target, count) as store:
-        filled = Restore(spark, target, count, job.say).run(store, contents)
-    settings = target.settings()
-    return {**filled, "into": {"log": log_name(settings), "store": store_name(settings)}}
 
 
 def _nothing_changes() -> None:

@@ -48,8 +48,11 @@ class TransferStore(Protocol):
     def write_note(self, note: str) -> bool:
         """Keep a note, and nodes out; False where a node has begun with the store."""
 
-    def finish(self, partition_count: int) -> None:
-        """Store the number of partitions and forget the note: nodes may begin."""
+    def finish(self, partition_count: int | None) -> None:
+        """Store the number of partitions and forget the note: nodes may begin.
+
+        With None no number is left: as before the first note.
+        """
 
     def scan_definitions(self, partition: int) -> Iterator[Sequence[Definition]]:
         """Yield a partition's definitions in pieces, ended and parked ones too."""

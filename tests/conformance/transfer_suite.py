@@ -46,6 +46,18 @@ class TransferSuite:
         assert not transfer.write_note("three")
         assert transfer.read_note() is None
 
+    def test_a_job_that_gives_up_leaves_the_store_as_it_was(self, ports: TransferPorts) -> None:
+        """A node may begin with it, or another job."""
+        stores, transfer = ports
+        assert transfer.write_note("one")
+
+        transfer.finish(None)
+
+        assert transfer.read_note() is None
+        assert transfer.write_note("two")
+        transfer.finish(None)
+        assert done(stores.ownership.agree_partition_count(4)) == 4
+
     def test_an_owner_is_something(self, ports: TransferPorts) -> None:
         """A node that never had a task was there all the same."""
         done(ports.stores.ownership.claim(0, HOUR_START_MS))

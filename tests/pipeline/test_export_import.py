@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from actors.model.errors import FolderLocked, HourhandError, InvalidInput, SettingsInvalid
 from actors.model.ownership import Claim
-from scheduler import Scheduler, Settings
+from scheduler import Scheduler, Settings, wiring
 from scheduler.pipeline.export import ExportPlan, run_export
 from scheduler.pipeline.restore import ImportPlan, run_import
 from scheduler.pipeline.state_tables import OWNERS, STATE_TABLES, claims_of, compared_columns
 from scheduler.pipeline.transform_move import MOVED_BY, moved
+from scheduler.ports.transfer import UNFINISHED
 from tests.pipeline.installation import PARTITIONS, Installation, key_at, settings_of
 from tests.pipeline.moving_world import (
     SETTLE_S,
@@ -156,8 +158,6 @@ def _begun_by_another(export: Path, target: Settings) -> None:
     _change_manifest(other, made="2026-01-01T00:00:00.000Z")
     broken = json.loads(_manifest(other).read_text())["tables"]
     assert broken
-    from scheduler import wiring
-
     wiring.open_writer(target).close()
     store = wiring.open_transfer(target)
     assert store.write_note('{"source": "another", "partitions": 4}')
@@ -197,6 +197,37 @@ def test_what_cannot_be_imported_is_refused(
 
     with pytest.raises(InvalidInput, match=says):
         run_import(job_on(target), ImportPlan(str(copied)))
+
+
+def _agreed(target: Settings) -> int:
+    """Return what a node that starts now is told."""
+    stores = wiring.open_stores(target)
+    try:
+        return stores.ownership.agree_partition_count(PARTITIONS).result(30)
+    finally:
+        stores.close()
+
+
+def test_nodes_are_kept_out_while_the_export_is_still_looked_through(
+    export: Path, tmp_path: Path
+) -> None:
+    """From the first step on; where it is damaged, they may begin again, and so may a job."""
+    told: list[tuple[str, int]] = []
+    copied, target = tmp_path / "out", settings_of(tmp_path / "data")
+    shutil.copytree(export, copied)
+    whole = _manifest(copied).read_text()
+    _damaged(copied, target)
+    job = replace(job_on(target), say=lambda line: told.append((line, _agreed(target))))
+
+    with pytest.raises(InvalidInput, match="damaged"):
+        run_import(job, ImportPlan(str(copied)))
+    _manifest(copied).write_text(whole)
+    run_import(job, ImportPlan(str(copied)))
+
+    looked = [count for line, count in told if "as exported" in line]
+    assert len(looked) > 1
+    assert set(looked) == {UNFINISHED}
+    assert _agreed(target) == PARTITIONS
 
 
 def test_another_number_of_partitions_is_refused(export: Path, tmp_path: Path) -> None:

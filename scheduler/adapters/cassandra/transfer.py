@@ -81,7 +81,11 @@ class CassandraTransfer:
         self._session.execute(self._update.bind((note, _NOTE)))
         return True
 
-    def finish(self, partition_count: int) -> None:
+    def finish(self, partition_count: int | None) -> None:
+        if partition_count is None:
+            self._session.execute(self._delete.bind((_NOTE,)))
+            self._session.execute(self._delete.bind((PARTITION_COUNT,)))
+            return
         self._session.execute(self._update.bind((str(partition_count), PARTITION_COUNT)))
         self._session.execute(self._delete.bind((_NOTE,)))
 

@@ -68,13 +68,15 @@ class EmbeddedTransfer:
 
         return bool(self._write(work))
 
-    def finish(self, partition_count: int) -> None:
+    def finish(self, partition_count: int | None) -> None:
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "UPDATE schedule_meta SET value = ? WHERE name = ?",
-                (partition_count, PARTITION_COUNT),
+                (partition_count or UNFINISHED, PARTITION_COUNT),
             )
-            connection.execute("DELETE FROM schedule_meta WHERE name = ?", (_NOTE,))
+            gone = [_NOTE] if partition_count is not None else [_NOTE, PARTITION_COUNT]
+            for name in gone:
+                connection.execute("DELETE FROM schedule_meta WHERE name = ?", (name,))
 
         self._write(work)
 
