@@ -65,6 +65,8 @@ class ClientPorts:
     """How messages of ``send_later`` wait; None for in tasks."""
     sleeper: Sleeper = field(default_factory=Sleeper)
     """How time passes for who waits for a task."""
+    partition_count: int = 0
+    """By which number records are placed; 0: as many as the topic has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _open_connections(
     stores = observation.stores(open_stores(settings))
     undo.callback(stores.close)
     partitions = agreed_partition_count(writer, stores.ownership, settings)
-    log = observation.log(open_log(settings, clock))
+    log = observation.log(open_log(settings, clock, stores.installation_id))
     undo.callback(log.close)
     if feed is not None:
         stores = feed.publishing(stores)
@@ -364,7 +366,7 @@ def open_clock() -> Clock:
 
 
 @opens_drivers
-def open_log(settings: Settings, clock: Clock) -> TaskLog:
+def open_log(settings: Settings, clock: Clock, installation_id: Callable[[], str]) -> TaskLog:
     """Open the reading side of the log that ``settings.log`` names; subscribes to nothing.
 
     What the log's operator should change is logged as a warning.  Raises LogUnavailable,
@@ -376,7 +378,7 @@ def open_log(settings: Settings, clock: Clock) -> TaskLog:
 
         for warning in topic_warnings(settings):
             logger.warning("%s", warning)
-        return KafkaLog(settings, clock)
+        return KafkaLog(settings, clock, installation_id())
     from scheduler.adapters.embedded.log import EmbeddedLog
 
     return EmbeddedLog(settings, clock)

@@ -26,6 +26,7 @@
     │   ├── OutboxUnavailable         the database with the outbox does not answer
     │   ├── SchemaMissing             keyspace or tables are missing or too old
     │   ├── PartitionCountChanged     the topic has another number of partitions
+    │   ├── GroupShared               the group's other nodes work for another store
     │   ├── FolderLocked              another node holds the embedded folder
     │   ├── InstallationBusy          nodes run, or records arrive, where both must rest
     │   ├── NodeUnhealthy             a node that cannot do its work, asked for its health
@@ -191,6 +192,12 @@ class PartitionCountChanged(OperatorError):
     """The topic's number of partitions differs from the one the store was begun with."""
 
     code = "partition-count-changed"
+
+
+class GroupShared(OperatorError):
+    """The group's offsets were committed for another store than this node's."""
+
+    code = "group-shared"
 
 
 class FolderLocked(OperatorError):

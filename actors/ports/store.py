@@ -187,7 +187,10 @@ class OwnershipStore(Protocol):
         """Read what the command at ``offset`` achieved."""
 
     def agree_partition_count(self, count: int) -> "Future[int]":
-        """Store ``count`` where none is stored yet; return what is stored (one winner)."""
+        """Store ``count`` where none is stored yet; return what is stored (one winner).
+
+        0 only asks: it is not stored, and returned where nothing is.
+        """
 
 
 class Stores(msgspec.Struct, frozen=True):
@@ -201,3 +204,6 @@ class Stores(msgspec.Struct, frozen=True):
     tallies: TallyStore
     close: Callable[[], None]
     """Wait (bounded) for writes in flight, then let go of connections or files."""
+    installation_id: Callable[[], str] = str
+    """Return what tells this installation's store from every other one, made when it is first
+    asked for; empty where a store has none.  Blocks; StoreUnavailable."""

@@ -67,7 +67,8 @@ class RelayRunning(DoorRunning):
     def _open_intake(self) -> None:
         dependencies, names = self.scheduler.dependencies, self._settings.topic
         relay = self._settings.relay
-        log = wiring.open_log(self._own_settings, dependencies.clock)
+        own, installation_id = self._own_settings, dependencies.installation_id
+        log = wiring.open_log(own, dependencies.clock, installation_id)
         self._closing.callback(log.close)
         allows = partial(relay.allows_target, own_topics=(names.name, names.dead_letter))
         ports = IntakePorts(

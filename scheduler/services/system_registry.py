@@ -75,7 +75,8 @@ class SystemTaskRegistry:
         appender = TaskAppender(self.writer, self.partition_count)
         book = DefinitionBook(self.stores.definitions, appender.partition_count, self.clock)
         return SystemDependencies(
-            appender, book, self.clock, self.telemetry, self.lease_ends_ms, self.looks_max
+            *(appender, book, self.clock, self.telemetry, self.lease_ends_ms, self.looks_max),
+            installation_id=self.stores.installation_id,
         )
 
     def factory_with(self, users: UserFactory) -> RoutedFactory:

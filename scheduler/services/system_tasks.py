@@ -42,6 +42,8 @@ class SystemDependencies:
     """Until when this node owns its partitions for sure, by monotonic time."""
     looks_max: int = 5
     """How often one attempt looks for a claim that is not decided; 1 under a virtual clock."""
+    installation_id: Callable[[], str] = str
+    """Tells this node's store from every other one; blocks."""
 
     def check_lease(self) -> None:
         """Raise LeaseEnded where this process stood still for so long that another one may have

@@ -186,7 +186,8 @@ class OwnershipSuite(StoreSuite):
     def test_the_first_partition_count_is_the_only_one(
         self, stores: Stores, reopen: Callable[[], Stores]
     ) -> None:
-        """Nodes that ask at once hear the same number, and it stays."""
+        """Nodes that ask at once hear the same number, and it stays; who only asks fixes none."""
+        assert done(stores.ownership.agree_partition_count(0)) == 0
         with ThreadPoolExecutor(CLAIMANTS) as pool:
             answers = list(
                 pool.map(
@@ -197,7 +198,15 @@ class OwnershipSuite(StoreSuite):
         assert len(set(answers)) == 1
         assert answers[0] in range(16, 16 + CLAIMANTS)
         assert done(stores.ownership.agree_partition_count(99)) == answers[0]
+        assert done(stores.ownership.agree_partition_count(0)) == answers[0]
         assert done(reopen().ownership.agree_partition_count(98)) == answers[0]
+
+    def test_an_installation_has_one_id(self, stores: Stores, reopen: Callable[[], Stores]) -> None:
+        """Whoever asks first, and after a restart; a store that lives no longer needs none."""
+        first = stores.installation_id()
+
+        assert stores.installation_id() == first
+        assert reopen().installation_id() == first
 
     def test_ownership_outlives_a_restart(
         self, stores: Stores, reopen: Callable[[], Stores], partition: int

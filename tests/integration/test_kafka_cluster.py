@@ -16,6 +16,8 @@ from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topics import create_topics, topic_warnings
 from scheduler.adapters.kafka.writer import KafkaWriter
 from scheduler.configuration.settings import KafkaSettings, Settings, TopicSettings
+from scheduler.consumer.beginning import Noted
+from scheduler.consumer.store_identity import StoreIdentity
 from tests.conformance.kafka_world import MachineClock
 from tests.conformance.log_bench import WAIT_S
 from tests.servers.kafka import KafkaServer
@@ -97,7 +99,7 @@ def test_a_node_says_so_when_it_starts(
     make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
 
     with caplog.at_level(logging.WARNING, logger="hourhand"):
-        wiring.open_log(settings, MachineClock()).close()
+        wiring.open_log(settings, MachineClock(), str).close()
 
     told = [record.getMessage() for record in caplog.records]
     assert any("one replica on a cluster of 3 brokers" in each for each in told), told
@@ -108,7 +110,7 @@ def begun(asking: StartingPositions) -> bool:
     """Whether the beginning of the topic's first partition is told, at the latest after a while."""
     for _ in range(TRIES):
         try:
-            return asking.take(0, None).next_offset == 0
+            return asking.take(0, Noted()).next_offset == 0
         except LogUnavailable:
             PAUSE.wait(PAUSE_S)
     return False
@@ -120,7 +122,7 @@ def test_a_partition_begins_as_soon_as_it_has_a_leader_again(cluster: KafkaServe
     make_by_hand(cluster, settings, replicas=1, in_sync_min=1)
     properties = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "led-anew"}
     watching = Consumer(properties)
-    asking = StartingPositions(properties, settings, LastError(), MachineClock())
+    asking = StartingPositions(properties, settings, LastError(), MachineClock(), StoreIdentity())
     try:
         assert begun(asking)
         leader = leader_of(watching, "led-anew")

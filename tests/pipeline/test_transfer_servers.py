@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from scheduler import Scheduler, Settings, wiring
+from scheduler import Settings, wiring
 from scheduler.cli.cli import app
-from scheduler.configuration.settings import EmbeddedSettings
 from tests.pipeline.moving_world import (
-    Noting,
     check_by_running,
     fill,
     job_on,
@@ -58,12 +57,16 @@ def run(job: str, settings: Settings, *arguments: str, code: int = 0) -> Any:
     return json.loads(result.stdout) if code == 0 else result.stderr
 
 
-def refused_while_a_node_runs(source: Settings, folder: Path, options: list[str]) -> str:
-    """Return what a job says that is run beside a member of the group, which reads nothing new."""
-    elsewhere = {"store": "embedded", "embedded": EmbeddedSettings(folder=folder)}
-    with Scheduler(source.model_copy(update=elsewhere), executor=Noting) as node:
-        wait_until(lambda: node.is_ready)
+def refused_while_a_node_runs(source: Settings, options: list[str]) -> str:
+    """Return what a job says that is run beside a member of the group, which reads nothing."""
+    servers = source.kafka.bootstrap_servers
+    member: Any = Consumer({"bootstrap.servers": servers, "group.id": source.group.id})
+    try:
+        member.subscribe([source.topic.name])
+        wait_until(lambda: member.poll(0.1) is None and bool(member.assignment()))
         return str(run("repartition", source, *options, code=3))
+    finally:
+        member.close()
 
 
 def rows_in(summary: Any, part: str) -> dict[str, int]:
@@ -88,7 +91,7 @@ def test_from_servers_to_a_folder_and_back(
     left = fill(source)
     options = ["--to", str(NEW), "--into", f"topic.name={name}-new", "--into"]
     options += [f"cassandra.keyspace={target.cassandra.keyspace}", "--into", f"group.id={name}-new"]
-    busy = refused_while_a_node_runs(source, tmp_path / "busy", options)
+    busy = refused_while_a_node_runs(source, options)
     leave_unread(source)
 
     moved = run("repartition", source, *options)

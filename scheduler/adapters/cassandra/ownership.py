@@ -18,6 +18,7 @@ from scheduler.adapters.cassandra.session import CassandraSession, Row
 from scheduler.futures.light_future import then
 
 PARTITION_COUNT = "partition_count"
+_INSTALLATION_ID = "installation_id"
 OUTCOME_TTL_MIN_S = 3_600
 """A client must be able to ask for an outcome, also where completions are not kept at all."""
 _OUTCOME_TTL_MAX_S = 20 * 365 * 86_400
@@ -161,11 +162,19 @@ class CassandraOwnershipStore:
         """Store ``count`` where none is stored yet; return what is stored (one winner)."""
 
         def work() -> int:
-            if self._applied(self._agree.bind((PARTITION_COUNT, str(count)))):
+            if count and self._applied(self._agree.bind((PARTITION_COUNT, str(count)))):
                 return count
-            return int(self._session.execute(self._read_meta.bind((PARTITION_COUNT,)))[0][0])
+            rows = self._session.execute(self._read_meta.bind((PARTITION_COUNT,)))
+            return int(rows[0][0]) if rows else 0
 
         return self._session.submit(work)
+
+    def installation_id(self) -> str:
+        """Return what tells this keyspace from every other; the first who asks names it."""
+        own = uuid4().hex
+        if self._applied(self._agree.bind((_INSTALLATION_ID, own))):
+            return own
+        return str(self._session.execute(self._read_meta.bind((_INSTALLATION_ID,)))[0][0])
 
     def _claim(self, partition: int, initial_watermark_ms: int) -> Claim:
         token = uuid4()

@@ -43,14 +43,16 @@ def open_stores(settings: Settings) -> Stores:
     retention_ms = settings.tree.watermark.completion_retention_ms
     try:
         oversight = CassandraOversightStore(session)
+        ownership = CassandraOwnershipStore(session, retention_ms=retention_ms)
         return Stores(
             schedule=CassandraScheduleStore(session),
             status=CassandraStatusStore(session, _in_segments(settings.cassandra, oversight)),
-            ownership=CassandraOwnershipStore(session, retention_ms=retention_ms),
+            ownership=ownership,
             definitions=CassandraDefinitionStore(session),
             oversight=oversight,
             tallies=CassandraTallyStore(session),
             close=session.close,
+            installation_id=ownership.installation_id,
         )
     except BaseException:
         session.close()

@@ -5,6 +5,7 @@ Compare-and-set needs no more than a transaction here: the file has one writer a
 
 import sqlite3
 from concurrent.futures import Future
+from uuid import uuid4
 
 import msgspec
 
@@ -15,8 +16,10 @@ from actors.model.status import CommandOutcome, RecordedOutcome
 from scheduler.adapters.embedded.database import Database
 from scheduler.adapters.embedded.rows import Table, read_rows
 from scheduler.adapters.embedded.seal import Row, opened, sealed
+from scheduler.futures.answers import answered
 
 PARTITION_COUNT = "partition_count"
+_INSTALLATION_ID = "installation_id"
 _TOPIC_ID = "topic_id:"
 """Beside the rows they belong to: a version before would refuse a table of another shape.  The
 log of a folder has none, so they are of logs on servers."""
@@ -111,19 +114,36 @@ class EmbeddedOwnership:
 
         return self._database.read(work)
 
+    def installation_id(self) -> str:
+        """Return what tells this folder's store from every other; the first who asks names it."""
+
+        def work(connection: sqlite3.Connection) -> str:
+            connection.execute(
+                "INSERT OR IGNORE INTO schedule_meta VALUES (?, ?)", (_INSTALLATION_ID, uuid4().hex)
+            )
+            (stored,) = connection.execute(
+                "SELECT value FROM schedule_meta WHERE name = ?", (_INSTALLATION_ID,)
+            ).fetchone()
+            return str(stored)
+
+        return answered(self._database.write(work))
+
     def agree_partition_count(self, count: int) -> "Future[int]":
         """Store ``count`` where none is stored yet; return what is stored."""
+
+        def stored(connection: sqlite3.Connection) -> int:
+            row = connection.execute(
+                "SELECT value FROM schedule_meta WHERE name = ?", (PARTITION_COUNT,)
+            ).fetchone()
+            return 0 if row is None else int(row[0])
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(
                 "INSERT OR IGNORE INTO schedule_meta VALUES (?, ?)", (PARTITION_COUNT, count)
             )
-            (stored,) = connection.execute(
-                "SELECT value FROM schedule_meta WHERE name = ?", (PARTITION_COUNT,)
-            ).fetchone()
-            return int(stored)
+            return stored(connection)
 
-        return self._database.write(work)
+        return self._database.write(work) if count else self._database.read(stored)
 
 
 def read_claim(connection: sqlite3.Connection, partition: int) -> Claim | None:

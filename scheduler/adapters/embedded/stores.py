@@ -38,14 +38,16 @@ def open_stores(settings: Settings) -> Stores:
         except BaseException:
             database.close()
             raise
+    ownership = EmbeddedOwnership(database)
     return Stores(
         schedule=EmbeddedSchedule(database),
         status=EmbeddedStatus(database, in_segments=in_segments),
-        ownership=EmbeddedOwnership(database),
+        ownership=ownership,
         definitions=EmbeddedDefinitions(database),
         oversight=EmbeddedOversight(database),
         tallies=EmbeddedTallies(database),
         close=database.close,
+        installation_id=ownership.installation_id,
     )
 
 

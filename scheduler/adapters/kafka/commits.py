@@ -3,7 +3,8 @@
 Every commit carries a number in its metadata, which the answer brings back.  So an answer
 that comes late, after a loss of membership or out of order, is never taken for the answer
 to a later commit, which would stretch the lease beyond what the coordinator granted.
-The metadata also name the topic, as the group may keep an offset of one that is gone.
+The metadata also name the topic, as the group may keep an offset of one that is gone, and the
+store that is read for.
 The lease is how long this member may rely on owning its partitions.
 """
 
@@ -11,27 +12,36 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from actors.ports.clock import Clock
 from scheduler.configuration.settings import GroupSettings
+from scheduler.consumer.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 
-_NOTE = re.compile(r"\d+;topic=(?P<topic>\w*)", re.ASCII)
+_NOTE = re.compile(r"\d+;topic=(\w*);store=(\w*);(.*)", re.ASCII)
 
 
-def commit_note(number: int, topic_id: str) -> str:
-    """Return the metadata of a commit."""
-    return f"{number};topic={topic_id}"
+class CommitNote(NamedTuple):
+    """What a commit's metadata tell; all of it is empty where another program wrote them."""
+
+    topic_id: str = ""
+    store: StoreIdentity = StoreIdentity()
+
+    def text(self, number: int) -> str:
+        """Return the metadata of a commit."""
+        return f"{number};topic={self.topic_id};store={self.store.id};{self.store.name}"
 
 
-def noted_topic(metadata: str | None) -> str:
-    """Return the topic that a commit's metadata name; empty where another program wrote them."""
+def note_of(metadata: str | None) -> CommitNote:
+    """Read a commit's metadata."""
     found = _NOTE.fullmatch(metadata or "")
-    return "" if found is None else found["topic"]
+    return (
+        CommitNote() if found is None else CommitNote(found[1], StoreIdentity(*found.group(2, 3)))
+    )
 
 
 class MembershipLease:
@@ -90,8 +100,8 @@ class OffsetCommits:
         self._positions: dict[int, int] = {}
         self._accepted: dict[int, int] = {}
         """What the coordinator said last that it keeps of these partitions."""
-        self.topic_id = ""
-        """What tells the topic from others of its name."""
+        self.note = CommitNote()
+        """What goes with each commit."""
         self._number = 0
         self._in_flight: tuple[str | None, float] | None = None
         self._waiting = False
@@ -183,7 +193,7 @@ class OffsetCommits:
 
     def _partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
         self._number += 1
-        note = commit_note(self._number, self.topic_id)
+        note = self.note.text(self._number)
         return [
             TopicPartition(self._topic, partition, offset, note)
             for partition, offset in offsets.items()

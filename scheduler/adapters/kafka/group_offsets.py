@@ -106,7 +106,7 @@ class KafkaTail:
             claim, known = stored.get(each), committed[each]
             mark = None if claim is None else claim.watermark
             noted = Noted() if mark is None else Noted(mark.next_offset, mark.topic_id)
-            found = Found(known.next_offset, first, end, topic_id, known.topic_id)
+            found = Found(known.next_offset, first, end, topic_id, known.note.topic_id)
             begun = chosen_beginning(noted, found)
             if begun.complaint and stored:
                 logger.warning("partition %s: %s", each, begun.complaint)

@@ -20,7 +20,7 @@ from actors.model.log_offset import broker_offset, era_of, kept_offset
 from actors.ports.clock import Clock
 from actors.ports.log import AssignmentListener, Polled, StartPosition
 from scheduler.adapters.kafka.closing import close_client, close_within
-from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits
+from scheduler.adapters.kafka.commits import CommitNote, MembershipLease, OffsetCommits
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -35,6 +35,7 @@ from scheduler.adapters.kafka.topic_watch import TopicWatch
 from scheduler.adapters.kafka.topics import identity_of
 from scheduler.configuration.settings import GroupSettings, Settings
 from scheduler.consumer.beginning import Noted
+from scheduler.consumer.store_identity import StoreIdentity
 
 logger = logging.getLogger("hourhand.kafka")
 
@@ -116,12 +117,15 @@ def lease_of(group: GroupSettings, clock: Clock) -> MembershipLease:
 class KafkaLog:
     """One member of the group ``settings.group.id`` on ``settings.topic.name``.
 
-    ``subscribe`` raises LogUnavailable and TopicMissing within ``kafka.connect_timeout_ms``.
+    ``subscribe`` raises LogUnavailable and TopicMissing within ``kafka.connect_timeout_ms``, and
+    GroupShared where the group is read for another store.
     Later failures are waited out: the driver reconnects by itself, and the lease ends.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, installation_id: str = "") -> None:
+        """``installation_id`` is that of the store that the group is read for, if there is one."""
         self._settings = settings
+        self._store = StoreIdentity(installation_id, _store_name(settings))
         self._clock = clock
         self._topic = settings.topic.name
         self._by_broker = settings.group.protocol == "consumer"
@@ -139,7 +143,7 @@ class KafkaLog:
         self._batching = PollBatching()
         self._waker = HeartbeatWaker(self._consumer, settings.group.heartbeat_interval_ms)
         self._positions = StartingPositions(
-            self._asking_properties(), settings, self._last_error, clock
+            self._asking_properties(), settings, self._last_error, clock, self._store
         )
         self._watch = TopicWatch(self._positions.ask_topic_id, clock)
         self._shifts: dict[int, int] = {}
@@ -153,6 +157,7 @@ class KafkaLog:
         describe_topic(self._settings, self._settings.topic.dead_letter, admin, self._last_error)
         if self._by_broker:
             check_session(self._settings, admin, self._last_error)
+        self._positions.require_own_group([each.id for each in described.partitions])
         self._listener = listener
         self._watch.begin(identity_of(described))
         self._join()
@@ -180,7 +185,7 @@ class KafkaLog:
         if era := era_of(beginning.next_offset):
             self._shifts[partition] = kept_offset(era, 0)
         next_offset = broker_offset(beginning.next_offset)
-        self._commits.topic_id = self._watch.topic_id
+        self._commits.note = CommitNote(self._watch.topic_id, self._store)
         self._commits.begin(partition, next_offset)
         self._fetching.begin(partition, next_offset)
         return StartPosition(beginning.next_offset, beginning.end_offset, beginning.topic_id)
@@ -379,6 +384,13 @@ class KafkaLog:
             "enable.partition.eof": True,
             "on_commit": self._on_commit,
         }
+
+
+def _store_name(settings: Settings) -> str:
+    """Return what an operator knows the store by."""
+    if settings.store == "cassandra":
+        return f"keyspace {settings.cassandra.keyspace}"
+    return "an embedded folder"
 
 
 def _at_broker(next_offsets: Mapping[int, int]) -> Mapping[int, int]:

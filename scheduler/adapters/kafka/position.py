@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from actors.model.errors import LogUnavailable
 from actors.model.log_offset import broker_offset
 from actors.ports.clock import Clock
-from scheduler.adapters.kafka.commits import noted_topic
+from scheduler.adapters.kafka.commits import CommitNote, note_of
 from scheduler.adapters.kafka.connection import (
     LastError,
     admin_client,
@@ -23,6 +23,7 @@ from scheduler.adapters.kafka.connection import (
 from scheduler.adapters.kafka.topics import identity_of
 from scheduler.configuration.settings import Settings
 from scheduler.consumer.beginning import Beginning, Found, Noted, chosen_beginning
+from scheduler.consumer.store_identity import StoreIdentity, require_one_store
 from scheduler.process.pause import pause
 
 logger = logging.getLogger("hourhand.kafka")
@@ -38,10 +39,10 @@ _SECOND_LOOK_PAUSE_S = 0.2
 
 
 class Committed(NamedTuple):
-    """A next offset that the group keeps, and the topic that it names, empty where none."""
+    """A next offset that the group keeps, and what was noted with it."""
 
     next_offset: int | None
-    topic_id: str
+    note: CommitNote
 
 
 def committed_of(answer: TopicPartition) -> Committed:
@@ -49,7 +50,7 @@ def committed_of(answer: TopicPartition) -> Committed:
     if answer.error is not None:
         raise KafkaException(answer.error)
     next_offset = answer.offset if answer.offset >= 0 else None
-    return Committed(next_offset, noted_topic(answer.metadata))
+    return Committed(next_offset, note_of(answer.metadata))
 
 
 class _PositionQuery(NamedTuple):
@@ -70,13 +71,20 @@ class StartingPositions:
     """
 
     def __init__(
-        self, properties: dict[str, Any], settings: Settings, last_error: LastError, clock: Clock
+        self,
+        properties: dict[str, Any],
+        settings: Settings,
+        last_error: LastError,
+        clock: Clock,
+        store: StoreIdentity,
     ) -> None:
+        """``store`` is what the group is read for."""
         self._consumer: Any = opened(Consumer, properties)
         self._admin = admin_client(settings, last_error)
         self._settings = settings
         self._last_error = last_error
         self._clock = clock
+        self._store = store
         self._timeout_s = min(_ANSWER_S_MAX, settings.kafka.connect_timeout_ms / 1000)
         self._pool = ThreadPoolExecutor(_ASKED_AT_ONCE, "hourhand-positions")
         self._asked: dict[int, _PositionQuery] = {}
@@ -101,6 +109,14 @@ class StartingPositions:
     def ask_topic_id(self) -> "Future[str]":
         """Ask which topic of its name there is; empty where the broker does not name topics."""
         return self._pool.submit(self._topic_id)
+
+    def require_own_group(self, partitions: Sequence[int]) -> None:
+        """Raise GroupShared where the group was read for another store; LogUnavailable."""
+        try:
+            self._pool.submit(self._committed, partitions).result(_ANSWER_S_MAX)
+        except (KafkaException, FutureTimeoutError):
+            # The coordinator may still be looked for: each partition is asked for once more.
+            logger.debug("the group's offsets are not known yet")
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what was asked for partitions that are gone."""
@@ -158,7 +174,7 @@ class StartingPositions:
         committed = self._committed((partition,))[partition]
         bounds = self._bounds(partition)
         told = topic_id.result(_ANSWER_S_MAX)
-        return Found(committed.next_offset, *bounds, told, committed.topic_id)
+        return Found(committed.next_offset, *bounds, told, committed.note.topic_id)
 
     def _topic_id(self) -> str:
         settings = self._settings
@@ -175,7 +191,10 @@ class StartingPositions:
         topic = self._settings.topic.name
         asked = [TopicPartition(topic, partition) for partition in partitions]
         answers = self._consumer.committed(asked, timeout=self._timeout_s)
-        return {each.partition: committed_of(each) for each in answers}
+        found = {each.partition: committed_of(each) for each in answers}
+        for each in found.values():
+            require_one_store(self._store, each.note.store, self._settings.group.id, topic)
+        return found
 
     def _bounds(self, partition: int) -> tuple[int, int]:
         return bounds_of(
@@ -192,4 +211,4 @@ def _found(asked: _PositionQuery, partition: int) -> Found:
     committed = asked.committed.result(_ANSWER_S_MAX)[partition]
     bounds = asked.bounds.result(_ANSWER_S_MAX)
     told = asked.topic_id.result(_ANSWER_S_MAX)
-    return Found(committed.next_offset, *bounds, told, committed.topic_id)
+    return Found(committed.next_offset, *bounds, told, committed.note.topic_id)

@@ -75,8 +75,8 @@ class MemoryOwnership:
         """Store ``count`` where none is stored yet; return what is stored."""
 
         def effect() -> int:
-            if self._data.partition_count is None:
+            if self._data.partition_count is None and count:
                 self._data.partition_count = count
-            return self._data.partition_count
+            return self._data.partition_count or 0
 
         return self._ask("agree_partition_count", -1, effect)

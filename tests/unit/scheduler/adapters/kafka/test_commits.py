@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from scheduler.adapters.kafka.commits import MembershipLease, OffsetCommits, noted_topic
+from scheduler.adapters.kafka.commits import (
+    CommitNote,
+    MembershipLease,
+    OffsetCommits,
+    note_of,
+)
 from scheduler.configuration.settings import GroupSettings
+from scheduler.consumer.store_identity import StoreIdentity
 
 REACH_MS = 9_000
 GROUP = GroupSettings(session_timeout_ms=10_000, lease_margin_ms=1_000)
@@ -210,13 +216,13 @@ def test_a_partition_that_came_back_is_committed_before_it_goes() -> None:
     assert len(case.coordinator.settled) == 1
 
 
-def test_a_commit_names_its_topic() -> None:
-    """The group may keep the offset of one that is gone; what others wrote names none."""
+def test_a_commit_names_its_topic_and_its_store() -> None:
+    """The group may keep the offset of a topic that is gone; what others wrote names none."""
     case = Case()
-    case.commits.topic_id = "a1b2c3d4"
+    case.commits.note = CommitNote("a1b2c3d4", StoreIdentity("5f", "keyspace blue"))
     case.ask_at(0.0)
 
     (sent,) = case.coordinator.sent[0]
 
-    assert noted_topic(sent.metadata) == "a1b2c3d4"
-    assert [noted_topic(each) for each in (None, "", "7", "reset by hand")] == [""] * 4
+    assert note_of(sent.metadata) == case.commits.note
+    assert {note_of(each) for each in (None, "", "7", "reset by hand")} == {CommitNote()}
