@@ -39,6 +39,9 @@ class Polled(msgspec.Struct, frozen=True):
     reached: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Partition to next offset, for every partition that advanced: past its last record,
     or past control records up to the end of the log, where there is no record to tell."""
+    waiting: Mapping[int, str] = msgspec.field(default_factory=dict)
+    """Partition to why nothing more of it can be read, though its log goes on; told with each poll
+    for as long as that lasts."""
 
 
 class AssignmentListener(Protocol):

@@ -30,6 +30,7 @@ from actors.messages import (
 from actors.model.codec import LogRecord
 from actors.model.errors import HourhandError, OwnershipLost
 from actors.model.events import PartitionLost, PartitionRevoked, TreeRebuilt
+from actors.model.holds import Hold
 from actors.model.ownership import Claim, Ownership
 from actors.model.partition import partitions_text
 from actors.ports.clock import Clock
@@ -94,6 +95,8 @@ class Node:
         self._batch = 0
         self._in_flight = BatchesInFlight(effects.memory)
         self._held: frozenset[int] = frozenset()
+        self._log_holds: dict[int, Hold] = {}
+        """Partitions of which the log can deliver nothing more; only the polling thread's."""
         self._system = make_system(self._tree_failed)
         self._stop_requested = False
         self._stopping: Future[Mapping[int, int]] | None = None
@@ -131,6 +134,8 @@ class Node:
         polled = self._log.poll(self._room(), timeout_ms)
         with self._lock:
             self._deliver(tuple(polled.records), dict(polled.reached))
+        if polled.waiting or self._log_holds:
+            self._say_what_waits(polled.waiting)
         self._commit()
 
     def request_stop(self) -> "Future[Mapping[int, int]]":
@@ -369,6 +374,17 @@ class Node:
                 still_held = self._holdings.keys() & self._handed_over
                 logger.info("works on %s", partitions_text(still_held))
                 self._handed_over.clear()
+
+    def _say_what_waits(self, waiting: Mapping[int, str]) -> None:
+        """Tell which partitions wait in the log, at growing intervals, and which no longer do."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in waiting.keys() | self._log_holds.keys():
+            hold = self._log_holds.setdefault(partition, Hold(partition))
+            told = hold.note("log", waiting.get(partition), now_ms)
+            if told is not None:
+                self._effects.telemetry.emit(told)
+            if not hold:
+                del self._log_holds[partition]
 
     def _watch_deadline(self) -> None:
         """Treat a tree that does not answer as failed; empty polls ask it too."""

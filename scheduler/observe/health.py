@@ -46,14 +46,19 @@ class NodeProbes:
     polled_ms: Callable[[], float] = lambda: float("-inf")
     poll_failure: Callable[[], str | None] = lambda: None
     """Known where the log is watched."""
+    waiting: Callable[[], Mapping[int, str]] = dict
+    """Why nothing more of a partition can be read, where the log is watched."""
     measures: Mapping[str, Callable[[], Mapping[Any, float]]] = field(default_factory=dict)
     """Gauges of the catalogue that are worked out, by label, when they are read."""
 
     def watching(
-        self, polled_ms: Callable[[], float], poll_failure: Callable[[], str | None]
+        self,
+        polled_ms: Callable[[], float],
+        poll_failure: Callable[[], str | None],
+        waiting: Callable[[], Mapping[int, str]] = dict,
     ) -> "NodeProbes":
         """Return the same probes, with what is known of the polling."""
-        return replace(self, polled_ms=polled_ms, poll_failure=poll_failure)
+        return replace(self, polled_ms=polled_ms, poll_failure=poll_failure, waiting=waiting)
 
 
 @dataclass
@@ -119,8 +124,11 @@ class Health:
         return Check("lease", left_ms > 0, detail if left_ms > 0 else "none: it may start nothing")
 
     def _log(self) -> Check:
-        failure = self.probes.poll_failure()
-        return Check("log", failure is None, "answers" if failure is None else failure)
+        if (failure := self.probes.poll_failure()) is not None:
+            return Check("log", ok=False, detail=failure)
+        # Another node could read no more of it: this one is as good as any.
+        waiting = [f"partition {each}: {why}" for each, why in self.probes.waiting().items()]
+        return Check("log", ok=True, detail="; ".join(["answers", *waiting]))
 
     def _ask_store(self) -> Check:
         now_ms = self.clock.monotonic_ms()

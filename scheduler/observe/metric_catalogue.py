@@ -284,7 +284,9 @@ _NODE = (
     ),
     _gauge("owned_partitions", "Partitions this node owns"),
     _gauge(
-        "partition_held", "1 while a partition waits for what fails, and is not read", "partition"
+        "partition_held",
+        "1 while a partition waits for what fails, or for a foreign transaction, and is not read",
+        "partition",
     ),
     _counter(
         "partition_changes",

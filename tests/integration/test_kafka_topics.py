@@ -216,3 +216,38 @@ def test_settings_for_topics_reach_the_broker(world: KafkaWorld) -> None:
     )
     with pytest.raises(LogUnavailable, match="INVALID_REPLICATION_FACTOR"):
         create_topics(settings)
+
+
+def test_an_open_transaction_of_another_producer_is_told_until_it_ends(world: KafkaWorld) -> None:
+    """What stands behind it is not delivered, and a node can only say why."""
+    settings = world.settings("left-open", 1)
+    create_topics(settings)
+    servers = {"bootstrap.servers": settings.kafka.bootstrap_servers}
+    transactional = Producer({**servers, "transactional.id": "left-open"})
+    transactional.init_transactions(WAIT_S)
+    transactional.begin_transaction()
+    transactional.produce("left-open", b"open", b"key", partition=0)
+    transactional.flush(WAIT_S)
+    behind = Producer(servers)
+    behind.produce("left-open", b"behind", b"key", partition=0)
+    behind.flush(WAIT_S)
+    log = KafkaTopic(settings, MachineClock()).open_log()
+    member = Member("a", log)
+    log.subscribe(member)
+    waiting: dict[int, str] = {}
+
+    def is_told() -> bool:
+        waiting.update(member.poll().waiting)
+        return bool(waiting)
+
+    try:
+        poll_until(is_told, member)
+        before = list(member.records)
+        transactional.abort_transaction(WAIT_S)
+        poll_until(lambda: member.values(0) == [b"behind"], member)
+        poll_until(lambda: not member.poll().waiting, member)
+    finally:
+        log.close()
+
+    assert not before
+    assert "at offset 0, below its end 2" in waiting[0]

@@ -60,6 +60,8 @@ class Fetching:
         """Records, and (partition, next offset) for an end of log, in order of arrival."""
         self._waiting_bytes = 0
         self._paused = False
+        self.ends: dict[int, int] = {}
+        """Partitions that are read up to what readers get, and how far that is."""
 
     def begin(self, partition: int, next_offset: int) -> None:
         """Deliver from ``next_offset`` on, and forget what was fetched of this partition."""
@@ -97,6 +99,7 @@ class Fetching:
         for partition in gone:
             self._begun.pop(partition, None)
             self._expected.pop(partition, None)
+            self.ends.pop(partition, None)
         kept = [each for each in self._waiting if _partition_of(each) not in gone]
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -140,7 +143,10 @@ class Fetching:
                 records.append(each)
                 reached[each.partition] = each.offset + 1
             else:
-                reached[each[0]] = each[1]
+                reached[each[0]] = self.ends[each[0]] = each[1]
+        for partition, offset in reached.items():
+            if self.ends.get(partition, offset) != offset:
+                del self.ends[partition]
         return Polled(records, reached)
 
     def _collect(self, records_max: int, timeout_s: float) -> None:

@@ -30,6 +30,7 @@ from scheduler.adapters.kafka.connection import (
 )
 from scheduler.adapters.kafka.fetching import Fetching
 from scheduler.adapters.kafka.heartbeats import STATISTICS_MS_MAX, HeartbeatLease, check_session
+from scheduler.adapters.kafka.open_transactions import OpenTransactions
 from scheduler.adapters.kafka.position import StartingPositions
 from scheduler.adapters.kafka.topic_watch import TopicWatch
 from scheduler.adapters.kafka.topics import identity_of
@@ -146,6 +147,7 @@ class KafkaLog:
             self._asking_properties(), settings, self._last_error, clock, self._store
         )
         self._watch = TopicWatch(self._positions.ask_topic_id, clock)
+        self._transactions = OpenTransactions(self._known_end)
         self._shifts: dict[int, int] = {}
         """What lies between the broker's offsets of a started partition and those that are kept;
         only of a topic that was made anew."""
@@ -209,15 +211,20 @@ class KafkaLog:
         if records_max == 0:
             fetching.fetch_ahead(timeout_s)
             polled = Polled()
+            self._transactions.restart()
         else:
             fetching.fetch(records_max, timeout_s, self._batching.wait_s)
             polled = fetching.take(records_max)
             self._batching.note(len(polled.records), self._clock.monotonic_ms())
+            self._transactions.look(fetching.ends, now_ms)
         self._commits.send_waiting(self._consumer)
         if other := self._watch.other():
             self._begin_anew(other)
             return Polled()
-        return _shifted(polled, self._shifts) if self._shifts else polled
+        if self._shifts:
+            polled = _shifted(polled, self._shifts)
+        waiting = self._transactions.waiting
+        return replace(polled, waiting=waiting) if waiting else polled
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Ask to store next offsets; what was said of other started partitions goes along."""
@@ -256,6 +263,14 @@ class KafkaLog:
                 break
             self._consumer.poll(_LEFT_POLL_S)
         self._consumer.close()
+
+    def _known_end(self, partition: int) -> int | None:
+        """Return a partition's end as the last fetch told it, also what is not committed."""
+        place = TopicPartition(self._topic, partition)
+        with contextlib.suppress(KafkaException):
+            if bounds := self._consumer.get_watermark_offsets(place, cached=True):
+                return int(bounds[1])
+        return None
 
     def _begin_anew(self, topic_id: str) -> None:
         """Give all partitions up, and join for those of the topic that there is now."""

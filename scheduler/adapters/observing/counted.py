@@ -105,6 +105,8 @@ class MeasuredLog:
         """Monotonic time at which the log was last asked for records."""
         self.failure: str | None = None
         """What the last poll failed with."""
+        self.waiting: Mapping[int, str] = {}
+        """Why nothing more of a partition can be read, as the last poll told it."""
 
     def subscribe(self, listener: AssignmentListener) -> None:
         """Join the group; tells what it gives before the listener hears of it."""
@@ -131,7 +133,7 @@ class MeasuredLog:
             self.failure = str(error)
             self._emit(LogCalled("poll", self._now_ms() - started_ms, error_code(error)))
             raise
-        self.failure = None
+        self.failure, self.waiting = None, polled.waiting
         return polled
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
@@ -281,7 +283,8 @@ class Counted(Observation):
         """Serve, where the settings say so."""
         if self._log is not None:
             log = self._log
-            probes = probes.watching(lambda: log.polled_ms, lambda: log.failure)
+            asked = (lambda: log.polled_ms), (lambda: log.failure), (lambda: log.waiting)
+            probes = probes.watching(*asked)
         self.health = health = Health(probes, self._clock, self._settings.hang_ms)
         self._derive(probes, health)
         if self._settings.port is not None:

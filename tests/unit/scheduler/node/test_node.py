@@ -4,9 +4,13 @@ from actors.messages import (
     AssignPartitions,
     ForgetPartitions,
     PartitionsRevoked,
+    PersistRecords,
     RecordsPersisted,
     RevokePartitions,
 )
+from actors.model.events import PartitionHeld, PartitionReleased
+from actors.model.holds import REPORT_FIRST_MS
+from actors.ports.log import Polled
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.node_bench import Bench
 
@@ -130,3 +134,25 @@ def test_a_partition_assigned_again_survives_the_end_of_its_old_drain() -> None:
     bench.node.tell(PartitionsRevoked((0,), drained=False))
 
     assert bench.node.partitions == (0,)
+
+
+def test_a_partition_that_waits_in_the_log_is_told_at_growing_intervals_until_it_goes_on() -> None:
+    """As one that waits for what fails: the log says why, and a metric which it is."""
+    bench = Bench()
+    bench.assign(0)
+    telemetry = bench.harness.telemetry
+
+    for _ in range(3):
+        bench.log.polled.append(Polled(waiting={0: "it waits at offset 7"}))
+        bench.step()
+    early = telemetry.of(PartitionHeld)
+    bench.persisted(bench.told(PersistRecords)[-1].batch)
+    bench.clock.advance(REPORT_FIRST_MS)
+    bench.log.polled.append(Polled(waiting={0: "it waits at offset 7"}))
+    bench.step()
+    later = telemetry.of(PartitionHeld)
+    bench.step(2)
+
+    assert [each.reason for each in early] == ["it waits at offset 7"]
+    assert [each.held_ms for each in later] == [0, round(REPORT_FIRST_MS)]
+    assert len(telemetry.of(PartitionReleased)) == 1

@@ -118,3 +118,13 @@ def test_a_store_that_fails_makes_a_node_unready_until_it_answers() -> None:
 
     assert failing(health) == []
     assert node.asked == 2
+
+
+def test_a_partition_that_waits_in_the_log_is_told_and_leaves_the_node_ready() -> None:
+    """Another node could not read it either."""
+    health = Node().health(waiting=lambda: {3: "it waits at offset 7"})
+
+    (log,) = (check for check in health.ready() if check.name == "log")
+
+    assert (log.ok, log.detail) == (True, "answers; partition 3: it waits at offset 7")
+    assert health.is_ready()
