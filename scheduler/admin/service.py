@@ -23,8 +23,11 @@ from scheduler.admin.sheet_changes import SheetChanges
 from scheduler.admin.timers import Timers
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import Settings
+from scheduler.futures.answers import answered
+from scheduler.futures.steps import begun
 from scheduler.ports.dead_letters import LogView
 from scheduler.reading.inspector import Inspector
+from scheduler.reading.placing import placing_count
 from scheduler.records.appending import TaskAppender
 from scheduler.services.definition_book import DefinitionBook
 
@@ -75,11 +78,13 @@ class AdminService:
         self._ports = ports = ports or open_ports(settings)
         self.clock = ports.clock
         self.stores = ports.stores
+        counted = placing_count(ports.stores.ownership, ports.writer.partition_count())
+        self.partition_count = answered(begun(counted))
         client_ports = ClientPorts(
-            ports.writer, lambda: ports.stores, ports.clock, wiring.build_telemetry(settings)
+            *(ports.writer, lambda: ports.stores, ports.clock, wiring.build_telemetry(settings)),
+            partition_count=self.partition_count,
         )
         self.client = SchedulerClient(settings, client_ports)
-        self.partition_count = ports.writer.partition_count()
         self.inspector = Inspector(ports.stores, self.partition_count)
         self.actions = Actions(self.client, self.inspector, ports.stores, ports.clock)
         sheets = SheetChanges(ports.stores.oversight)

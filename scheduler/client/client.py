@@ -100,7 +100,8 @@ class SchedulerClient(TaskReadingClient, SystemTaskClient):
         self._sender = ports.sender or TaskSender(
             settings, self._append_own, self._opened_definitions
         )
-        self._partition_count = 0 if ports.writer is None else _count_of(ports.writer)
+        counted = 0 if ports.writer is None else _count_of(ports.writer)
+        self._partition_count = ports.partition_count or counted
         self._task_queries = TaskQueries(self._stores_soon, self._partition_count, self._payloads)
         self._async_reads = AsyncReads(self._task_queries, self._clock, self._sleeper, self)
         forking.bind(self)

@@ -33,6 +33,7 @@ from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.reading.inspector import Inspector
 from scheduler.reading.outcomes import found_outcome
 from scheduler.reading.partition_reader import first_open_key
+from scheduler.reading.placing import placing_count, require_home
 from scheduler.reading.task_info import Absence, AttemptInfo, TaskInfo, shown_attempts
 from scheduler.reading.task_state import OPEN_STATES, TaskState, TaskView, state_of, view_of
 from scheduler.records.admission import checked_key, checked_place, target_ms
@@ -83,6 +84,7 @@ class TaskQueries:
         self._payloads = payloads
         self._stores_soon = stores_soon
         self._partition_count = partition_count
+        self._placing_count: int | None = None
 
     def find(self, task: KeyReceiptOrPair) -> LightFuture[TaskInfo]:
         """Return what is stored of a task, or of the open task of a pair of ids.
@@ -97,7 +99,8 @@ class TaskQueries:
 
         def steps() -> Steps[TaskInfo]:
             stores: Stores = yield self._stores_soon()
-            return (yield from found_task(stores, self._partition_count, key, offset))
+            count = yield from self._placing(stores)
+            return (yield from found_task(stores, count, key, offset))
 
         return begun(steps())
 
@@ -127,7 +130,8 @@ class TaskQueries:
 
         def steps() -> Steps[tuple[AttemptInfo, ...]]:
             stores: Stores = yield self._stores_soon()
-            return (yield from found_attempts(stores, self._partition_count, key))
+            count = yield from self._placing(stores)
+            return (yield from found_attempts(stores, count, key))
 
         return begun(steps())
 
@@ -139,9 +143,18 @@ class TaskQueries:
 
         def steps() -> Steps[RecordedOutcome | None]:
             stores: Stores = yield self._stores_soon()
+            count = yield from self._placing(stores)
+            require_home(receipt.key, partition, count, self._partition_count)
             return (yield from found_outcome(stores.ownership, partition, offset, receipt.key))
 
         return begun(steps())
+
+    def _placing(self, stores: Stores) -> Steps[int]:
+        """Return the number by which rows are placed; asked for once."""
+        if self._placing_count is None:
+            counting = placing_count(stores.ownership, self._partition_count)
+            self._placing_count = yield from counting
+        return self._placing_count
 
     def open_key(self, pair: tuple[str, str]) -> LightFuture[TaskKey]:
         """Return the key of the open task of a pair; TaskNotFound, SeveralTasks."""
@@ -149,7 +162,8 @@ class TaskQueries:
 
         def steps() -> Steps[TaskKey]:
             stores: Stores = yield self._stores_soon()
-            return _only(ids, (yield from open_keys(stores, self._partition_count, *ids)))
+            count = yield from self._placing(stores)
+            return _only(ids, (yield from open_keys(stores, count, *ids)))
 
         return begun(steps())
 
@@ -158,7 +172,8 @@ class TaskQueries:
 
         Blocks for each.
         """
-        inspector = Inspector(answered(self._stores_soon()), self._partition_count)
+        stores = answered(self._stores_soon())
+        inspector = Inspector(stores, answered(begun(self._placing(stores))))
         after, left = None, chosen.limit
         while left is None or left > 0:
             listing = inspector.list_tasks(

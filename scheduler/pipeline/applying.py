@@ -133,7 +133,9 @@ class TailApplier:
         """Completion, then row, then outcome, as a node does."""
         stores = self._stores
         place = OutcomePlace(partition, command.offset)
-        if answered(stores.ownership.find_outcome(*place), JOB_S) is not None:
+        recorded = answered(stores.ownership.find_outcome(*place), JOB_S)
+        # As a node does: another key's is that of a command of another topic.
+        if recorded is not None and recorded.key == command.key:
             return
         owner = self._owner(command.key)
         known = self._known(owner, command.key)

@@ -243,7 +243,7 @@ def _manifest(
         partitions=state.partition_count,
         source={"log": log_name(settings), "store": store_name(settings)},
         identity=state.identity,
-        ends={str(each): span.end for each, span in sorted(state.spans.items())},
+        ends={str(each): end for each, end in sorted(state.ends.items())},
         tables=tables,
         pauses=msgspec.to_builtins(state.pauses),
         limits=msgspec.to_builtins(state.limits),

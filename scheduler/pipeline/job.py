@@ -75,8 +75,16 @@ def read_table(spark: SparkSession, job: JobOptions, table: str, *columns: str) 
 
 
 def partition_count(job: JobOptions) -> int:
-    """Return the installation's number of partitions, as the log has it."""
-    writer = wiring.open_writer(job.source.settings())
+    """Return the installation's number of partitions: the store's, else as many as the log has."""
+    settings = job.source.settings()
+    bulk = wiring.open_bulk(settings)
+    try:
+        stored = bulk.partition_count()
+    finally:
+        bulk.close()
+    if stored:
+        return stored
+    writer = wiring.open_writer(settings)
     try:
         return writer.partition_count()
     finally:

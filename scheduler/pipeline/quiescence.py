@@ -32,14 +32,21 @@ class QuiescentState:
     """What an installation held when a job began with it."""
 
     claims: Mapping[int, Claim | None]
+    """Of the partitions by which the store was begun."""
     spans: Mapping[int, Span]
+    """Of every partition of the log, which may have been given more of them since."""
     pauses: tuple[Pause, ...] = ()
     limits: tuple[LimitChange, ...] = ()
 
     @property
     def partition_count(self) -> int:
         """The installation's number of partitions."""
-        return len(self.spans)
+        return len(self.claims)
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Where each partition ends by which the store was begun."""
+        return {each: self.spans[each].end for each in self.claims}
 
     @property
     def unread(self) -> int:
@@ -95,7 +102,32 @@ class Quiescence:
             sheet = answered(stores.oversight.read_sheet(OperatorSheet()), JOB_S)
         finally:
             stores.close()
-        return QuiescentState(claims, self._tail.spans(claims), sheet.pauses, sheet.limits)
+        spans = self._tail.spans(claims)
+        count = self._stored_count(len(spans))
+        owned = {each: claim for each, claim in claims.items() if each < count}
+        return QuiescentState(owned, spans, sheet.pauses, sheet.limits)
+
+    def _stored_count(self, counted: int) -> int:
+        """Return how many partitions the store was begun with; InvalidInput where the log has
+        fewer.  What stands in those that a topic was given since is nothing that is stored.
+        """
+        settings = self._settings
+        bulk = wiring.open_bulk(settings)
+        try:
+            stored = bulk.partition_count()
+        finally:
+            bulk.close()
+        if stored == UNFINISHED:
+            raise InvalidInput(
+                f"{store_name(settings)} is still being filled by another job: run that one to its"
+                " end"
+            )
+        if stored is not None and stored > counted:
+            raise InvalidInput(
+                f"{log_name(settings)} has {counted} partitions, but {store_name(settings)} was"
+                f" begun with {stored}: these two do not belong together"
+            )
+        return stored or counted
 
 
 @contextmanager
@@ -110,7 +142,6 @@ def at_rest(source: Options, settle_s: float = SETTLE_S) -> Iterator[Quiescence]
         release = keep_nodes_out(settings)
         try:
             quiescence = Quiescence(settings, tail)
-            _require_one_count(settings, quiescence.state)
             pause(settle_s)
             quiescence.require()
             yield quiescence
@@ -130,23 +161,6 @@ def keep_nodes_out(settings: Settings) -> Callable[[], None]:
 
 def _nothing() -> None:
     """There is no lock to let go of."""
-
-
-def _require_one_count(settings: Settings, state: QuiescentState) -> None:
-    bulk = wiring.open_bulk(settings)
-    try:
-        stored = bulk.partition_count()
-    finally:
-        bulk.close()
-    if stored == UNFINISHED:
-        raise InvalidInput(
-            f"{store_name(settings)} is still being filled by another job: run that one to its end"
-        )
-    if stored is not None and stored != state.partition_count:
-        raise InvalidInput(
-            f"{log_name(settings)} has {state.partition_count} partitions, but"
-            f" {store_name(settings)} was begun with {stored}: these two do not belong together"
-        )
 
 
 def log_name(settings: Settings) -> str:

@@ -114,7 +114,7 @@ def contents_of(spark: SparkSession, source: Options, quiescence: Quiescence) ->
         tables=tables,
         log=log_frame(spark, source, state.spans),
         claims=state.claims,
-        ends={each: span.end for each, span in state.spans.items()},
+        ends=state.ends,
         pauses=state.pauses,
         limits=state.limits,
         confirm=quiescence.require,

@@ -23,7 +23,9 @@ from actors.model.task import StoredTask
 from actors.ports.log import LogWriter, Position
 from actors.ports.store import Stores, TaskPage
 from scheduler.futures.answers import JOB_S, answered
+from scheduler.futures.steps import begun
 from scheduler.ports.bulk import Bucket, BulkTable
+from scheduler.reading.placing import placing_count
 
 NO_OFFSET = -1
 """Of a row that no record of the log made: every record of its key is later."""
@@ -96,6 +98,10 @@ class TaskSink:
     ) -> None:
         self._ports = ports
         self._partition_count = ports.writer.partition_count()
+        if ports.stores is not None:
+            # Of a topic that was given more partitions a row would lie where nobody looks.
+            asked = placing_count(ports.stores.ownership, self._partition_count)
+            self._partition_count = answered(begun(asked), JOB_S)
         self._write_time = write_time
         self._record_bytes_max = record_bytes_max
         self._in_flight_max = in_flight_max

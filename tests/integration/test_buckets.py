@@ -277,9 +277,8 @@ def test_a_pending_topic_that_an_operator_raised_is_served_after_a_migrate(
     """Its new partitions have no markers until then; the node that waits for them goes on."""
     settings = bucket_settings(kafka_server)
     work = BucketsAtWork(settings)
-    servers = {"bootstrap.servers": settings.kafka.bootstrap_servers}
     topic = settings.buckets.topic
-    admin = AdminClient(servers)
+    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     admin.create_partitions([NewPartitions(topic, 7)])[topic].result(WAIT_S)
     try:
         with BucketRelay(settings, intake=False) as relay:

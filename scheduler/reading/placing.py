@@ -1,0 +1,31 @@
+"""By which number of partitions the rows of a store are placed.
+
+Decides that the store's own number counts: a topic whose partitions were raised has another one,
+by which nothing that was stored before is found.  Never which number is right.
+"""
+
+from actors.model.errors import PartitionCountChanged
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from actors.ports.store import OwnershipStore
+from scheduler.futures.steps import Steps
+
+
+def placing_count(store: OwnershipStore, counted: int) -> Steps[int]:
+    """Return the store's number; the topic's, ``counted``, where no node has begun with it."""
+    stored: int = yield store.agree_partition_count(0)
+    return stored or counted
+
+
+def require_home(key: TaskKey, partition: int, stored: int, counted: int) -> None:
+    """Raise PartitionCountChanged where a record of a key went to another partition than its own.
+
+    A node has put it into the right one since, at a place that nobody was told.
+    """
+    if stored != counted and partition_of(key.ordering_id, stored) != partition:
+        raise PartitionCountChanged(
+            f"the topic has {counted} partitions, and the store was begun with {stored}: this"
+            f" command went to partition {partition}, from where a node takes it to its own, and its"
+            " outcome cannot be found by its receipt; see what became of the task, and move to a"
+            " new topic with `hourhand pipeline repartition`"
+        )

@@ -1,0 +1,38 @@
+"""The store's number of partitions says where rows lie, however many the topic has by now."""
+
+import pytest
+
+from actors.model.errors import PartitionCountChanged
+from actors.model.key import TaskKey
+from actors.model.partition import partition_of
+from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
+from scheduler.futures.steps import begun
+from scheduler.reading.placing import placing_count, require_home
+
+OLD, NEW = 3, 7
+
+
+def test_the_stores_number_counts_and_the_topics_where_there_is_none() -> None:
+    """Who asks fixes none."""
+    store = open_memory_stores(MemoryStores()).ownership
+
+    unknown = begun(placing_count(store, NEW)).result(timeout=0)
+    store.agree_partition_count(OLD)
+
+    assert unknown == NEW
+    assert begun(placing_count(store, NEW)).result(timeout=0) == OLD
+
+
+@pytest.mark.parametrize("ordering_id", [f"id {number}" for number in range(20)])
+def test_a_command_that_went_to_a_wrong_partition_is_said_to_have(ordering_id: str) -> None:
+    """Its outcome is kept elsewhere, so nobody could wait for it; others are looked for."""
+    key = TaskKey(1, ordering_id, "a")
+    went, home = partition_of(ordering_id, NEW), partition_of(ordering_id, OLD)
+
+    require_home(key, went, NEW, NEW)
+    require_home(key, home, OLD, NEW)
+    if went == home:
+        require_home(key, went, OLD, NEW)
+    else:
+        with pytest.raises(PartitionCountChanged, match=f"partition {went}.*repartition"):
+            require_home(key, went, OLD, NEW)
