@@ -61,7 +61,6 @@ class Watch:
 
     def __init__(self) -> None:
         self._thread = threading.current_thread()
-        self._found = set(threading.enumerate())
         self._faults: list[str] = []
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -84,24 +83,21 @@ class Watch:
         faults, self._faults = list(dict.fromkeys(self._faults)), []
         return faults
 
-    def threads_left(self) -> list[str]:
-        """Return the threads that the test has begun and that do not end."""
-        begun = [each for each in threading.enumerate() if each not in self._found]
-        for each in begun:
-            _join(each, ENDING_S)
-        return [f"leaves the thread {each.name!r} behind" for each in begun if each.is_alive()]
-
 
 _watches: list[Watch] = []
 """Of the test that runs; empty while none does that is judged."""
 
 _KEY = pytest.StashKey[Watch]()
+_FOUND = pytest.StashKey[set[threading.Thread]]()
+_SHARED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Begin to watch, before any fixture of the test."""
     item.stash[_KEY] = Watch()
+    item.stash[_FOUND] = set(threading.enumerate())
+    _module_of(item).stash.setdefault(_FOUND, item.stash[_FOUND])
     with _watching(item.stash[_KEY]):
         return (yield)
 
@@ -119,14 +115,49 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Look what is left, after the fixtures have put away what is theirs."""
-    watch = item.stash[_KEY]
-    with _watching(watch):
-        result = yield
-    _judge([*watch.take_faults(), *watch.threads_left()])
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+    """Note whether the tests of a file share an object with threads of its own."""
+    before = set(threading.enumerate())
+    result = yield
+    if request.scope != "function" and set(threading.enumerate()) - before:
+        _module_of(request.node).stash[_SHARED] = True
     return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, Any, Any]:
+    """Look what is left, after the fixtures have put away what is theirs.
+
+    What the tests of a file share may begin threads while any of them runs, and is put away
+    after the last one.
+    """
+    with _watching(item.stash[_KEY]):
+        result = yield
+    faults = item.stash[_KEY].take_faults()
+    module = _module_of(item)
+    if nextitem is None or _module_of(nextitem) is not module:
+        faults += _threads_left(module.stash[_FOUND])
+    elif not module.stash.get(_SHARED, False):
+        faults += _threads_left(item.stash[_FOUND])
+    _judge(faults)
+    return result
+
+
+def _module_of(node: pytest.Item | pytest.Collector) -> pytest.Module:
+    module = node.getparent(pytest.Module)
+    assert module is not None, "only functions of files are judged"
+    return module
+
+
+def _threads_left(found: set[threading.Thread]) -> list[str]:
+    """Return the threads that began since then and do not end."""
+    begun = set(threading.enumerate()) - found
+    for each in begun:
+        _join(each, ENDING_S)
+    return [f"leaves the thread {each.name!r} behind" for each in begun if each.is_alive()]
 
 
 @contextmanager

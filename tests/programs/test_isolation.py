@@ -76,7 +76,12 @@ ALLOWED = {
 
 HOOKS = """
 from tests import isolation
-from tests.isolation import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
+from tests.isolation import (
+    pytest_fixture_setup,
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+)
 isolation.ENDING_S = 0.5
 """
 
@@ -124,6 +129,28 @@ def test_found():
     gate.set()
 """
 
+SHARED = """
+import pytest, threading
+
+gate = threading.Event()
+
+@pytest.fixture(scope="module")
+def shared():
+    threads = [threading.Thread(target=gate.wait, daemon=True) for _ in range(2)]
+    threads[0].start()
+    yield threads
+    {}
+
+def test_first(shared):
+    pass
+
+def test_begins(shared):
+    shared[1].start()
+
+def test_last(shared):
+    pass
+"""
+
 
 def a_file(lines: dict[str, str], handled: str = "{}") -> str:
     """Return a file with a test of each line."""
@@ -146,6 +173,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "judged/test_waits.py").write_text(a_file(WAITS, expects))
     (folder / "judged/test_allowed.py").write_text(a_file(ALLOWED))
     (folder / "judged/test_swallowed.py").write_text(SWALLOWED)
+    (folder / "judged/test_shared.py").write_text(SHARED.format("gate.set()"))
+    (folder / "judged/test_shared_lost.py").write_text(SHARED.format("pass"))
     (folder / "test_others.py").write_text(a_file({"sleep": WAITS["sleep"]}))
 
     ended = subprocess.run(
@@ -243,6 +272,15 @@ def test_a_thread_that_is_left_behind_fails_its_test(said: str) -> None:
     """And is named."""
     assert outcomes(said, "swallowed.py::test_left") == ["ERROR", "PASSED"]
     assert "leaves the thread 'lost' behind" in reason(said, "swallowed.py::test_left")
+
+
+def test_threads_of_what_a_file_shares_are_judged_at_its_end(said: str) -> None:
+    """A node that all tests of it use begins threads as they come."""
+    for name in ("first", "begins", "last"):
+        assert outcomes(said, f"shared.py::test_{name}") == ["PASSED"]
+    for name in ("first", "begins"):
+        assert outcomes(said, f"shared_lost.py::test_{name}") == ["PASSED"]
+    assert outcomes(said, "shared_lost.py::test_last") == ["ERROR", "PASSED"]
 
 
 def test_others_may_do_what_they_like(said: str) -> None:

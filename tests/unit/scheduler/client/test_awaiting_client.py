@@ -82,7 +82,7 @@ def test_who_stops_waiting_recalls_nothing() -> None:
     async def main() -> Receipt:
         future = world.client.schedule_task(a_task())
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
+            async with asyncio.timeout(0):
                 await future
         world.writer.futures[0].set_result(Position(2, 40))
         return await future

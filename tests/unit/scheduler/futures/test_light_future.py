@@ -14,6 +14,7 @@ from tests.garbage import cyclic_garbage
 
 WAIT_S = 60.0
 
+
 Prepare = Callable[[LightFuture[int]], object]
 
 
@@ -120,19 +121,6 @@ def test_a_callback_that_raises_stops_no_other(caplog: pytest.LogCaptureFixture)
 
     assert called == [4]
     assert "exception calling callback" in caplog.text
-
-
-def test_waiting_without_a_result_ends_with_the_time() -> None:
-    """And leaves the future as it was."""
-    future = LightFuture[int]()
-
-    with pytest.raises(TimeoutError):
-        future.result(timeout=0.01)
-    with pytest.raises(TimeoutError):
-        future.exception(timeout=0.01)
-    future.set_result(5)
-
-    assert future.result(timeout=0) == 5
 
 
 def test_a_thread_that_waits_is_woken() -> None:
@@ -300,7 +288,7 @@ def test_an_await_that_is_cancelled_leaves_it_alone() -> None:
     async def main() -> int:
         future = LightFuture[int]()
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
+            async with asyncio.timeout(0):
                 await future
         assert future.running()
         thread = threading.Thread(target=future.set_result, args=(5,))
@@ -339,7 +327,7 @@ def test_anyio_can_wait_for_it() -> None:
 
     async def main() -> int:
         late, ready = LightFuture[int](), LightFuture[int]()
-        with anyio.move_on_after(0.001) as scope:
+        with anyio.move_on_after(0) as scope:
             await late
         assert scope.cancelled_caught and late.running()
         thread = threading.Thread(target=ready.set_result, args=(3,))

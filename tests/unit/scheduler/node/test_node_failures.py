@@ -196,6 +196,19 @@ def test_p13_no_more_is_polled_than_may_be_in_flight() -> None:
     assert delivered == 20_000 and bench.log.asked[-1] == 0
 
 
+class Awaited(threading.Event):
+    """An event that tells when somebody begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set."""
+        self.begun.set()
+        return super().wait(timeout)
+
+
 def test_a_round_without_room_waits_for_the_tree_and_not_for_the_log() -> None:
     """A log has nothing to wait for then: it would be asked as fast as a thread can."""
     bench = Bench()
@@ -206,11 +219,11 @@ def test_a_round_without_room_waits_for_the_tree_and_not_for_the_log() -> None:
         batches.append(bench.poll(0, *range(first, first + 2_000)))
     rounds = len(bench.log.asked)
     bench.node.step(0)
+    bench.node._in_flight._answered = answered = Awaited()
     waiting = threading.Thread(target=bench.node.step, args=(60_000,))
 
     waiting.start()
-    waiting.join(timeout=0.05)
-    waited = waiting.is_alive()
+    waited = answered.begun.wait(30)
     bench.persisted(batches[0])
     waiting.join(timeout=30)
 

@@ -93,20 +93,25 @@ def test_p7_a_slow_attempt_holds_no_other_while_a_worker_is_free(bench: Bench) -
 def test_no_more_attempts_run_than_there_are_workers(bench: Bench) -> None:
     """The rest waits."""
     gate, begun = threading.Event(), threading.Semaphore(0)
+    running, together, counting = set[int](), list[int](), threading.Lock()
 
     def work() -> None:
+        with counting:
+            running.add(threading.get_ident())
+            together.append(len(running))
         begun.release()
         gate.wait(TIMEOUT_S)
+        with counting:
+            running.remove(threading.get_ident())
 
     for number in range(WORKERS + 1):
         bench.run(Blocking(work), an_attempt(task=task_of(str(number))))
     for _ in range(WORKERS):
         assert begun.acquire(timeout=TIMEOUT_S)
-    one_more = begun.acquire(timeout=0.05)
     gate.set()
 
-    assert not one_more
     assert {bench.ended().ending for _ in range(WORKERS + 1)} == {Ending.DONE}
+    assert max(together) == WORKERS
 
 
 @pytest.mark.parametrize("executor", [Blocking, Awaiting])

@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from actors.model.errors import LogUnavailable
-from scheduler.process import guarded_loop
-from scheduler.process.guarded_loop import guarded, run_guarded
+from scheduler.process.guarded_loop import FAILED_PAUSE_S, guarded, run_guarded
 
 LOGGER = logging.getLogger("hourhand.test")
 
@@ -33,13 +32,25 @@ def test_a_failure_is_told_of_and_ends_nothing(
     assert guarded(lambda: None, "a round", LOGGER)
 
 
-@pytest.mark.parametrize("every_s", [0.0, 0.001])
+class Told(threading.Event):
+    """An event whose waits are told, and take no time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits_s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return whether it is set."""
+        self.waits_s.append(timeout)
+        return self.is_set()
+
+
+@pytest.mark.parametrize(("every_s", "waits_s"), [(0.0, [FAILED_PAUSE_S] * 3), (7.0, [7.0] * 4)])
 def test_rounds_go_on_after_a_failure_until_they_are_stopped(
-    monkeypatch: pytest.MonkeyPatch, every_s: float
+    every_s: float, waits_s: list[float]
 ) -> None:
     """The round under way is the last one."""
-    monkeypatch.setattr(guarded_loop, "FAILED_PAUSE_S", 0.001)
-    stopped, rounds = threading.Event(), list[int]()
+    stopped, rounds = Told(), list[int]()
 
     def work() -> None:
         rounds.append(1)
@@ -50,3 +61,4 @@ def test_rounds_go_on_after_a_failure_until_they_are_stopped(
     run_guarded(work, "a round", LOGGER, stopped, every_s)
 
     assert len(rounds) == 3
+    assert stopped.waits_s == waits_s
