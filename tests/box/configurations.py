@@ -5,6 +5,7 @@ hostile everything around.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from actors.model.bucket import HOUR_MS
 from actors.model.settings import TreeSettings
 from tests.box.kinds import (
     BLOCKING,
@@ -18,6 +19,7 @@ from tests.box.kinds import (
     UNKNOWN,
     URGENT,
 )
+from tests.builders import NOW_MS
 
 _WINDOW = {
     "look_ahead_ms": 1_000,
@@ -31,6 +33,7 @@ _WINDOW = {
     "completions_max": 100,
     "clock_check_ms": 200,
 }
+_TO_THE_HOUR_MS = HOUR_MS - NOW_MS % HOUR_MS
 _WATERMARK = {"interval_ms": 250, "lag_ms": 200, "stragglers_max": 2}
 
 
@@ -63,6 +66,10 @@ class Configuration:
     """Whether kinds have limits, priorities and fair shares."""
     backlog: int = 0
     """Tasks that are overdue when the partition is first assigned."""
+    late_ids: int = 100
+    """How many of the ordering ids have tasks that are due long before they are scheduled."""
+    start_ms: int = 0
+    """When it begins, from the usual moment on."""
     pad_bytes: int = 0
     """Of data that each task has besides."""
 
@@ -85,7 +92,7 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
     for each in (
         Configuration(name="plain", bad=0.05, commands=0.05),
         Configuration(name="commands", commands=0.4, again=0.5, ids=2),
-        Configuration(name="retries", kinds=(PLAIN, BLOCKING, LETTER), bad=0.5),
+        Configuration(name="retries", kinds=(PLAIN, BLOCKING, LETTER), bad=0.75),
         Configuration(name="places", kinds=(PLAIN, PAIR, SWARM), ids=2, again=0.3),
         Configuration(name="runs", kinds=(RUN, RUN, RUN, PLAIN), ids=2, bad=0.2),
         Configuration(
@@ -103,7 +110,28 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
             window={"executing_tasks_max": 8, "tasks_max": 12},
             ids=6,
         ),
-        Configuration(name="backlog", backlog=60, ids=6, late=0.5, moves=True),
+        Configuration(
+            name="backlog", backlog=90, ids=6, late_ids=3, commands=0.2, again=0.4, moves=True
+        ),
+        Configuration(
+            name="herd",
+            kinds=(TENANT, TENANT, URGENT, PLAIN),
+            backlog=60,
+            ids=8,
+            late_ids=4,
+            flows=True,
+            window={"executing_tasks_max": 8, "tasks_max": 12},
+        ),
+        Configuration(
+            name="large",
+            pad_bytes=150_000,
+            window={"memory_bytes_max": 1_048_576},
+            ids=4,
+            steps=400,
+        ),
+        Configuration(
+            name="hours", start_ms=_TO_THE_HOUR_MS - 1_000, moves=True, failing=0.002, late=0.3
+        ),
         Configuration(name="kinds", kinds=(PLAIN, UNKNOWN, PAIR), ids=2, moves=True),
     )
 }

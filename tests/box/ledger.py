@@ -62,7 +62,7 @@ class Begun:
     shares_executor: bool
     """Whether its executor serves another attempt now."""
     is_next: bool
-    """Whether its number is the next one, by what is durable."""
+    """Whether its number is the next one, by what is durable; a later record may begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Ledger:
                 done=str(completion[1].result) if done and completion is not None else "",
                 closed_by=self._closed_by(run),
                 shares_executor=any(each.executor is run.executor for each in others),
-                is_next=attempt.number > last,
+                is_next=attempt.number > last or len(self._records[key]) > 1,
             )
         )
         self._running.append(run)

@@ -62,12 +62,21 @@ def p4_key_order(box: Box) -> Complaints:
     for caught in box.history.of(CaughtUp):
         if caught.undurable:
             yield f"caught up without {caught.undurable}"
-    closed_ms = _closed_ms(box)
+    yield from _closed_out_of_order(box)
+
+
+def _closed_out_of_order(box: Box) -> Complaints:
+    closed: dict[TaskKey, list[Completed]] = defaultdict(list)
+    for each in box.history.of(Completed):
+        closed[each.key].append(each)
     for begun in box.ledger.begun:
-        follows, key = begun.run.attempt.follows, begun.run.key
-        if follows is not None and begun.run.ended is not None and not begun.run.void:
-            before_ms = closed_ms.get(follows.task.key, float("inf"))
-            if closed_ms.get(key, before_ms) < before_ms:
+        follows, key, begun_ms = begun.run.attempt.follows, begun.run.key, begun.run.begun_ms
+        if follows is None:
+            continue
+        before_ms = min((c.at_ms for c in closed[follows.task.key]), default=float("inf"))
+        for each in closed[key]:
+            is_own = each.result == CompletionResult.SUCCESS and each.at_ms >= begun_ms
+            if is_own and each.at_ms < before_ms:
                 yield f"{key} was closed before {follows.task.key}, which it follows"
 
 
@@ -213,13 +222,6 @@ def _results(box: Box) -> Iterator[tuple[TaskKey, str]]:
 
 def _was_reopened(box: Box, key: TaskKey) -> bool:
     return (key, CompletionResult.REOPENED) in _results(box)
-
-
-def _closed_ms(box: Box) -> dict[TaskKey, float]:
-    closed: dict[TaskKey, float] = {}
-    for each in box.history.of(Completed):
-        closed.setdefault(each.key, each.at_ms)
-    return closed
 
 
 def _counts(run: HandRun) -> bool:
