@@ -6,11 +6,20 @@ is never later than it was written, and less than a millisecond earlier.
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_C_DATETIME: type[datetime] = next(
+    each
+    for each in datetime.__mro__
+    if issubclass(each, datetime) and each.__module__ == "datetime"
+)
+_read_rfc3339 = partial(msgspec.convert, type=_C_DATETIME)
+"""Bound to the class itself: tests that freeze time (freezegun) put a subclass in its place in
+every module, also while one is imported, and msgspec reads no text as a subclass."""
+_from_timestamp = _C_DATETIME.fromtimestamp
+_EPOCH = _C_DATETIME(1970, 1, 1, tzinfo=UTC)
 _MILLIS_TEXTS = tuple(f".{millis:03d}Z" for millis in range(1000))
 _MILLIS_OF_TEXT = {text: millis for millis, text in enumerate(_MILLIS_TEXTS)}
 _SECOND_CHARS = len("2026-02-09T01:41:12")
@@ -47,7 +56,7 @@ def to_millis(instant: datetime) -> int:
 def from_millis(time_ms: int) -> datetime:
     """Return UTC milliseconds as an aware ``datetime`` in UTC."""
     if 0 <= time_ms < _FLOAT_END_MS:
-        return datetime.fromtimestamp(time_ms / 1000, UTC)
+        return _from_timestamp(time_ms / 1000, UTC)
     # From whole days, seconds and microseconds it is made without floating point.
     return _EPOCH + timedelta(0, time_ms // 1000, time_ms % 1000 * 1000)
 
@@ -81,7 +90,7 @@ def format_instant(time_ms: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _whole_second(text: str) -> int:
-    return to_millis(msgspec.convert(text + "Z", datetime))
+    return to_millis(_read_rfc3339(text + "Z"))
 
 
 def parse_instant(text: str) -> int:
@@ -103,7 +112,7 @@ def _parse_any(text: str) -> int:
     # Unix time has no leap seconds: 23:59:60 is the same number as the next day's 00:00:00.
     without_leap, leap_seconds = _LEAP_SECOND.subn("59", shortened)
     try:
-        time_ms = to_millis(msgspec.convert(without_leap, datetime)) + 1000 * leap_seconds
+        time_ms = to_millis(_read_rfc3339(without_leap)) + 1000 * leap_seconds
     except (msgspec.ValidationError, ValueError) as error:
         raise _no_instant(text) from error
     if leap_seconds and (time_ms // 1000 % 86_400 or time_ms > INSTANT_MAX_MS):
