@@ -32,6 +32,7 @@ from scheduler.services.recurring.state import (
     Recurring,
     name_of,
     recurring_of,
+    written_rule,
 )
 from scheduler.services.relay.sending import MessageSender, due_ms, message_to_send
 
@@ -106,8 +107,10 @@ class SystemTaskClient(ABC):
     ) -> "LightFuture[Receipt]":
         """Run a task again and again, by a cron expression or an interval.
 
-        Replaces a schedule of the same name.  ``docs/recurring.md`` says what each argument
-        means.  The future fails with InvalidTask where no such schedule can be.
+        Changes nothing where there is such a schedule of the same name already, and replaces one
+        that differs.  ``docs/recurring.md`` says what each argument means.  The future fails with
+        InvalidTask where no such schedule can be.  Where payload codecs seal its data, the call
+        blocks for one read of the store, and the future fails with StoreUnavailable.
         """
 
         def task() -> Task:
@@ -136,7 +139,14 @@ class SystemTaskClient(ABC):
         if self._payloads is None or not self._payloads.seals:
             return rule
         data = self._payloads.sealed_recurring(rule.data, name, rule.kind)
-        return rule.model_copy(update={"data": dict(data), "seal": seal_of(data)})
+        sealed = rule.model_copy(update={"data": dict(data), "seal": seal_of(data)})
+        # Sealed twice the same data differs, and a rule that differs begins anew.
+        found = answered(self._opened_definitions().find(name_of(name)))
+        known = None if found is None or found.ended else recurring_of(found)
+        if known is None or not _shares_seal(known.rule, sealed):
+            return sealed
+        is_equal = written_rule(self._opened_recurring(known).rule) == written_rule(rule)
+        return known.rule if is_equal else sealed
 
     def pause_recurring(self, name: str) -> "LightFuture[Receipt]":
         """Let a schedule rest: it is due at no time until it is resumed.
@@ -220,6 +230,14 @@ class SystemTaskClient(ABC):
                 f"cannot send to topic {shown(topic)}: it is Hourhand's own, or"
                 " relay.target_topics names others only"
             )
+
+
+def _shares_seal(one: RecurringRule, other: RecurringRule) -> bool:
+    """Whether data went through the same codecs, with the same keys and members left plain."""
+    envelopes = one.envelope, other.envelope
+    if envelopes[0] is None or envelopes[1] is None:
+        return False
+    return envelopes[0].steps == envelopes[1].steps and one.data == other.data
 
 
 def _current(definition: Definition | None) -> Recurring | None:

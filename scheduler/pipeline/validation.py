@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pyarrow as pa
@@ -37,6 +37,7 @@ from actors.model.sealed import read_envelope
 from actors.model.task import ID_BYTES_MAX, StoredTask
 from actors.model.trace import RESERVED
 from scheduler.pipeline.sink import NO_OFFSET
+from scheduler.records.time_zones import is_known_zone, is_same_everywhere
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "scheduled_time": ("scheduled_time", "scheduledTime"),
@@ -85,14 +86,10 @@ class Verdict(NamedTuple):
 
 def checked_timezone(name: str | None) -> str | None:
     """Return the name of a zone that exists; raises InvalidTask."""
-    if name is not None:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise InvalidTask(
-                f"--timezone {shown(name)} is unknown: write a name as Europe/Vienna or UTC"
-            ) from None
-    return name
+    if name is None or (is_known_zone(name) and is_same_everywhere(name)):
+        return name
+    problem = "is another zone on another machine" if is_known_zone(name) else "is unknown"
+    raise InvalidTask(f"--timezone {shown(name)} {problem}: write a name as Europe/Vienna or UTC")
 
 
 def validate(

@@ -224,6 +224,8 @@ def test_an_unknown_zone_is_refused_before_anything_is_read() -> None:
     assert checked_timezone("Europe/Vienna") == "Europe/Vienna"
     with pytest.raises(InvalidTask, match="'Mars/Base' is unknown: write a name as"):
         checked_timezone("Mars/Base")
+    with pytest.raises(InvalidTask, match="'localtime' is another zone on another machine"):
+        checked_timezone("localtime")
 
 
 def batch_of(*rows: Row) -> list[pa.Array]:

@@ -90,6 +90,8 @@ class DoorWorkload:
         self._dues: dict[str, int] = {}
         """By relay id: the deadline of the last message."""
         self._schedules: list[str] = []
+        self._rules: dict[str, dict[str, Any]] = {}
+        """The rule that each of them was set to last."""
 
     def begin(self, until_ms: float) -> None:
         """Plan the first of everything; each plans the next of its kind."""
@@ -283,16 +285,22 @@ class DoorWorkload:
     def _change_schedule(self) -> None:
         if self._schedules:
             kinds = (Change.SET, Change.PAUSE, Change.RESUME, Change.TRIGGER, Change.DELETE)
-            change = self._rng.choices(kinds, (1, 2, 3, 2, 1))[0]
+            change = self._rng.choices(kinds, (4, 2, 3, 2, 1))[0]
             self._change(self._rng.choice(self._schedules), change)
 
     def _change(self, name: str, change: Change) -> None:
         number = self._next()
-        rule = self._recurring_rule(name) if change is Change.SET else None
+        rule = self._rule_to_set(name) if change is Change.SET else None
         unique = f"{self._wall_ms():015d}-{number:09d}"
         task = change_task(name, self._wall_ms(), unique, ChangeRequest(change, rule))
         entry = RecurringAsked(self._now_ms(), number, name, change.value)
         self._append(task, lambda: self._world.note_door(entry))
+
+    def _rule_to_set(self, name: str) -> dict[str, Any]:
+        """Return a rule, often the one that was set before, as of an application that starts."""
+        if name not in self._rules or self._rng.random() < 0.4:
+            self._rules[name] = self._recurring_rule(name)
+        return self._rules[name]
 
     def _recurring_rule(self, name: str) -> dict[str, Any]:
         rng = self._rng

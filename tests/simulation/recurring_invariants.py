@@ -44,7 +44,8 @@ def p23_each_occurrence_comes_once(run: Run) -> Complaints:
         return
     made = _occurrences(facts)
     ticks = _ticks(run)
-    for name, changes in facts.schedule_changes().items():
+    for name, asked in facts.schedule_changes().items():
+        changes = list(_without_repeated(asked))
         lives = list(_lives(changes))
         occurrences = made.get(name, [])
         for each in occurrences:
@@ -82,6 +83,19 @@ def _ticks(run: Run) -> dict[str, list[Started]]:
         if name:
             found[name].append(each)
     return found
+
+
+def _without_repeated(changes: Sequence[Change]) -> Iterator[Change]:
+    """Leave out what sets a schedule to the rule that it has, which changes nothing."""
+    rule = None
+    for change in changes:
+        if change.kind == "set":
+            if change.rule == rule:
+                continue
+            rule = change.rule
+        elif change.kind == "delete":
+            rule = None
+        yield change
 
 
 def _lives(changes: Sequence[Change]) -> Iterator[_Life]:
@@ -127,6 +141,9 @@ def _alive_times(life: _Life) -> Iterator[int]:
     for change in [*ends, None]:
         if not resting:
             before_ms = NEVER_MS if change is None else change.asked_ms
+            if change is not None and change.kind == "set":
+                # What is due in that millisecond is still the earlier rule's.
+                before_ms += 1
             for due_ms in life.rule.times_after(from_ms, anchor_ms):
                 if due_ms >= before_ms:
                     break

@@ -22,7 +22,7 @@ from actors.model.task import BEFORE_EVERY_RECORD, Task
 from actors.ports.store import Stores
 from scheduler.futures.awaiting import settled
 from scheduler.node.system_executor import SystemExecutor
-from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
+from scheduler.services.recurring.rule import RecurringRule, checked_name, read_rule
 from scheduler.services.recurring.state import (
     Change,
     ChangeRequest,
@@ -32,7 +32,9 @@ from scheduler.services.recurring.state import (
     name_of,
     recent_keys,
     recurring_of,
+    rule_values,
     tick_task,
+    written_rule,
 )
 from scheduler.services.system_tasks import SystemDependencies
 
@@ -74,7 +76,7 @@ class RunRecurring(SystemExecutor):
             request = msgspec.convert(task.data, ChangeRequest)
             checked_name(name)
             if request.change is Change.SET:
-                checked_rule(**(request.rule or {}))
+                read_rule(**(request.rule or {}))
         except (msgspec.ValidationError, InvalidTask, TypeError) as error:
             return Drop(f"its data is not a change of a recurring schedule: {error}")
         return await self._change(task, name, found, request)
@@ -169,13 +171,25 @@ class RunRecurring(SystemExecutor):
             if known.state.made_by == _mark(task):
                 await self._append_tick(name, found.next_ms, found.offset)
                 return None
-            if known.state.changed_at > self.record_offset:
+            if self._came_after(known.state, request.change):
                 return Drop("a later change came before this one")
-            found = await self._catch_up(name, found, task.key.scheduled_ms)
+            # A rule that is set is first due after the moment at which it was asked for.
+            is_set = request.change is Change.SET
+            found = await self._catch_up(name, found, task.key.scheduled_ms + is_set)
             known = recurring_of(found)
-        if request.change is not Change.SET and (known is None or known.state.over):
+        # One that has ended by itself can still be deleted, so that it may begin anew.
+        is_there = known is not None and not known.state.over
+        can_end = known is not None and request.change is Change.DELETE and not known.state.deleted
+        if request.change is not Change.SET and not is_there and not can_end:
             return Drop("there is no such schedule")
         return await self._follow(name, found, await self._changed(task, known, request))
+
+    def _came_after(self, state: State, change: Change) -> bool:
+        """Whether a later record has decided already what a change would."""
+        decided_at = state.changed_at
+        if change is Change.SET:
+            decided_at = max(decided_at, state.declared_at)
+        return decided_at > self.record_offset
 
     async def _catch_up(self, name: str, found: Definition, before_ms: int) -> Definition:
         """Make what was due before a time: its ticks come through the log, one after the other,
@@ -192,9 +206,12 @@ class RunRecurring(SystemExecutor):
     async def _changed(self, task: Task, known: Recurring | None, request: ChangeRequest) -> _Step:
         asked_ms = task.key.scheduled_ms
         if request.change is Change.SET:
-            rule = checked_rule(**(request.rule or {}))
+            rule = read_rule(**(request.rule or {}))
+            if known is not None and _goes_on(known, rule):
+                state = replace(known.state, made_by=_mark(task), declared_at=self.record_offset)
+                return _Step(state, known.next_ms)
             state = State(
-                rule.model_dump(mode="json", exclude_defaults=True),
+                rule_values(rule),
                 asked_ms,
                 _mark(task),
                 changed_at=self.record_offset,
@@ -217,7 +234,7 @@ class RunRecurring(SystemExecutor):
                 next_ms = rule.next_after(max(asked_ms, state.passed_ms), state.anchor_ms)
                 return _Step(replace(state, paused=False), next_ms)
             case Change.DELETE:
-                return _Step(replace(state, over=True), None)
+                return _Step(replace(state, over=True, deleted=True), None)
             case _:
                 assert_never(request.change)
 
@@ -246,6 +263,22 @@ class RunRecurring(SystemExecutor):
         if next_ms is not None:
             tick = tick_task(name, next_ms, generation)
             await settled(self._dependencies.appender.append(tick))
+
+
+def _goes_on(known: Recurring, rule: RecurringRule) -> bool:
+    """Whether a rule that is set is the one there is, which then goes on as if nobody had asked.
+
+    One that has ended by itself stays at its end; one that was deleted begins anew.
+    """
+    if written_rule(known.rule) != written_rule(rule):
+        return False
+    state = known.state
+    if state.deleted:
+        return False
+    # Before there was that mark, a deleted schedule was one that was over too early.
+    if not state.over or (rule.count_max is not None and state.taken >= rule.count_max):
+        return True
+    return rule.next_after(state.passed_ms, state.anchor_ms) is None
 
 
 def _task_of(known: Recurring, state: State, due_ms: int, mark: str) -> Task:

@@ -9,7 +9,7 @@ from actors.model.sealed import seal_of
 from actors.model.task import Task
 from scheduler.records.admission import refuse_reserved, target_ms
 from scheduler.services.recurring.rule import RecurringRule, checked_name, checked_rule
-from scheduler.services.recurring.state import Change, ChangeRequest, change_task
+from scheduler.services.recurring.state import Change, ChangeRequest, change_task, rule_values
 from scheduler.services.system_tasks import unique_in_order
 
 
@@ -41,8 +41,7 @@ def set_task(name: str, rule: RecurringRule, now_ms: int) -> Task:
         raise InvalidTask(
             f"the recurring schedule {shown(name)} would end before it is due: check ends"
         )
-    values = rule.model_dump(mode="json", exclude_defaults=True)
-    return request_task(name, ChangeRequest(Change.SET, values), now_ms)
+    return request_task(name, ChangeRequest(Change.SET, rule_values(rule)), now_ms)
 
 
 def request_task(name: str, request: ChangeRequest, now_ms: int) -> Task:

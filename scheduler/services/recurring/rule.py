@@ -1,19 +1,14 @@
-"""When a recurring schedule is due: its rule, and the arithmetic of time zones.
+"""When a recurring schedule is due: its rule, and what is refused as one.
 
-Pure: no clock is read.  Cron expressions are cronsim's, which treats the two switches to and
-from daylight saving time as Debian's cron does: a time of day that the clock skips is run right
-after the gap, one that it shows twice is run the first time only; expressions with ``*`` as
-hour, or ``*`` or ``*/n`` as minute, go by elapsed time instead.
+Pure: no clock is read.  What a cron expression means is decided in ``cron_times``.
 """
 
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Literal, Self, cast
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -27,11 +22,13 @@ from pydantic import (
 from actors.model.codec import encode_object
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
-from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis, to_millis
+from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
 from actors.model.kind import checked_kind
 from actors.model.priority import PRIORITY_MAX
 from actors.model.sealed import SealedData, SealedMembers, read_envelope
 from actors.model.task import Identifier
+from scheduler.records.time_zones import is_known_zone, is_same_everywhere
+from scheduler.services.recurring.cron_times import checked_cron, cron_after, shortest_gap_ms
 
 Overlap = Literal["skip", "buffer_one", "allow"]
 
@@ -40,25 +37,9 @@ NAME_CHARS_MAX = 1_000
 
 
 def _known_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (LookupError, OSError, ValueError):
-        # All three occur, depending on how a name is wrong.
-        raise ValueError("no time zone of that name is known: write Europe/Berlin or UTC") from None
+    if not is_known_zone(name):
+        raise ValueError("no time zone of that name is known: write Europe/Berlin or UTC")
     return name
-
-
-def _known_cron(expression: str) -> str:
-    try:
-        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
-    except CronSimError as error:
-        raise ValueError(
-            f"this is not a cron expression: {error}; five fields are minute, hour, day of month,"
-            " month, day of week; six begin with the second"
-        ) from None
-    except StopIteration:
-        raise ValueError("it is due at no time within fifty years") from None
-    return expression
 
 
 class RecurringRule(BaseModel):
@@ -66,7 +47,7 @@ class RecurringRule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    cron: Annotated[str, Field(max_length=500), AfterValidator(_known_cron)] | None = None
+    cron: Annotated[str, Field(max_length=500), AfterValidator(checked_cron)] | None = None
     every_ms: Annotated[int, Field(ge=INTERVAL_MS_MIN)] | None = None
     time_zone: Annotated[str, Field(max_length=100), AfterValidator(_known_zone)] = "UTC"
     """Whose wall clock ``cron`` means."""
@@ -120,7 +101,8 @@ class RecurringRule(BaseModel):
             passed = max(0, (time_ms - first_ms) // self.every_ms + 1)
             due_ms: int | None = first_ms + passed * self.every_ms
         else:
-            due_ms = self._cron_after(time_ms)
+            assert self.cron is not None, "one of both"
+            due_ms = cron_after(self.cron, self.time_zone, time_ms)
         if due_ms is None or due_ms > INSTANT_MAX_MS:
             return None
         return None if self.ends_ms is not None and due_ms >= self.ends_ms else due_ms
@@ -139,23 +121,34 @@ class RecurringRule(BaseModel):
         number = zlib.crc32(f"{name}@{due_ms}".encode())
         return due_ms + number % (self.jitter_ms + 1)
 
-    def _cron_after(self, time_ms: int) -> int | None:
-        assert self.cron is not None, "an interval has no expression"
-        begin = from_millis(time_ms).astimezone(ZoneInfo(self.time_zone))
-        try:
-            for due in CronSim(self.cron, begin):
-                due_ms = to_millis(due)
-                # In the hour that the clock shows twice, the first one is offered again.
-                if due_ms > time_ms:
-                    return due_ms
-        except (ValueError, OverflowError):
-            # Beyond the last year there is.
-            return None
-        return None
-
 
 def checked_rule(**values: object) -> RecurringRule:
-    """Return a rule; raises InvalidTask which says what is wrong."""
+    """Return a rule that somebody asks for; raises InvalidTask which says what is wrong."""
+    rule = read_rule(**values)
+    if not is_same_everywhere(rule.time_zone):
+        raise InvalidTask(
+            f"invalid recurring schedule: time_zone: {rule.time_zone} is another time zone on"
+            " another machine: write the zone that is meant, as Europe/Berlin or UTC"
+        )
+    if rule.jitter_ms and rule.jitter_ms > (gap_ms := _shortest_gap_ms(rule)):
+        raise InvalidTask(
+            f"invalid recurring schedule: jitter_ms: {rule.jitter_ms} is longer than the"
+            f" {gap_ms} ms between two times of the schedule: make it {gap_ms} at most"
+        )
+    return rule
+
+
+def _shortest_gap_ms(rule: RecurringRule) -> int:
+    if rule.every_ms is not None:
+        return rule.every_ms
+    assert rule.cron is not None, "one of both"
+    return shortest_gap_ms(rule.cron)
+
+
+def read_rule(**values: object) -> RecurringRule:
+    """Return a rule that was accepted before, also where it would be refused now; raises
+    InvalidTask for what was never one.
+    """
     try:
         return RecurringRule.model_validate(values)
     except ValidationError as error:

@@ -50,9 +50,13 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """Uniqueness key of the task that made this state: its repetition is known by it."""
     changed_at: int = -1
     """Log offset of the last record that set, paused, resumed or deleted it."""
+    declared_at: int = -1
+    """Log offset of the last record that set it to the rule it had, which changed nothing else."""
     paused: bool = False
     over: bool = False
     """It has ended; the row stays for a while, so that an earlier record cannot undo that."""
+    deleted: bool = False
+    """Somebody ended it, so that it begins anew where an equal rule is set."""
     taken: int = 0
     """Occurrences that became tasks."""
     skipped: int = 0
@@ -87,6 +91,19 @@ def recurring_of(definition: Definition) -> Recurring:
     state = msgspec.json.decode(definition.rule, type=State)
     rule = _rules.validate_python(state.rule)
     return Recurring(definition.name.id, rule, state, definition.next_ms)
+
+
+def rule_values(rule: RecurringRule) -> dict[str, object]:
+    """Return a rule as a request and a definition hold it."""
+    return rule.model_dump(mode="json", exclude_defaults=True)
+
+
+def written_rule(rule: RecurringRule) -> bytes:
+    """Return the text of a rule, which two rules share only where both mean the same.
+
+    Compared in Python, data that holds 1 would equal data that holds true.
+    """
+    return msgspec.json.encode(rule_values(rule), order="deterministic")
 
 
 def change_task(name: str, asked_ms: int, unique: str, request: ChangeRequest) -> Task:

@@ -1,0 +1,120 @@
+"""What a cron expression means: the times at which it is due, in a time zone.
+
+Pure: no clock is read.  Expressions are cronsim's, which treats the two switches to and from
+daylight saving time as Debian's cron does: a time of day that the clock skips is run right after
+the gap, one that it shows twice is run the first time only.  Expressions whose minute or hour
+begins with a star (``*``, ``*/2``), and those with a seconds field, go by elapsed time instead:
+they are due at each moment at which the wall clock shows a time that they name, so never at one
+that it skips, and twice at one that it shows twice.
+"""
+
+import re
+from datetime import UTC, datetime
+from itertools import islice, pairwise, takewhile
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from actors.model.instant import from_millis, to_millis
+
+_MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_ZONE_IN_FRONT = re.compile(r"(?:CRON_)?TZ=", re.IGNORECASE)
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_GAPS_LOOKED_AT, _GAPS_END = 200, datetime(2027, 3, 1, tzinfo=UTC)
+_GAP_MS_MAX = 86_400_000
+"""Longer gaps than a day are not told apart."""
+
+
+class _CronTimes(CronSim):
+    """The times of an expression, also where a clock changes by less than an hour.
+
+    ``CronSim`` goes on by whole hours and, where one minute is wanted, right to it; after a change
+    by half an hour, as on Lord Howe Island, both lead past the time that is looked for.
+    """
+
+    def advance_hour(self) -> bool:
+        """Go on to the next hour that is wanted, by full hours of the wall clock."""
+        if self.dt.hour in self.hours:
+            return False
+        while self.dt.hour not in self.hours:
+            self.tick(3_600 - 60 * self.dt.minute - self.dt.second)
+            if self.dt.hour == 0:
+                break
+        return True
+
+    def advance_minute(self) -> bool:
+        """Go on to the next minute that is wanted, minute by minute where the clock may change."""
+        if self.dt.minute in self.minutes:
+            return False
+        before, zone_offset = self.dt, self.dt.utcoffset()
+        moved = super().advance_minute()
+        if self.dt.utcoffset() != zone_offset:
+            self.dt = before.replace(second=0)
+            while self.dt.minute not in self.minutes:
+                self.tick(60)
+        return moved
+
+
+def checked_cron(expression: str) -> str:
+    """Return an expression; ValueError says what is wrong, and what to write in its place."""
+    if (hint := _hint(expression)) is not None:
+        raise ValueError(hint)
+    try:
+        next(CronSim(expression, _BEGIN))
+    except CronSimError as error:
+        raise ValueError(
+            f"this is not a cron expression: {error}; five fields are minute, hour, day of month,"
+            " month, day of week; six begin with the second"
+        ) from None
+    except StopIteration:
+        raise ValueError("it is due at no time within fifty years") from None
+    return expression
+
+
+def _hint(expression: str) -> str | None:
+    """Return what to write for something that others take; None for what may be an expression."""
+    first, *others = expression.split() or [""]
+    if first.startswith("@"):
+        if (written := _MACROS.get(first.lower())) is not None:
+            return f"there are no macros: write {written!r} for {first}"
+        if first.lower() == "@every":
+            return "there are no macros: give the interval instead (every, --every)"
+        return "there are no macros: write five fields, or six that begin with the second"
+    if _ZONE_IN_FRONT.match(first):
+        rest = " ".join(others)
+        return f"the time zone is not part of it: write {rest!r} and give time_zone (--time-zone)"
+    if "?" in (first, *others):
+        written = " ".join("*" if each == "?" else each for each in (first, *others))
+        return f"there is no ? here: write {written!r}"
+    return None
+
+
+def cron_after(expression: str, time_zone: str, time_ms: int) -> int | None:
+    """Return the first time after ``time_ms`` at which it is due; None for never."""
+    begin = from_millis(time_ms).astimezone(ZoneInfo(time_zone))
+    try:
+        for due in _CronTimes(expression, begin):
+            due_ms = to_millis(due)
+            # In the hour that the clock shows twice, the first one is offered again.
+            if due_ms > time_ms:
+                return due_ms
+    except (ValueError, OverflowError):
+        # Beyond the last year there is.
+        return None
+    return None
+
+
+def shortest_gap_ms(expression: str) -> int:
+    """Return the shortest time between two of its times, a day at most, as far as is looked."""
+    times = takewhile(lambda due: due < _GAPS_END, CronSim(expression, _BEGIN))
+    looked_at = map(to_millis, islice(times, _GAPS_LOOKED_AT))
+    gaps = (later - earlier for earlier, later in pairwise(looked_at))
+    return min(gaps, default=_GAP_MS_MAX)
