@@ -54,6 +54,7 @@ from actors.model.attempts import (
     Attempt,
     AttemptEnded,
     Ending,
+    attempt_state,
     closing_completion,
     failed_record,
     finished_event,
@@ -72,6 +73,8 @@ from actors.ports.runner import Executable
 
 _USED_UP = "attempts used up"
 """Why a task that failed is closed; other reasons name the error."""
+_CHECKS_APART = 60
+"""How many checks of the wall clock a waiting attempt leaves out: there may be thousands."""
 
 
 class _Phase(Enum):
@@ -84,6 +87,10 @@ class _Phase(Enum):
 
 
 class _WaitOver(msgspec.Struct, frozen=True):
+    pass
+
+
+class _ClockCheckDue(msgspec.Struct, frozen=True):
     pass
 
 
@@ -100,6 +107,7 @@ Message = (
     | CompletionRecorded
     | AttemptRecorded
     | _WaitOver
+    | _ClockCheckDue
     | UpdateTask
     | WithdrawTask
     | AdoptAttempt
@@ -136,6 +144,8 @@ class TaskExecutorRole(Actor):
         self._task: StoredTask | None = None
         self._attempt: Attempt | None = None
         self._timer: Timer | None = None
+        self._waits_until: tuple[int, float] | None = None
+        """Until when the attempt after one of a number waits, by the clock that only measures."""
         self._withdrawal: WithdrawTask | None = None
         self._final = False
         self._draining = False
@@ -159,6 +169,8 @@ class TaskExecutorRole(Actor):
                 self._take_attempt()
             case _WaitOver():
                 self._proceed()
+            case _ClockCheckDue():
+                self._look_at_clock()
             case UpdateTask(task=task):
                 self._update(task)
             case WithdrawTask():
@@ -235,7 +247,7 @@ class TaskExecutorRole(Actor):
         task = self._open_task
         attempts = task.attempts
         if attempts is not FRESH:
-            wait_ms = attempts.next_attempt_ms - self._context.clock.now_ms()
+            wait_ms = self._wait_left_ms(attempts)
             if wait_ms > 0:
                 self._wait(wait_ms)
                 self._parent.tell(TaskPostponed(task.key))
@@ -253,7 +265,33 @@ class TaskExecutorRole(Actor):
     def _wait(self, delay_ms: float) -> None:
         assert delay_ms > 0, "what may begin does not wait"
         self._phase = _Phase.WAITING
-        self._timer = self._context.after(delay_ms, _WaitOver())
+        window = self._effects.settings.window
+        check_ms = window.clock_check_ms * _CHECKS_APART
+        if delay_ms > check_ms:
+            self._timer = self._context.after(check_ms, _ClockCheckDue())
+        else:
+            self._timer = self._context.after(delay_ms, _WaitOver())
+
+    def _wait_left_ms(self, attempts: AttemptState) -> float:
+        """Return how long the next attempt waits, by the clock that says so first: the wall clock
+        may have been ahead when its time was chosen.
+        """
+        clock = self._context.clock
+        left_ms: float = attempts.next_attempt_ms - clock.now_ms()
+        if left_ms > 0 and attempts.wait_ms:
+            now_ms, number = clock.monotonic_ms(), attempts.last
+            if self._waits_until is None or self._waits_until[0] != number:
+                self._waits_until = number, now_ms + attempts.wait_ms
+            left_ms = min(left_ms, self._waits_until[1] - now_ms)
+        return left_ms
+
+    def _look_at_clock(self) -> None:
+        """Go on waiting, unless the wall clock was set forward meanwhile."""
+        wait_ms = self._wait_left_ms(self._open_task.attempts)
+        if wait_ms > 0:
+            self._wait(wait_ms)
+        else:
+            self._proceed()
 
     def _start(self, task: StoredTask, executable: Executable) -> None:
         assert self._attempt is None, "the attempt before is settled"
@@ -363,7 +401,7 @@ class TaskExecutorRole(Actor):
         record = failed_record(ended, used, next_ms)
         self._task = replace(
             self._open_task,
-            attempts=AttemptState(used, record.attempt, next_ms or 0),
+            attempts=attempt_state((record,), None),
             overdue_when_loaded=False,
         )
         if closes and retry.on_exhausted != "block":

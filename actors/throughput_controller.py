@@ -50,6 +50,8 @@ class ThroughputController(Actor):
         """Whether all that was due when the partition began is in memory, or was."""
         self._punctual_ms: int | None = None
         """How far tasks of punctual ids are loaded, while others have a backlog."""
+        self._next_load_ms: int | None = None
+        """When the window's end comes near, by the wall clock, where all of it is loaded."""
         self._tick: Timer | None = None
 
     def on_receive(self, message: Message) -> None:
@@ -58,7 +60,7 @@ class ThroughputController(Actor):
                 self._siblings = siblings
                 self._measure()
             case _MeasureDue():
-                self._measure()
+                self._look()
             case LoadMeasured():
                 self._decide(message)
             case TasksLoaded(held_up=True):
@@ -72,7 +74,7 @@ class ThroughputController(Actor):
 
     def _measure(self) -> None:
         assert not self._measuring, "one question at a time"
-        self._tick = None
+        self._next_load_ms = None
         self._measuring = True
         self._siblings.partition_scheduler.tell(MeasureLoad())
 
@@ -90,6 +92,7 @@ class ThroughputController(Actor):
         elif self._tick is not None:
             # Tasks were just left to the store: look again soon, not only when the window
             # that was loaded before is nearly over.
+            self._next_load_ms = None
             self._wait(self._window.tick_ms)
 
     def _load_into(self, room: int, punctual: int) -> None:
@@ -128,9 +131,23 @@ class ThroughputController(Actor):
             self._measure()
             return
         self._has_loaded = True
-        ahead_ms = reached_ms - self._window.prefetch_ms - self._context.clock.now_ms()
+        now_ms, window = self._context.clock.now_ms(), self._window
         # A wall clock set back must not put off the next load by more than one window.
-        self._wait(max(self._window.tick_ms, min(ahead_ms, self._window.look_ahead_ms)))
+        self._next_load_ms = min(reached_ms - window.prefetch_ms, now_ms + window.look_ahead_ms)
+        self._sleep(self._next_load_ms - now_ms)
+
+    def _look(self) -> None:
+        """Measure, unless the wall clock, which may be stepped, shows that it is not time yet."""
+        self._tick, ahead_ms = None, 0
+        if self._next_load_ms is not None:
+            ahead_ms = self._next_load_ms - self._context.clock.now_ms()
+        if 0 < ahead_ms <= self._window.look_ahead_ms:
+            self._sleep(ahead_ms)
+        else:
+            self._measure()
+
+    def _sleep(self, ahead_ms: int) -> None:
+        self._wait(max(self._window.tick_ms, min(ahead_ms, self._window.clock_check_ms)))
 
     def _wait(self, delay_ms: float) -> None:
         assert delay_ms >= 0, "a wait does not go back in time"

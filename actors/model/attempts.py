@@ -178,6 +178,7 @@ def attempt_state(rows: Sequence[AttemptRecord], completion: Completion | None) 
         used=row.used,
         last=row.attempt,
         next_attempt_ms=row.next_attempt_ms or 0,
+        wait_ms=max(0, (row.next_attempt_ms or 0) - (row.finished_ms or row.started_ms)),
         suspect=row.finished_ms is None,
     )
 

@@ -209,6 +209,9 @@ class AttemptState(msgspec.Struct, frozen=True, gc=False):
     """Highest attempt number ever given out, counted or not."""
     next_attempt_ms: int = 0
     """Wall time before which no attempt starts; 0 where there was none yet."""
+    wait_ms: int = 0
+    """How long after the last attempt that is: no wait is longer, whatever the clock showed then;
+    0 where that is not known."""
     suspect: bool = False
     """The last attempt began durably and never ended: it may have killed its process."""
 

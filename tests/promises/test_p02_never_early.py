@@ -1,8 +1,11 @@
 """P2: no attempt starts before its time by the wall clock of the node that starts it."""
 
+from datetime import timedelta
+
 import pytest
 
 from actors.model.events import AttemptRefused
+from actors.model.outcome import Retry
 from actors.model.task import Task
 from tests.builders import NOW_MS, a_task
 from tests.promises.group import Group
@@ -74,6 +77,78 @@ def test_p2_a_clock_set_forward_is_noticed_within_its_check() -> None:
     group.advance(1_001)
 
     assert group.journal.names == ["invoice-42"]
+
+
+@pytest.mark.parametrize("days", [0.01, 1 / 24, 1, 366])
+def test_p2_a_clock_set_forward_over_the_window_delays_nothing(days: float) -> None:
+    """Neither what was stored for the time that was passed over, nor what comes afterwards."""
+    group = Group()
+    group.join()
+    step_ms = round(days * 86_400_000)
+    stored = a_task(due_in_ms=step_ms, uniqueness_key="stored")
+    group.client.schedule_task(stored).result(0)
+    group.advance(5_000)
+
+    group.clock.step_wall(step_ms)
+    new = a_task(due_in_ms=step_ms + 7_500, ordering_id="other", uniqueness_key="new")
+    group.client.schedule_task(new).result(0)
+    group.advance(1_001)
+    first = list(group.journal.names)
+    group.advance(2_000)
+
+    assert (first, group.journal.names) == (["stored"], ["stored", "new"])
+
+
+@pytest.mark.parametrize("days", [1 / 24, 1, 366])
+def test_p2_a_clock_set_forward_and_back_delays_nothing(days: float) -> None:
+    """What was loaded for the far future is still there, and what comes is due by the new clock."""
+    group = Group()
+    group.join()
+    step_ms = round(days * 86_400_000)
+    for sign in (1, -1, 1, -1):
+        group.clock.step_wall(sign * step_ms)
+        group.advance(2_000)
+    task = a_task(due_in_ms=9_000)
+    group.client.schedule_task(task).result(0)
+    group.advance(2_000)
+
+    assert group.journal.names == ["invoice-42"]
+
+
+def test_p2_a_clock_set_forward_delays_a_waiting_attempt_by_a_minute_at_most() -> None:
+    """Its time is one of the wall clock too; thousands may wait, so they look less often."""
+    group = Group()
+    group.join()
+    group.journal.says = lambda _task, attempt: (
+        Retry(after=timedelta(days=3)) if attempt == 1 else None
+    )
+    group.client.schedule_task(a_task(due_in_ms=0)).result(0)
+    group.advance(5_000)
+    group.clock.step_wall(3 * 86_400_000)
+
+    group.advance(60_000)
+
+    assert [ran.attempt for ran in group.journal.ran] == [1, 2]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_p2_a_clock_that_was_far_ahead_delays_a_retry_by_its_own_wait_at_most(
+    restarts: bool,
+) -> None:
+    """Its time was chosen by that clock, and is durable; how long the wait was to be is, too."""
+    group = Group()
+    member = group.join()
+    group.journal.says = _fail
+    group.client.schedule_task(a_task(due_in_ms=0)).result(0)
+    group.clock.step_wall(40 * 86_400_000)
+    group.advance(5_000)
+    group.clock.step_wall(-40 * 86_400_000)
+    if restarts:
+        group.replace(member)
+
+    group.advance(12_000)
+
+    assert [ran.attempt for ran in group.journal.ran] == [1, 2]
 
 
 def test_p2_a_retry_is_not_early_either() -> None:

@@ -24,6 +24,8 @@ from tests.simulation.task_maker import SICK
 
 _AHEAD_MIN_MS = 8_000
 """A clock is ahead of another that is so much behind it."""
+_FAR_MS = (400_000, 3_600_000, 5 * 3_600_000, 86_400_000, 40 * 86_400_000)
+"""Longer than a window, and than each time for which anything is kept."""
 _SAVED_WITHIN_MS = 3_000
 """A watermark is saved soon, and stands so much behind the clock at most."""
 
@@ -158,6 +160,17 @@ def _clock(world: FaultyWorld, rng: random.Random) -> None:
     member.clock.offset_ms += step_ms
 
 
+def _clock_far(world: FaultyWorld, rng: random.Random) -> None:
+    """A machine's clock is set by hours or days, and is set right in the end."""
+    member = rng.choice(world.members)
+    if member.clock.is_far and rng.random() < 0.7:
+        step_ms = member.clock.set_right()
+    else:
+        step_ms = rng.choice((-1, 1)) * rng.choice(_FAR_MS)
+        member.clock.offset_ms += step_ms
+    world.note(Happened(world.now_ms(), f"clock {step_ms}", member.name, world.now_ms()))
+
+
 FAULTS: Mapping[str, Fault] = {
     "crash": _crash,
     "blackout": _blackout,
@@ -170,6 +183,7 @@ FAULTS: Mapping[str, Fault] = {
     "left_early": _left_early,
     "held_save": _held_save,
     "clock": _clock,
+    "clock_far": _clock_far,
     "coordinator": group_faults.coordinator,
     "cut_off": group_faults.cut_off,
     "flicker": group_faults.flicker,

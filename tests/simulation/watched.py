@@ -18,6 +18,8 @@ from scheduler.configuration.settings import Settings
 from scheduler.node.lease import Lease
 
 TRACE_MAX = 30
+_FAR_MS = 100_000
+"""No run of small steps leads as far."""
 
 Trace = deque[tuple[float, str, ActorContext, object]]
 
@@ -27,7 +29,18 @@ class NodeClock:
 
     def __init__(self, clock: VirtualClock, offset_ms: int) -> None:
         self._clock = clock
-        self.offset_ms = offset_ms
+        self.offset_ms, self._usual_ms = offset_ms, offset_ms
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is off by more than clocks are that are looked after."""
+        return abs(self.offset_ms - self._usual_ms) >= _FAR_MS
+
+    def set_right(self) -> int:
+        """Set it as far off as it was in the beginning; return by how much it was stepped."""
+        step_ms = self._usual_ms - self.offset_ms
+        self.offset_ms = self._usual_ms
+        return step_ms
 
     def now_ms(self) -> int:
         """Return this machine's wall time."""

@@ -153,6 +153,9 @@ class World:
             member.crash_in = None
             if member.log.membership is not None:
                 member.log.membership.reachable = True
+        for clock in self._clocks.values():
+            if clock.is_far:
+                clock.set_right()
         self._site = replace(self._site, unknowing=0.0)
         for member in self.members:
             if not member.knows_kinds:

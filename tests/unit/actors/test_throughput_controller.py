@@ -153,6 +153,22 @@ def test_the_next_load_begins_before_the_window_ends() -> None:
     assert (early, bench.pending) == ((0, 0, 1), (1, 0, 0))
 
 
+@pytest.mark.parametrize("step_ms", [600_000, 3_600_000, 86_400_000, 366 * 86_400_000])
+def test_a_clock_set_forward_brings_the_next_load_within_its_check(step_ms: int) -> None:
+    """The window's end is a time of the wall clock, and the clock that is slept by knows nothing of
+    the step.
+    """
+    bench = Bench()
+    bench.measure(waiting=0)
+    bench.load(300_000)
+    bench.harness.advance(10_500)
+    bench.harness.clock.step_wall(step_ms)
+
+    bench.harness.advance(WINDOW.clock_check_ms)
+
+    assert bench.pending == (1, 0, 0)
+
+
 def test_a_clock_set_far_back_puts_off_the_next_load_by_one_window_at_most() -> None:
     """The window's end looks far away then."""
     bench = Bench()

@@ -47,7 +47,7 @@ def test_the_last_row_says_how_many_attempts_were_used_and_when_the_next_may_sta
     rows = [_row(1, used=1), _row(2, used=2, next_attempt_ms=NOW_MS + 20_000)]
 
     assert attempt_state(rows, None) == AttemptState(
-        used=2, last=2, next_attempt_ms=NOW_MS + 20_000, suspect=False
+        used=2, last=2, next_attempt_ms=NOW_MS + 20_000, wait_ms=19_995, suspect=False
     )
 
 
