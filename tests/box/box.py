@@ -8,6 +8,10 @@ events.  It decides what happens next; what must hold is for ``promises``.
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import cast
+
+import msgspec
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.model.attempts import Attempt, Ending
@@ -24,6 +28,7 @@ from actors.model.key import TaskKey
 from actors.model.operator_sheet import OperatorSheet
 from actors.model.pauses import Pause, PauseScope
 from actors.ports.effects import Effects
+from actors.ports.store import ScheduleStore, Stores, TaskPage
 from scheduler.adapters.memory.broker import MemoryBroker
 from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
@@ -51,6 +56,23 @@ from tests.simulation.truth import Truth
 NODE = "box"
 _GOOD = (Ending.DONE,)
 _BAD = (Ending.FAILED, Ending.FAILED, Ending.RETRY, Ending.DROPPED, Ending.TIMED_OUT)
+
+
+class WatchedReads:
+    """A schedule that tells how far it is read."""
+
+    def __init__(self, schedule: ScheduleStore, read: Callable[[int], None]) -> None:
+        self._schedule, self._read = schedule, read
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._schedule, name)
+
+    def load_tasks(
+        self, partition: int, after: TaskKey, before_ms: int, *limits: int
+    ) -> "Future[TaskPage]":
+        """Read a page."""
+        self._read(before_ms)
+        return self._schedule.load_tasks(partition, after, before_ms, *limits)
 
 
 class Box:
@@ -100,7 +122,7 @@ class Box:
         return Effects(
             settings=self.settings.tree,
             partition_count=PARTITIONS,
-            stores=open_memory_stores(self.data, self.deliveries),
+            stores=self._stores(),
             writer=MemoryWriter(self.broker, self.deliveries),
             runner=self.runner,
             telemetry=self,
@@ -113,6 +135,17 @@ class Box:
                 if kind in self.configuration.kinds
             },
         )
+
+    def _stores(self) -> Stores:
+        stores = open_memory_stores(self.data, self.deliveries)
+        watched = cast("ScheduleStore", WatchedReads(stores.schedule, self.note_read))
+        return msgspec.structs.replace(stores, schedule=watched)
+
+    def note_read(self, before_ms: int) -> None:
+        """Look whether those who write beside the log know that so much is read."""
+        claim = self.data.claims.get(PARTITION)
+        if claim is None or before_ms > claim.watermark.loaded_until_ms:
+            self.complaints.append(f"P8: what is before {before_ms} was read, and nobody is told")
 
     def _make_executor(self, _ordering_id: str, kind: str | None) -> PlainJob:
         if kind == UNKNOWN and not self.knows_all:
@@ -133,7 +166,8 @@ class Box:
         now_ms = self.clock.monotonic_ms()
         self.history.add(Noted(now_ms, NODE, event))
         match event:
-            case PartitionAssigned(end_offset=end_offset):
+            case PartitionAssigned(next_offset=next_offset, end_offset=end_offset):
+                self.ledger.note_assigned(next_offset)
                 self._is_caught_up, self._catch_up_end = False, end_offset
             case CatchUpEnded(complete=complete):
                 self._is_caught_up = True
@@ -261,6 +295,8 @@ class Box:
     def _move(self) -> None:
         """Give the partition up, or take it again."""
         rng = self.rng
+        if rng.random() < 0.2:
+            self._die()
         if self.owner.stand is Stand.AWAY:
             if rng.random() < 0.4:
                 self._let_another_own()
@@ -272,6 +308,12 @@ class Box:
             self.owner.revoke(rng.choice((5, 500, 3_600_000)))
         else:
             self.owner.lose()
+
+    def _die(self) -> None:
+        """The process is gone; what it asked of the store is still under way."""
+        self.owner.die()
+        self.runner.die()
+        self.ledger.note_death()
 
     def _let_another_own(self) -> None:
         """Another member claims the partition, and is gone before it does anything."""

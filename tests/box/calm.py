@@ -15,12 +15,16 @@ from tests.box.box import Box
 from tests.box.hand_runner import HandRun, Step
 from tests.box.kinds import BLOCKING, PLACES, UNKNOWN
 from tests.box.memory import remembered
-from tests.box.owner import Stand
+from tests.box.owner import PARTITION, Stand
 
 SETTLE_MS = 120_000.0
 """Virtual time in which everything must be done once nothing disturbs the subtree."""
 ISOLATION_MS = 10_000.0
 """The same for all that waits for nobody, while others are held up."""
+
+
+SAVES_MAX = 8
+"""Of the watermark, while nothing is scheduled: a few because memory reaches further."""
 
 
 class CalmEnd:
@@ -140,6 +144,7 @@ class CalmEnd:
         if not self.settle(lambda: not self._held_bytes, within_ms=5_000):
             self._box.complaints.append(f"P13: {self._held_bytes} bytes are held when all is done")
         self._probe_slots()
+        self._probe_watermark()
         self._box.owner.revoke(3_600_000)
         self.settle(lambda: self._box.owner.stand is Stand.AWAY, gains=False)
         if self._box.owner.stand is not Stand.AWAY:
@@ -224,6 +229,21 @@ class CalmEnd:
             if run.key.ordering_id == key.ordering_id and run.attempt.task.kind == kind
         ]
         return key in {run.key for run in sick} or len(alike) == PLACES[kind]
+
+    def _probe_watermark(self) -> None:
+        """Where nothing is open the watermark passes all rows, and then is seldom written."""
+        box, settings = self._box, self._box.settings.tree.watermark
+        last_ms = max((key.scheduled_ms for key in box.ledger.known_keys()), default=0)
+        if not self.settle(
+            lambda: box.data.claims[PARTITION].watermark.watermark_ms > last_ms, within_ms=5_000
+        ):
+            self._complain("P8: nothing is open, and the next owner would read all of it again")
+        kind, idle_ms = "save_watermark", 40 * settings.lag_ms
+        before, until_ms = box.deliveries.counts[kind], box.clock.monotonic_ms() + idle_ms
+        self.settle(lambda: box.clock.monotonic_ms() >= until_ms)
+        saves = box.deliveries.counts[kind] - before
+        if saves > SAVES_MAX:
+            self._complain(f"P8: an idle partition wrote {saves} watermarks in {idle_ms} ms")
 
     def _probe_slots(self) -> None:
         """Let more ids have a due task than there are slots: each slot is there, once."""

@@ -161,6 +161,10 @@ class HandRunner:
 
     # What the box lets happen.
 
+    def die(self) -> None:
+        """Forget everything: the process is gone."""
+        self._runs.clear()
+
     @property
     def can_begin(self) -> list[HandRun]:
         """First attempts of batches that wait for a worker, or whose start was asked for."""

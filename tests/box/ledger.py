@@ -43,6 +43,10 @@ class Asked:
     knew_pause: bool
     """Whether it was paused, as the subtree had to know."""
     caught_up: bool
+    knew_drain: bool
+    """Whether the partition was being given up, as the subtree had to know."""
+    unrecorded: bool
+    """Whether an earlier owner may have begun it, and nobody will know that it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Begun:
     """How many of its kind without order run of its ordering id."""
     done: str
     """How its key was done before; empty where it was not."""
+    newer: int | None
+    """Where it waited for an allowance, the offset of a later record that was known."""
     closed_by: int | None
     """The offset of a command that closed its key, as the subtree had to know."""
     shares_executor: bool
@@ -92,6 +98,9 @@ class Ledger:
         self._keys: dict[str, set[TaskKey]] = defaultdict(set)
         self._running: list[HandRun] = []
         self._known_pauses: frozenset[str] = frozenset()
+        self._knows_drain = False
+        self._assigned: tuple[int, int] = (0, 0)
+        """Where the log stood when the partition was assigned, and the wall time then."""
         self._is_all_paused = False
 
     def note_record(self, entry: StoredTask | Command) -> None:
@@ -111,6 +120,15 @@ class Ledger:
             self._known_offset += 1
         pause = self._owner.sheet.of_partition(PARTITION)
         self._known_pauses, self._is_all_paused = pause.ordering_ids, pause.whole
+        self._knows_drain = self._owner.knows_drain
+
+    def note_assigned(self, next_offset: int) -> None:
+        """The partition is worked on from now on, by a tree that knows nothing."""
+        self._assigned, self._knows_drain = (next_offset, self._clock.now_ms()), False
+
+    def note_death(self) -> None:
+        """The process is gone, with all that ran."""
+        self._running.clear()
 
     def note_unpaused(self) -> None:
         """Fewer pauses are on their way."""
@@ -133,6 +151,8 @@ class Ledger:
                 newer=self._newer(run),
                 knew_pause=self._is_all_paused or key.ordering_id in self._known_pauses,
                 caught_up=self.is_caught_up(),
+                knew_drain=self._knows_drain and self._owner.knows_drain,
+                unrecorded=self._is_unrecorded(run),
             )
         )
 
@@ -157,6 +177,7 @@ class Ledger:
                 beside=tuple(each.key for each in others if self._excludes(each, run)),
                 alike=1 + alike,
                 done=str(completion[1].result) if done and completion is not None else "",
+                newer=self._newer(run) if run.limited else None,
                 closed_by=self._closed_by(run),
                 shares_executor=any(each.executor is run.executor for each in others),
                 is_next=attempt.number > last or len(self._records[key]) > 1,
@@ -256,6 +277,13 @@ class Ledger:
         ]
         newest = max(offsets, default=-1)
         return newest if newest > run.attempt.task.offset else None
+
+    def _is_unrecorded(self, run: HandRun) -> bool:
+        """Whether a task that was overdue when it was loaded begins without a durable start."""
+        attempt, (next_offset, assigned_ms) = run.attempt, self._assigned
+        is_old = attempt.task.offset < next_offset and run.key.scheduled_ms < assigned_ms
+        is_first = attempt.number == 1 and len(self._records[run.key]) == 1
+        return is_old and is_first and attempt.record_starts is None
 
     def _closed_by(self, run: HandRun) -> int | None:
         """Return a known command that closed the key, and what would open it never came."""

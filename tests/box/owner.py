@@ -182,6 +182,18 @@ class PartitionOwner:
             self.root.tell(ForgetPartitions((PARTITION,)))
         self._let_go()
 
+    def die(self) -> None:
+        """The process is gone, and comes back knowing nothing."""
+        if self.root is not None:
+            self._system.stop_tree(self.root)
+        self.root, self._owned, self._rebuild_ms = None, None, 0.0
+        self._let_go()
+
+    @property
+    def knows_drain(self) -> bool:
+        """Whether the tree was told that the partition is given up."""
+        return self.revoked_at_ms is not None and self._is_told
+
     # What the tree says.
 
     def tell(self, message: object) -> None:

@@ -46,8 +46,11 @@ def p3_one_at_a_time(box: Box) -> Complaints:
             yield f"{key} began as number {fact.alike} of its ordering id and kind"
         if fact.shares_executor:
             yield f"{key} began in an executor that serves another task"
-        if any(each.task.kind != kind for each in batch_before(fact.run.attempt)):
+        batch = [fact.run.attempt, *batch_before(fact.run.attempt)]
+        if any(each.task.kind != kind for each in batch):
             yield f"{key} is in a batch of another kind"
+        if len(batch) > 1 and any(each.suspect for each in batch):
+            yield f"{key} is in a batch with one that may have killed a process"
 
 
 def p4_key_order(box: Box) -> Complaints:
@@ -106,9 +109,13 @@ def p6_the_last_record_wins(box: Box) -> Complaints:
         if asked.newer is not None:
             offset = asked.run.attempt.task.offset
             yield f"{asked.run.key} was asked for with {offset}, {asked.newer} was known"
+        if asked.unrecorded:
+            yield f"{asked.run.key} was overdue when it was loaded, and its start is not recorded"
         if asked.knew_pause:
             yield f"{asked.run.key} was asked for although it is paused"
     for begun in box.ledger.begun:
+        if begun.newer is not None:
+            yield f"{begun.run.key} left its limit without the record at {begun.newer}"
         if begun.closed_by is not None:
             yield f"{begun.run.key} began after the command at {begun.closed_by}"
     yield from _closed_without_cause(box)
@@ -157,6 +164,9 @@ def p14_drains_lose_nothing(box: Box) -> Complaints:
     for each in box.history.of(Revoked):
         if each.drained and each.lost:
             yield f"the partition was drained and {each.lost} had not ended or are not durable"
+    for fact in box.ledger.asked:
+        if fact.knew_drain:
+            yield f"{fact.run.key} was asked for while the partition is given up"
     yield from (each for each in box.complaints if each.startswith("P14"))
 
 
