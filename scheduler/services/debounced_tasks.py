@@ -5,6 +5,9 @@ of the same ordering id, which makes the call's task where no later call has tak
 row.  The row is durable before that task is, and which of two calls is the later one is decided by
 the times at which they were made, never by the clock of this node: a call that is run again after
 a crash decides the same.
+
+The row has no expiry before the last of these windows has ended, which is decided behind every
+call of the windows, however late: an outage or pause of weeks makes no second task.
 """
 
 from datetime import timedelta
@@ -41,12 +44,18 @@ class DebouncedCall(RequestedTask, frozen=True):
     """At the end of a window: which call's it is."""
 
 
-class LastCall(msgspec.Struct, frozen=True, order=True):
+class LastCall(msgspec.Struct, frozen=True):
     """The last call of some ids."""
 
     asked_ms: int
     call: str
     """Its uniqueness key, which no other call has."""
+    until_ms: int = 0
+    """When the last window of all calls so far ends."""
+
+    def is_after(self, other: "LastCall") -> bool:
+        """Whether it was made later; none of two calls was where they are one."""
+        return (self.asked_ms, self.call) > (other.asked_ms, other.call)
 
 
 def debounced_call(task: Task, debounce: timedelta, asked_ms: int, unique: str) -> Task:
@@ -79,7 +88,7 @@ class DecideDebounced(SystemExecutor):
         """Note the last call; make its task at the end of its window."""
         try:
             request = msgspec.convert(task.data, DebouncedCall)
-            wanted, window_end = request.task, from_millis(request.until_ms)
+            _wanted, window_end = request.task, from_millis(request.until_ms)
         except (msgspec.ValidationError, InvalidKey, ValueError, OverflowError) as error:
             return Drop(f"its data is not a call for a debounced task: {error}")
         found = await settled(
@@ -88,15 +97,15 @@ class DecideDebounced(SystemExecutor):
         last = None if found is None else msgspec.json.decode(found.rule, type=LastCall)
         if request.call is not None:
             # Without a row it has expired, and no call came after this one.
-            if last is not None and last.call != request.call:
-                return Drop("a later call came before its window ended")
-            await settled(self._dependencies.appender.append(wanted))
-            return None
-        call = LastCall(task.key.scheduled_ms, task.uniqueness_key)
-        if last is not None and call < last:
+            return await self._end(task, request, found, last)
+        call = LastCall(task.key.scheduled_ms, task.uniqueness_key, request.until_ms)
+        if last is not None and last.is_after(call):
             return Drop("a later call was decided before this one")
-        if call != last:
-            await self._save(task.ordering_id, found, call, request.until_ms)
+        if last is None or call.is_after(last):
+            if last is not None:
+                until_ms = max(last.until_ms, request.until_ms)
+                call = msgspec.structs.replace(call, until_ms=until_ms)
+            await self._save(task.ordering_id, found, call, None)
         end = msgspec.structs.replace(request, call=call.call)
         await settled(
             self._dependencies.appender.append(
@@ -110,13 +119,25 @@ class DecideDebounced(SystemExecutor):
         )
         return None
 
+    async def _end(
+        self, task: Task, request: DebouncedCall, found: Definition | None, last: LastCall | None
+    ) -> Outcome | None:
+        """Make the task of the last call; let the row expire where no window is open any more."""
+        is_last = last is None or last.call == request.call
+        if is_last:
+            await settled(self._dependencies.appender.append(request.task))
+        if last is not None and last.until_ms <= request.until_ms:
+            expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
+            await self._save(task.ordering_id, found, last, expires_ms)
+        return None if is_last else Drop("a later call came before its window ended")
+
     async def _save(
-        self, ordering_id: str, found: Definition | None, call: LastCall, until_ms: int
+        self, ordering_id: str, found: Definition | None, call: LastCall, expires_ms: int | None
     ) -> None:
         row = Definition(
             name_of_request(ordering_id),
             self.offset_over(found),
             msgspec.json.encode(call),
-            expires_ms=until_ms + ROW_KEPT_MS,
+            expires_ms=expires_ms,
         )
         await settled(self._dependencies.definitions.save(row))

@@ -21,7 +21,7 @@ from actors.model.task import Task
 
 WINDOW_MS_MAX = 366 * 86_400_000
 ROW_KEPT_MS = 10 * 86_400_000
-"""How long a row outlives its window, for requests that reach the log late."""
+"""How long a row outlives the end of its window, for requests that reach the log late."""
 _ID_BYTES = 16
 
 

@@ -5,15 +5,19 @@ are tasks of one ordering id, so they come one after the other, whichever client
 are decided by the times at which they were asked for, and by the row that the last task's request
 left behind, never by the clock of this node: a request that is run again after a crash decides the
 same.  The row is durable before the task is made, which is made again then.
+
+The row outlives all requests that it decides, however late they are decided: it has no expiry
+before a task of the same ordering id, due at the window's end, gives it one.  That task comes
+behind every request of the window, so an outage or pause of weeks makes no second task.
 """
 
 from datetime import timedelta
 
 import msgspec
 
-from actors.model.definition import Definition, DefinitionKind
+from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.model.errors import InvalidKey
-from actors.model.instant import format_instant, from_millis
+from actors.model.instant import INSTANT_MAX_MS, format_instant, from_millis
 from actors.model.outcome import Drop, Outcome
 from actors.model.sealed import envelope_in
 from actors.model.task import Task
@@ -27,6 +31,9 @@ from scheduler.services.requested_tasks import (
     window_ms,
 )
 from scheduler.services.system_tasks import SystemDependencies
+
+_WINDOW_END = "end:"
+"""How the uniqueness key of a window's end begins, before that of the request that opened it."""
 
 
 class UniqueRequest(RequestedTask, frozen=True):
@@ -65,20 +72,30 @@ class UniqueMade(msgspec.Struct, frozen=True):
     """The request, told from every other of its ids."""
 
 
+class WindowEnd(msgspec.Struct, frozen=True):
+    """The data of the task at the end of a window; a node of before takes it for no request."""
+
+    window_of: str
+    """The request that opened it."""
+
+
 class DecideUnique(SystemExecutor):
-    """Decides one request."""
+    """Decides one request, or ends a window."""
 
     def __init__(self, dependencies: SystemDependencies) -> None:
         self._dependencies = dependencies
 
     async def execute(self, task: Task) -> Outcome | None:
         """Make the task that is asked for, unless one was made within the window before."""
+        name = name_of_request(task.ordering_id)
         try:
+            if "window_of" in task.data:
+                await self._end(name, msgspec.convert(task.data, WindowEnd))
+                return None
             request = msgspec.convert(task.data, UniqueRequest)
             wanted = request.task
         except (msgspec.ValidationError, InvalidKey) as error:
             return Drop(f"its data is not a request for a unique task: {error}")
-        name = name_of_request(task.ordering_id)
         found = await settled(self._dependencies.definitions.find(name))
         made = None if found is None else msgspec.json.decode(found.rule, type=UniqueMade)
         asked_ms, mark = task.key.scheduled_ms, f"{task.key.scheduled_ms}:{task.uniqueness_key}"
@@ -86,13 +103,28 @@ class DecideUnique(SystemExecutor):
             if made is not None and asked_ms < made.until_ms:
                 until = format_instant(made.until_ms)
                 return Drop(f"{made.key} was made before, and is the only one until {until}")
-            until_ms = asked_ms + request.window_ms
-            row = Definition(
-                name,
-                self.offset_over(found),
-                msgspec.json.encode(UniqueMade(request.key, until_ms, mark)),
-                expires_ms=until_ms + ROW_KEPT_MS,
-            )
+            until_ms = min(asked_ms + request.window_ms, INSTANT_MAX_MS)
+            made = UniqueMade(request.key, until_ms, mark)
+            row = Definition(name, self.offset_over(found), msgspec.json.encode(made))
             await settled(self._dependencies.definitions.save(row))
         await settled(self._dependencies.appender.append(wanted))
+        end = Task.model_construct(
+            ordering_id=task.ordering_id,
+            scheduled_time=from_millis(made.until_ms),
+            uniqueness_key=f"{_WINDOW_END}{mark}",
+            data=msgspec.structs.asdict(WindowEnd(mark)),
+        )
+        await settled(self._dependencies.appender.append(end))
         return None
+
+    async def _end(self, name: DefinitionName, end: WindowEnd) -> None:
+        """Let the row of a window expire, unless a later window has one of its own."""
+        found = await settled(self._dependencies.definitions.find(name))
+        if (
+            found is None
+            or msgspec.json.decode(found.rule, type=UniqueMade).made_by != end.window_of
+        ):
+            return
+        expires_ms = self._dependencies.clock.now_ms() + ROW_KEPT_MS
+        row = Definition(name, self.offset_over(found), found.rule, expires_ms=expires_ms)
+        await settled(self._dependencies.definitions.save(row))

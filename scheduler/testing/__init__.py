@@ -105,7 +105,9 @@ class VirtualScheduler:
         self.telemetry = RecordingTelemetry(LoggingTelemetry())
         self._executions = Executions(self.telemetry.events)
         self.broker = MemoryBroker(partitions, self.clock)
-        self.stores = open_memory_stores(MemoryStores())
+        data = MemoryStores()
+        data.clock = self.clock
+        self.stores = open_memory_stores(data)
         self.messages = MemoryMessages(self.clock)
         """What was sent to topics of others."""
         self.callbacks = RecordingCaller(self.clock)

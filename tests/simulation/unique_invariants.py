@@ -69,6 +69,9 @@ def _requests(run: Run, facts: DoorFacts) -> dict[str, list[_Request]]:
         if facts.tasks.get(key) != record.offset:
             continue
         data = json.loads(record.value or b"")["taskData"]
+        if "window_of" in data:
+            # It ends a window, and asks for nothing.
+            continue
         results = [each.result for each in run.completed[key]]
         asked_ms = key.scheduled_ms
         found[key.ordering_id].append(

@@ -65,6 +65,7 @@ class World:
         self.network = Network(self.clock, self._fork())
         made_of = (scenario.partitions, self.clock, self.network.to_log, scenario.batch_bytes_max)
         self.broker, self.data = MemoryBroker(*made_of), MemoryStores()
+        self.data.clock = self.clock
         self._wakes, self.sheets = Wakes[Member](), list[tuple[float, OperatorSheet]]()
         self.truth = Truth(self.broker, self.data, self.settings)
         self.recorder = Recorder(self)

@@ -7,6 +7,9 @@ from actors.model.definition import Definition, DefinitionKind, DefinitionName
 from actors.ports.definitions import DefinitionPage
 from scheduler.adapters.memory.tables import MemoryStores, View
 
+_EXPIRY_MS_MIN = 1_000
+"""As in Cassandra, a row that has expired already still replaces an earlier one for a second."""
+
 
 class MemoryDefinitions:
     """Rows of ``definition``."""
@@ -18,7 +21,7 @@ class MemoryDefinitions:
     def save(
         self, partition: int, definitions: Sequence[Definition], now_ms: int
     ) -> "Future[None]":
-        """Write rows; nothing is counted from ``now_ms`` here."""
+        """Write rows; each expires as long after now as it does after ``now_ms``."""
         written = tuple(definitions)
 
         def effect() -> None:
@@ -26,6 +29,7 @@ class MemoryDefinitions:
             for each in written:
                 if each.name not in rows or rows[each.name].offset < each.offset:
                     rows[each.name] = each
+                    self._note_expiry(partition, each, now_ms)
 
         return self._ask("save", partition, effect)
 
@@ -37,7 +41,8 @@ class MemoryDefinitions:
 
         def effect() -> Mapping[DefinitionName, Definition]:
             rows = self._data.definitions.get(partition, {})
-            return {name: rows[name] for name in asked if name in rows}
+            there = [name for name in asked if name in rows and self._has(partition, name)]
+            return {name: rows[name] for name in there}
 
         return self._ask("find", partition, effect)
 
@@ -48,6 +53,7 @@ class MemoryDefinitions:
 
         def effect() -> DefinitionPage:
             rows = self._data.definitions.get(partition, {})
+            rows = {name: rows[name] for name in tuple(rows) if self._has(partition, name)}
             found = sorted(
                 (row for row in rows.values() if row.name.kind is kind and not row.ended),
                 key=lambda row: row.name.id,
@@ -58,6 +64,22 @@ class MemoryDefinitions:
 
         return self._ask("page", partition, effect)
 
+    def _note_expiry(self, partition: int, row: Definition, now_ms: int) -> None:
+        place, clock = (partition, row.name), self._data.clock
+        self._data.expiries.pop(place, None)
+        if clock is not None and row.expires_ms is not None:
+            left_ms = max(_EXPIRY_MS_MIN, row.expires_ms - now_ms)
+            self._data.expiries[place] = clock.monotonic_ms() + left_ms
+
+    def _has(self, partition: int, name: DefinitionName) -> bool:
+        """Whether a row has not vanished meanwhile."""
+        clock, place = self._data.clock, (partition, name)
+        gone_ms = self._data.expiries.get(place)
+        if clock is None or gone_ms is None or clock.monotonic_ms() < gone_ms:
+            return True
+        del self._data.expiries[place], self._data.definitions[partition][name]
+        return False
+
     def forget(self, partition: int, before_ms: int) -> "Future[None]":
         """Remove what has expired."""
 
@@ -66,5 +88,6 @@ class MemoryDefinitions:
             for name, row in list(rows.items()):
                 if row.expires_ms is not None and row.expires_ms < before_ms:
                     del rows[name]
+                    self._data.expiries.pop((partition, name), None)
 
         return self._ask("forget", partition, effect)

@@ -16,6 +16,7 @@ from actors.model.oversight import AuditEntry, AuditPlace, NodeReport
 from actors.model.ownership import Claim
 from actors.model.status import AttemptRecord, Completion, RecordedOutcome
 from actors.model.task import StoredTask
+from actors.ports.clock import Clock
 from scheduler.adapters.memory.delivery import Deliver, Request
 
 Answer = TypeVar("Answer")
@@ -106,6 +107,10 @@ class MemoryStores:
         """By partition and offset: write time and outcome."""
         self.definitions: dict[int, dict[DefinitionName, Definition]] = {}
         """By partition."""
+        self.expiries: dict[tuple[int, DefinitionName], float] = {}
+        """When rows of definitions vanish by themselves, by the clock that only measures."""
+        self.clock: Clock | None = None
+        """By which they do; without one nothing vanishes by itself."""
         self.partition_count: int | None = None
         self.reports: dict[str, NodeReport] = {}
         """By node."""
