@@ -374,6 +374,16 @@ class VirtualScheduler:
         self._node = self._make_node()
         self.run_due()
 
+    def down_for(self, delta: timedelta | None = None, **units: float) -> None:
+        """Stop gracefully, let time pass (``timedelta`` or its keywords) with no node, start again.
+
+        What fell due meanwhile has run when it returns, as catch-up and expiry allow.  The client
+        is not stopped: what is scheduled between ``stop`` and ``restart`` waits in the log.
+        """
+        self.stop()
+        self.clock.advance((delta or timedelta(**units)) / timedelta(milliseconds=1))
+        self.restart()
+
     def crash(self) -> None:
         """Lose the process: nothing is drained or flushed; a new one takes over at once."""
         assert self._node is not None, "this scheduler was stopped"

@@ -227,3 +227,20 @@ def test_a_task_may_schedule_others_for_now() -> None:
     scheduler.schedule_task(a_task(name="1"))
 
     assert len(scheduler.run_due()) == 199
+
+
+def test_down_for_lets_time_pass_while_no_node_runs() -> None:
+    """What falls due meanwhile runs at the next start, a recurring task as its catch-up allows."""
+    scheduler = a_scheduler()
+    scheduler.schedule_task(a_task(due_in=timedelta(hours=1)))
+    scheduler.client.schedule_recurring("hourly", cron="0 * * * *", overlap="allow").result(0)
+
+    scheduler.down_for(hours=2, minutes=30)
+    caught_up = [each for each in scheduler.executions if "hourly" in each.key.ordering_id]
+    ran = scheduler.assert_executed(uniqueness_key=a_task().uniqueness_key)
+
+    assert scheduler.now == NOON + timedelta(hours=2, minutes=30)
+    assert [each.at for each in ran] == [scheduler.now]
+    assert [each.at for each in caught_up if not each.key.ordering_id.startswith("hourhand")] == [
+        scheduler.now
+    ]
