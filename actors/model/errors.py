@@ -37,6 +37,7 @@
     │   │   ├── UnknownKind           of a kind that this node has no executor for
     │   │   └── PayloadSealed         with data that this process has no codec or key for
     │   ├── PayloadDamaged            sealed data that was changed, or is another task's
+    │   │   └── PayloadUnsealed       data that is plain where sealed data is required
     │   ├── PayloadUnavailable        a payload codec could not do its work
     │   └── SparkFailed               a job of the pipeline that Spark could not run
     └── InternalError                 a bug, or state only a rebuild can mend
@@ -258,6 +259,12 @@ class PayloadDamaged(OperatorError):
     """Sealed data cannot be opened with its key: it was changed, or sealed for another task."""
 
     code = "payload-damaged"
+
+
+class PayloadUnsealed(PayloadDamaged):
+    """A task's data is plain, and codecs here require that its kind's is sealed."""
+
+    code = "payload-unsealed"
 
 
 class PayloadUnavailable(OperatorError):

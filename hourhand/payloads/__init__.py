@@ -14,8 +14,22 @@ require_own_packages()
 
 from scheduler.payloads.aes_gcm import AesGcm  # noqa: E402 - first it has to be Hourhand's
 from scheduler.payloads.claim_check import ClaimCheck  # noqa: E402
-from scheduler.payloads.codec import EncodedPayload, PayloadCodec  # noqa: E402
+from scheduler.payloads.codec import (  # noqa: E402
+    BoundedCodec,
+    EncodedPayload,
+    OpenedTooLarge,
+    PayloadCodec,
+)
 from scheduler.payloads.codecs import PayloadCodecs  # noqa: E402
 from scheduler.payloads.deflate import Deflate  # noqa: E402
 
-__all__ = ["AesGcm", "ClaimCheck", "Deflate", "EncodedPayload", "PayloadCodec", "PayloadCodecs"]
+__all__ = [
+    "AesGcm",
+    "BoundedCodec",
+    "ClaimCheck",
+    "Deflate",
+    "EncodedPayload",
+    "OpenedTooLarge",
+    "PayloadCodec",
+    "PayloadCodecs",
+]

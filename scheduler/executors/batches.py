@@ -7,16 +7,23 @@ decides which tasks go together: a runner does.
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from datetime import timedelta
+from typing import Any
+
+import msgspec
 
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of, raised
+from actors.model.codec import encode_data
 from actors.model.display import shown
+from actors.model.errors import InvalidTask
 from actors.model.outcome import Retry
 from scheduler.executors.middleware import AttemptContext, MiddlewareStack
 from scheduler.ports.batches import BatchedAttempt, BatchLimits, TaskNotRun
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def limits_of(executor: BatchExecutor) -> BatchLimits:
@@ -87,6 +94,7 @@ class TaskBatch:
     ) -> Sequence[BatchOutcome]:
         if not places:
             return ()
+        given = self._given(places)
         try:
             returned = self._begin(places)
             if inspect.isawaitable(returned):
@@ -94,6 +102,7 @@ class TaskBatch:
             return outcomes_of(returned, len(places))
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             if self._retries_alone and len(places) > 1:
+                self._attempts = self._again(given)
                 turns = _TurnsAlone(self._attempts)
                 for place in places:
                     if turns.may_run(place):
@@ -128,6 +137,7 @@ class TaskBatch:
     async def _called_async(self, places: Sequence[int]) -> Sequence[BatchOutcome]:
         if not places:
             return ()
+        given = self._given(places)
         timeout: object = self.executor.timeout
         timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else None
         try:
@@ -139,12 +149,31 @@ class TaskBatch:
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             cancelled = isinstance(error, asyncio.CancelledError)
             if self._retries_alone and len(places) > 1 and not cancelled:
+                self._attempts = self._again(given)
                 turns = _TurnsAlone(self._attempts)
                 for place in places:
                     if turns.may_run(place):
                         turns.outcomes[place] = (await self._called_async([place]))[0]
                 return list(turns.outcomes.values())
             return [error] * len(places)
+
+    def _given(self, places: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the data of tasks as JSON, where a second call may have to give it once more."""
+        if not self._retries_alone or len(places) == 1:
+            return {}
+        # Middleware may have put what is not JSON in its place, which is given as it is.
+        with suppress(InvalidTask):
+            return {place: encode_data(self._attempts[place].task) for place in places}
+        return {}
+
+    def _again(self, given: Mapping[int, bytes]) -> Sequence[BatchedAttempt]:
+        """Return the attempts with data that no call has seen, and so none has changed."""
+        return [
+            each._replace(task=each.task.model_copy(update={"data": _decode(given[place])}))
+            if place in given
+            else each
+            for place, each in enumerate(self._attempts)
+        ]
 
     def _stands_alone(self) -> bool:
         """Whether nothing is entered around any of its tasks, and so nothing has to be left."""

@@ -32,11 +32,14 @@ from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.payloads.codec import OpenedTooLarge
 from scheduler.payloads.codecs import PayloadCodecs
-from scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits
+from scheduler.payloads.open_budget import NoRoom, OpenedHere
+from scheduler.ports.batches import BatchedAttempt, Batches, BatchLimits, TaskNotRun
 from scheduler.process.user_code import runs_async
 
 logger = logging.getLogger("hourhand.middleware")
+_NO_ROOM = "there is no room for its opened data beside that of its batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +286,12 @@ class _Opening(ExecutorWrapper):
     def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
         """Run the task once; raises what opening its data does."""
         self._tell()
-        return self._executor.execute(self._payloads.opened(task))
+        with ExitStack() as held:
+            here = held.enter_context(OpenedHere(self._payloads.budget))
+            outcome = self._executor.execute(self._payloads.opened(task, here))
+            if inspect.isawaitable(outcome):
+                return _awaited(outcome, held.pop_all())
+            return outcome
 
 
 class _AsyncOpening(_Opening):
@@ -292,9 +300,10 @@ class _AsyncOpening(_Opening):
     async def execute(self, task: Task) -> Outcome | None:
         """Run the task once; raises what opening its data does."""
         self._tell()
-        opened = await _opened_async(self._payloads, task)
-        outcome = self._executor.execute(opened)
-        return await outcome if inspect.isawaitable(outcome) else outcome
+        with OpenedHere(self._payloads.budget) as here:
+            opened = await _opened_async(self._payloads, task, here)
+            outcome = self._executor.execute(opened)
+            return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 class OpeningBatches:
@@ -329,22 +338,28 @@ class OpeningBatches:
     ) -> Sequence[BatchOutcome]:
         """Run a batch of those whose data can be opened; the others fail."""
         read = _OpenedBatch(len(attempts))
-        for place, attempt in enumerate(attempts):
-            try:
-                read.take(attempt, self._payloads.opened(attempt.task))
-            except BaseException as error:  # noqa: BLE001 - a codec is user code
-                read.failed[place] = error
-        return read.outcomes(self._batches.run(read.opened, awaited) if read.opened else ())
+        with OpenedHere(self._payloads.budget) as here:
+            for place, attempt in read.places(attempts):
+                try:
+                    read.take(attempt, self._payloads.opened(attempt.task, here))
+                except NoRoom:
+                    read.leave(place, attempt)
+                except BaseException as error:  # noqa: BLE001 - a codec is user code
+                    read.failed[place] = error
+            return read.outcomes(self._batches.run(read.opened, awaited) if read.opened else ())
 
     async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
         """Run a batch on this event loop, as ``run`` does."""
         read = _OpenedBatch(len(attempts))
-        for place, attempt in enumerate(attempts):
-            try:
-                read.take(attempt, await _opened_async(self._payloads, attempt.task))
-            except Exception as error:  # noqa: BLE001 - a codec is user code
-                read.failed[place] = error
-        return read.outcomes(await self._batches.run_async(read.opened) if read.opened else ())
+        with OpenedHere(self._payloads.budget) as here:
+            for place, attempt in read.places(attempts):
+                try:
+                    read.take(attempt, await _opened_async(self._payloads, attempt.task, here))
+                except NoRoom:
+                    read.leave(place, attempt)
+                except Exception as error:  # noqa: BLE001 - a codec is user code
+                    read.failed[place] = error
+            return read.outcomes(await self._batches.run_async(read.opened) if read.opened else ())
 
 
 class _OpenedBatch:
@@ -355,6 +370,20 @@ class _OpenedBatch:
         self.opened: list[BatchedAttempt] = []
         self.failed: dict[int, BaseException] = {}
         """By place in the batch."""
+        self._left_ids: set[str] = set()
+
+    def places(self, attempts: Sequence[BatchedAttempt]) -> Iterator[tuple[int, BatchedAttempt]]:
+        """Yield those to open, each with its place: none behind one of its id that was left (P4)."""
+        for place, attempt in enumerate(attempts):
+            if attempt.task.ordering_id in self._left_ids:
+                self.leave(place, attempt)
+            else:
+                yield place, attempt
+
+    def leave(self, place: int, attempt: BatchedAttempt) -> None:
+        """Have a task run later, as there is no room for its data."""
+        self._left_ids.add(attempt.task.ordering_id)
+        self.failed[place] = TaskNotRun(_NO_ROOM)
 
     def take(self, attempt: BatchedAttempt, task: Task) -> None:
         self.opened.append(attempt._replace(task=task))
@@ -365,7 +394,11 @@ class _OpenedBatch:
         return [self.failed[i] if i in self.failed else next(left) for i in range(self._count)]
 
 
-async def _opened_async(payloads: PayloadCodecs, task: Task) -> Task:
-    if payloads.blocks:
-        return await asyncio.to_thread(payloads.opened, task)
-    return payloads.opened(task)
+async def _opened_async(payloads: PayloadCodecs, task: Task, here: OpenedHere) -> Task:
+    if not payloads.blocks:
+        try:
+            return payloads.opened(task, here, at_once=True)
+        except OpenedTooLarge:
+            # It may have to wait for room, which no event loop may.
+            pass
+    return await asyncio.to_thread(payloads.opened, task, here)

@@ -4,6 +4,7 @@ Decides which data is put there, and under which name; removes none of it.
 """
 
 import os
+import sys
 import tempfile
 from hashlib import sha256
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from actors.model.display import shown
 from actors.model.errors import PayloadDamaged, SettingsInvalid
 from scheduler.configuration.optional_dependencies import required_by
-from scheduler.payloads.codec import EncodedPayload
+from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
 
 _DIGEST_CHARS = 64
 
@@ -68,12 +69,21 @@ class ClaimCheck:
 
         What the store raises is raised, FileNotFoundError for data that is not there.
         """
+        return self.decode_within(data, key_id, bound_to, sys.maxsize)
+
+    def decode_within(
+        self, data: bytes, key_id: str | None, bound_to: bytes, bytes_max: int
+    ) -> bytes:
+        """Fetch what is claimed, once the store has said that it is not larger; as ``decode``."""
         del key_id, bound_to
         digest = data.decode("ascii", errors="replace")
         if len(digest) != _DIGEST_CHARS or not set(digest) <= set("0123456789abcdef"):
             # It becomes part of a path.
             raise PayloadDamaged("a claim is not the hash of what is claimed")
-        found: bytes = self._files.cat_file(self._path_of(digest))
+        path = self._path_of(digest)
+        if bytes_max != sys.maxsize and (self._files.size(path) or 0) > bytes_max:
+            raise OpenedTooLarge
+        found: bytes = self._files.cat_file(path)
         if sha256(found).hexdigest() != digest:
             raise PayloadDamaged(f"what is kept as {digest} is not what was put there")
         return found

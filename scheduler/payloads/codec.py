@@ -3,7 +3,11 @@
 A protocol; decides nothing.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
+
+
+class OpenedTooLarge(Exception):
+    """What a step would return is larger than it may be."""
 
 
 class EncodedPayload(NamedTuple):
@@ -41,3 +45,22 @@ class PayloadCodec(Protocol):
 
     def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
         """Return what ``encode`` was given."""
+
+
+class BoundedCodec(Protocol):
+    """A step that keeps to a size while it decodes, as few bytes may stand for many."""
+
+    def decode_within(
+        self, data: bytes, key_id: str | None, bound_to: bytes, bytes_max: int
+    ) -> bytes:
+        """Do what ``decode`` does; raises OpenedTooLarge before more than that is in memory."""
+
+
+def bounded_form(codec: PayloadCodec) -> BoundedCodec | None:
+    """Return a codec that keeps to a size; None where it, or a class made of it, only decodes."""
+    for each in type(codec).__mro__:
+        if "decode_within" in vars(each):
+            return cast("BoundedCodec", codec)
+        if "decode" in vars(each):
+            return None
+    return None

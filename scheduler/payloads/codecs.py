@@ -6,7 +6,7 @@ decides what becomes of a task whose data cannot be opened.
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -18,7 +18,9 @@ from actors.model.errors import (
     PayloadDamaged,
     PayloadSealed,
     PayloadUnavailable,
+    PayloadUnsealed,
     SettingsInvalid,
+    TaskTooLarge,
 )
 from actors.model.sealed import (
     MEMBER,
@@ -29,11 +31,17 @@ from actors.model.sealed import (
     member_of_before,
 )
 from actors.model.task import Task
-from scheduler.payloads.codec import PayloadCodec
+from scheduler.payloads.codec import OpenedTooLarge, PayloadCodec, bounded_form
+from scheduler.payloads.open_budget import SMALL_BYTES, NoRoom, OpenBudget, OpenedHere
 
 Bound = Literal["task", "recurring"]
 Data = dict[str, Any]
 """A JSON object."""
+
+OPENED_BYTES_MAX = 16 * 1024 * 1024
+"""Largest data that is sealed or opened, where nothing else is said."""
+OPEN_BYTES_MAX = 64 * 1024 * 1024
+"""What a node has open at once of large data, where nothing else is said."""
 
 _is_name = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -45,8 +53,10 @@ class PayloadCodecs:
 
     ``codecs`` are taken in their order.  ``reads`` are those that only open what was sealed
     before.  The members of data named in ``plain`` stand in the clear beside the envelope as well,
-    so that limits and fair shares can have them as keys.  Raises SettingsInvalid for codecs that
-    cannot be told apart.
+    so that limits and fair shares can have them as keys.  With ``required`` plain data is refused,
+    of all kinds or of those named.  No data of more than ``opened_bytes_max`` bytes is sealed or
+    opened, and a node has about ``open_bytes_max`` of it open at once.  Raises SettingsInvalid for
+    codecs that cannot be told apart.
     """
 
     def __init__(
@@ -54,6 +64,9 @@ class PayloadCodecs:
         *codecs: PayloadCodec,
         reads: Sequence[PayloadCodec] = (),
         plain: Sequence[str] = (),
+        required: bool | Collection[str] = False,
+        opened_bytes_max: int = OPENED_BYTES_MAX,
+        open_bytes_max: int = OPEN_BYTES_MAX,
     ) -> None:
         self._codecs = codecs
         self._by_name: dict[str, PayloadCodec] = {}
@@ -75,6 +88,19 @@ class PayloadCodecs:
         if MEMBER in plain:
             raise SettingsInvalid(f"plain names {MEMBER}, which rows have for sealed data")
         self.plain = frozenset(plain)
+        if isinstance(required, str) or (required is not False and not codecs):
+            raise SettingsInvalid(
+                f"required is true or a list of kinds, and needs a codec, got {shown(required)}"
+            )
+        self._required = required if isinstance(required, bool) else frozenset(required)
+        for name, size_bytes in (
+            ("opened_bytes_max", opened_bytes_max),
+            ("open_bytes_max", open_bytes_max),
+        ):
+            if type(size_bytes) is not int or size_bytes < 1:
+                raise SettingsInvalid(f"{name} is {shown(size_bytes)}, 1 or more bytes are needed")
+        self._opened_bytes_max = opened_bytes_max
+        self.budget = OpenBudget(open_bytes_max)
         self.blocks = any(codec.blocks for codec in self._by_name.values())
         """Whether one of them may wait, so that no event loop may call them."""
 
@@ -89,28 +115,44 @@ class PayloadCodecs:
     def sealed(self, task: Task) -> Task:
         """Return a task as its record holds it.
 
-        Raises InvalidTask where its data is not JSON, and PayloadUnavailable where a codec fails.
+        Raises InvalidTask where its data is not JSON, TaskTooLarge where no node would open it,
+        and PayloadUnavailable where a codec fails.
         """
         bound_to = _bound_to_task(task.ordering_id, task.uniqueness_key, task.kind)
-        return task.model_copy(update={"data": self._sealed(task.data, bound_to, "task")})
+        return task.model_copy(
+            update={"data": self._sealed(task.data, bound_to, "task", task.kind)}
+        )
 
     def sealed_recurring(self, data: Data, name: str, kind: str | None) -> Data:
         """Return the data of a recurring schedule sealed; all of its occurrences share it."""
-        return self._sealed(data, _bound_to_schedule(name, kind), "recurring")
+        return self._sealed(data, _bound_to_schedule(name, kind), "recurring", kind)
 
-    def opened(self, task: Task) -> Task:
-        """Return a task with its data as it was scheduled.
+    def opened(self, task: Task, here: OpenedHere | None = None, *, at_once: bool = False) -> Task:
+        """Return a task with its data as it was scheduled; counts large data as open ``here``.
 
-        Raises PayloadSealed where a codec or key is missing, PayloadDamaged, and what a codec
-        raises.
+        Raises PayloadSealed where a codec or key is missing, PayloadUnsealed, PayloadDamaged, and
+        what a codec raises; NoRoom where there is none beside what is open ``here``, and with ``at_once``
+        OpenedTooLarge where it may have to wait for that.
         """
         data = task.data
         ids = task.ordering_id, task.uniqueness_key, task.kind
-        found = self.opened_data(data, *ids)
+        found = self.opened_data(data, *ids, here, at_once=at_once)
+        if found is data and self._requires(task.kind):
+            raise PayloadUnsealed(
+                f"the task's data is plain, and this node requires that of kind {shown(task.kind)}"
+                " to be sealed: its producer has no payload codecs"
+            )
         return task if found is data else task.model_copy(update={"data": found})
 
     def opened_data(
-        self, data: Data, ordering_id: str, uniqueness_key: str, kind: str | None
+        self,
+        data: Data,
+        ordering_id: str,
+        uniqueness_key: str,
+        kind: str | None,
+        here: OpenedHere | None = None,
+        *,
+        at_once: bool = False,
     ) -> Data:
         """Return data as it was scheduled; raises as ``opened``."""
         is_sealed = isinstance(data, SealedMembers)
@@ -125,12 +167,12 @@ class PayloadCodecs:
             bound_to = _bound_to_schedule(uniqueness_key.rpartition("@")[0], kind)
         if is_sealed:
             self._require(envelope)
-            return self._opened(envelope, bound_to)
+            return self._opened(envelope, bound_to, here, at_once=at_once)
         # A record of the version before, or data of an outsider: a key of ours tells them apart.
         if not any(step.key is not None for step in envelope.steps) or self._lacking(envelope):
             return data
         try:
-            return self._opened(envelope, bound_to)
+            return self._opened(envelope, bound_to, here, at_once=at_once)
         except PayloadDamaged:
             return data
 
@@ -157,11 +199,21 @@ class PayloadCodecs:
                 return "key"
         return None
 
-    def _sealed(self, plain: Data, bound_to: bytes, bound: Bound) -> Data:
+    def _requires(self, kind: str | None) -> bool:
+        required = self._required
+        return required if isinstance(required, bool) else kind in required
+
+    def _sealed(self, plain: Data, bound_to: bytes, bound: Bound, kind: str | None) -> Data:
         if isinstance(plain, SealedMembers):
             # Of a record that was read, sealed for these ids before.
             return plain
         data = encode_object(plain)
+        if len(data) > self._opened_bytes_max:
+            raise TaskTooLarge(
+                f"the task's data has {len(data)} bytes before it is sealed, opened_bytes_max of"
+                f" PayloadCodecs is {self._opened_bytes_max}: keep large data elsewhere, or raise"
+                " it on nodes and clients"
+            )
         steps: list[SealingStep] = []
         for codec in self._codecs:
             try:
@@ -177,22 +229,63 @@ class PayloadCodecs:
                 data = encoded.data
                 steps.append(SealingStep(codec.name, encoded.key_id))
         if not steps:
+            if self._requires(kind):
+                raise PayloadUnavailable(
+                    f"no payload codec sealed the data, and that of kind {shown(kind)} is required"
+                    " to be: add a codec that seals all data, such as AesGcm"
+                )
             return plain
         envelope = SealedData(steps, b64encode(data).decode(), bound)
         clear = {name: value for name, value in plain.items() if name in self.plain}
         return SealedMembers(clear, envelope)
 
-    def _opened(self, envelope: SealedData, bound_to: bytes) -> Data:
+    def _opened(
+        self, envelope: SealedData, bound_to: bytes, here: OpenedHere | None, *, at_once: bool
+    ) -> Data:
+        bytes_max = self._opened_bytes_max
+        small_bytes = min(SMALL_BYTES, bytes_max)
+        try:
+            data = self._decoded(envelope, bound_to, small_bytes)
+        except OpenedTooLarge:
+            if at_once:
+                raise
+            data = self._large(envelope, bound_to, here)
+        try:
+            return _decode_object(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise PayloadDamaged("what is in the envelope is not a JSON object") from None
+
+    def _large(self, envelope: SealedData, bound_to: bytes, here: OpenedHere | None) -> bytes:
+        """Return large data, of which little is in memory before there is room for it."""
+        with self.budget.turns:
+            try:
+                data = self._decoded(envelope, bound_to, self._opened_bytes_max)
+            except OpenedTooLarge:
+                raise PayloadDamaged(
+                    f"the task's data would have more than {self._opened_bytes_max} bytes when it"
+                    " is opened, opened_bytes_max of PayloadCodecs on this node: its producer"
+                    " sealed it under a higher limit, or means harm"
+                ) from None
+            if here is not None and not here.take(len(data)):
+                raise NoRoom
+        return data
+
+    def _decoded(self, envelope: SealedData, bound_to: bytes, bytes_max: int) -> bytes:
+        """Return what was sealed; OpenedTooLarge where it, or a step before, is larger."""
         try:
             data = b64decode(envelope.data, validate=True)
         except ValueError:
             raise PayloadDamaged("the data in the envelope is not base64") from None
         for step in reversed(envelope.steps):
-            data = self._by_name[step.codec].decode(data, step.key, bound_to)
-        try:
-            return _decode_object(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise PayloadDamaged("what is in the envelope is not a JSON object") from None
+            codec = self._by_name[step.codec]
+            bounded = bounded_form(codec)
+            if bounded is None:
+                data = codec.decode(data, step.key, bound_to)
+            else:
+                data = bounded.decode_within(data, step.key, bound_to, bytes_max)
+            if len(data) > bytes_max:
+                raise OpenedTooLarge
+        return data
 
 
 def _bound_to_task(ordering_id: str, uniqueness_key: str, kind: str | None) -> bytes:

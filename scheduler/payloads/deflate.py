@@ -7,10 +7,10 @@ import zlib
 
 from actors.model.display import shown
 from actors.model.errors import PayloadDamaged, SettingsInvalid
-from scheduler.payloads.codec import EncodedPayload
+from scheduler.payloads.codec import EncodedPayload, OpenedTooLarge
 
 DATA_BYTES_MAX = 256 * 1024 * 1024
-"""More is not unpacked: a few bytes may stand for any number of them."""
+"""More is never unpacked: a few bytes may stand for any number of them."""
 _LEVELS = range(1, 10)
 _SMALLEST_BYTES = 64
 
@@ -43,14 +43,25 @@ class Deflate:
 
     def decode(self, data: bytes, key_id: str | None, bound_to: bytes) -> bytes:
         """Return the data unpacked; PayloadDamaged where it cannot be."""
+        try:
+            return self.decode_within(data, key_id, bound_to, DATA_BYTES_MAX)
+        except OpenedTooLarge:
+            raise PayloadDamaged(
+                f"compressed data holds more than {DATA_BYTES_MAX} bytes"
+            ) from None
+
+    def decode_within(
+        self, data: bytes, key_id: str | None, bound_to: bytes, bytes_max: int
+    ) -> bytes:
+        """Return the data unpacked, up to a size; OpenedTooLarge, PayloadDamaged."""
         del key_id, bound_to
         unpacking = zlib.decompressobj()
         try:
-            unpacked = unpacking.decompress(data, DATA_BYTES_MAX)
+            unpacked = unpacking.decompress(data, bytes_max + 1)
         except zlib.error as error:
             raise PayloadDamaged(f"compressed data cannot be unpacked: {error}") from None
+        if len(unpacked) > bytes_max:
+            raise OpenedTooLarge
         if not unpacking.eof:
-            raise PayloadDamaged(
-                f"compressed data is cut off, or holds more than {DATA_BYTES_MAX} bytes"
-            )
+            raise PayloadDamaged("compressed data is cut off")
         return unpacked

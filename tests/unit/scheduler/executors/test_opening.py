@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from actors.model.backoff import RetryPolicy
+from actors.model.codec import encode_task
 from actors.model.errors import InvalidExecutor, TaskInThePast
 from actors.model.events import TaskHeld
 from actors.model.flow import FairShare, Limit
 from actors.model.instant import INSTANT_MAX_MS, INSTANT_MIN_MS
 from actors.model.key import first_key_at
+from actors.model.partition import partition_of
 from actors.model.sealed import MEMBER
 from actors.model.status import AttemptResult, CompletionResult
 from actors.model.task import StoredTask, Task
@@ -342,3 +344,99 @@ def test_what_is_refused_is_not_sealed_first() -> None:
                 scheduler.schedule_task(late, **asked).result(TIMEOUT_S)
 
     assert sealed == [] and len(scheduler.refusals) == 2
+
+
+@pytest.mark.parametrize("required", [True, ["blocking", "async", "batch", "async-batch"]])
+@pytest.mark.parametrize("kind", ["blocking", "async", "batch", "async-batch"])
+def test_plain_data_is_refused_where_sealed_data_is_required(kind: str, required: Any) -> None:
+    """At once, and user code never gets it; what is sealed runs beside it."""
+    heard = Heard()
+    payloads = PayloadCodecs(AesGcm({"k1": KEY}), required=required)
+    with VirtualScheduler(executors=_app(heard, payloads)) as scheduler:
+        plain, sealed = _task(scheduler, 1, kind), _task(scheduler, 2, kind)
+        MemoryWriter(scheduler.broker).append(
+            partition_of(plain.ordering_id, 4), plain.ordering_id.encode(), encode_task(plain)
+        ).result(TIMEOUT_S)
+        scheduler.schedule_task(sealed).result(TIMEOUT_S)
+        scheduler.advance(days=1)
+        info = scheduler.client.find_task(plain.key)
+
+    assert heard.data == [sealed.data]
+    assert [each.error_class for each in info.attempts] == ["PayloadUnsealed"]
+    assert scheduler.result_of(plain.key) is CompletionResult.FAILURE
+
+
+def test_plain_data_of_other_kinds_runs() -> None:
+    """Only those named are required to be sealed."""
+    heard = Heard()
+    payloads = PayloadCodecs(AesGcm({"k1": KEY}), required=["async"])
+    with VirtualScheduler(executors=_app(heard, payloads)) as scheduler:
+        task = _task(scheduler, 1, "blocking")
+        MemoryWriter(scheduler.broker).append(
+            partition_of(task.ordering_id, 4), task.ordering_id.encode(), encode_task(task)
+        ).result(TIMEOUT_S)
+        scheduler.advance(days=1)
+
+    assert heard.data == [task.data]
+
+
+@pytest.mark.parametrize("kind", ["batch", "async-batch"])
+def test_a_batch_without_room_for_all_runs_the_rest_later(kind: str) -> None:
+    """In their order, and no attempt is used up."""
+    ran: list[list[int]] = []
+    app = Hourhand(payloads=PayloadCodecs(AesGcm({"k1": KEY}), open_bytes_max=700_000))
+
+    def note(tasks: list[Task]) -> None:
+        ran.append([cast("int", task.data["number"]) for task in tasks])
+
+    async def note_async(tasks: list[Task]) -> None:
+        note(tasks)
+
+    app.batch("batch")(note)
+    app.batch("async-batch")(note_async)
+    with VirtualScheduler(executors=app) as scheduler:
+        tasks = [
+            _task(scheduler, number, kind).model_copy(
+                update={"data": {"number": number, "text": "x" * 300_000}}
+            )
+            for number in range(5)
+        ]
+        scheduler.client.schedule_tasks(tasks).raise_if_rejected()
+        scheduler.advance(minutes=10)
+        infos = [scheduler.client.find_task(task.key) for task in tasks]
+
+    assert (
+        sorted(each for batch in ran for each in batch) == list(range(5))
+        and max(map(len, ran)) <= 2
+    )
+    assert all(info.state == "success" and len(info.attempts) <= 1 for info in infos)
+
+
+@pytest.mark.parametrize("payloads", [None, PayloadCodecs(AesGcm({"k1": KEY}))])
+@pytest.mark.parametrize("awaits", [False, True])
+def test_a_second_call_of_a_batch_gets_data_of_its_own(
+    payloads: PayloadCodecs | None, awaits: bool
+) -> None:
+    """What the first call made of it before it failed is not given again."""
+    seen: list[list[Any]] = []
+    app = Hourhand(payloads=payloads)
+
+    def pay(tasks: list[Task]) -> None:
+        seen.append([dict(task.data) for task in tasks])
+        for task in tasks:
+            task.data["card"] = "changed"
+        if len(tasks) > 1:
+            raise ValueError("one of them")
+
+    async def pay_async(tasks: list[Task]) -> None:
+        pay(tasks)
+
+    app.batch("pay", retries_alone=True)(pay_async if awaits else pay)
+    with VirtualScheduler(executors=app) as scheduler:
+        tasks = [_task(scheduler, number, "pay") for number in range(3)]
+        scheduler.client.schedule_tasks(tasks).raise_if_rejected()
+        scheduler.advance(minutes=10)
+
+    assert len(seen[0]) == 3 and len(seen) == 4
+    assert [each for call in seen[1:] for each in call] == seen[0]
+    assert all(each["card"] == SECRET for each in seen[0])

@@ -1,0 +1,79 @@
+"""How many bytes of opened data a process holds at once, and who may open more.
+
+Small data is not counted: workers hold little of it.  Who has nothing open waits for room; who has
+some is told that there is none, as two that wait for each other would wait for ever.  Never opens
+anything.
+"""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+SMALL_BYTES = 256 * 1024
+"""Opened data up to this is not counted."""
+_TURNS = 4
+"""Large data that is being opened at a time, before its size is known."""
+
+
+class NoRoom(Exception):
+    """There is no room for more opened data, and the attempt may not wait: it has some open."""
+
+
+class OpenBudget:
+    """The bytes of one process; used from many threads, none of them an event loop's."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._changed = threading.Condition()
+        self.turns = threading.BoundedSemaphore(_TURNS)
+        """Held while large data is opened, until it is counted."""
+        self.open_bytes = 0
+
+    def take(self, size_bytes: int, *, waits: bool) -> bool:
+        """Count what is open from now on; with ``waits`` once there is room, else return False.
+
+        What is larger than the budget is taken when nothing else is open.
+        """
+        with self._changed:
+            if not waits and not self._has_room(size_bytes):
+                return False
+            self._changed.wait_for(lambda: self._has_room(size_bytes))
+            self.open_bytes += size_bytes
+            return True
+
+    def give(self, size_bytes: int) -> None:
+        """Count it no more."""
+        with self._changed:
+            self.open_bytes -= size_bytes
+            self._changed.notify_all()
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return not self.open_bytes or self.open_bytes + size_bytes <= self._bytes_max
+
+
+class OpenedHere:
+    """What one attempt or batch has open, until the ``with`` block ends."""
+
+    def __init__(self, budget: OpenBudget) -> None:
+        self._budget = budget
+        self._size_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._size_bytes:
+            self._budget.give(self._size_bytes)
+            self._size_bytes = 0
+
+    def take(self, size_bytes: int) -> bool:
+        """Return whether so much more may be open; blocks where nothing is yet."""
+        taken = self._budget.take(size_bytes, waits=not self._size_bytes)
+        if taken:
+            self._size_bytes += size_bytes
+        return taken
