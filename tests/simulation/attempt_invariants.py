@@ -286,6 +286,13 @@ def p6_the_last_record_wins(run: Run) -> Complaints:
                 yield f"{start.key} started after {record.kind} at {record.offset} was applied"
 
 
+def data_chooses_nothing(run: Run) -> Complaints:
+    """What a task was given arrives, member by member, at the executor that was asked for."""
+    for start in run.started:
+        if start.misread:
+            yield f"{start.key} {start.misread}"
+
+
 def p7_isolation(run: Run) -> Complaints:
     """While nothing disturbs the installation, healthy ordering ids are on time whatever the
     sick ones do, and whatever holds another partition; so are tasks without order and limit.

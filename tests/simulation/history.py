@@ -60,6 +60,8 @@ class Started:
     """What its data says; empty where that is nothing."""
     behind: tuple[TaskKey, ...] = ()
     """The tasks of its ordering id that it follows in its batch, the next one first."""
+    misread: str = ""
+    """What user code is given that nobody gave, or is not given, in words."""
 
 
 @dataclass(frozen=True, slots=True)

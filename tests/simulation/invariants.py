@@ -17,6 +17,7 @@ from actors.model.status import CommandOutcome, CompletionResult
 from actors.model.task import StoredTask
 from tests.simulation import memory_invariants
 from tests.simulation.attempt_invariants import (
+    data_chooses_nothing,
     p2_never_early,
     p3_one_at_a_time,
     p4_in_order,
@@ -290,6 +291,7 @@ INVARIANTS: tuple[Callable[[Run], Complaints], ...] = (
     p5_done_is_done,
     p6_the_last_record_wins,
     p7_isolation,
+    data_chooses_nothing,
     small_flows_do_not_wait_for_a_large_one,
     tasks_keep_their_priority,
     p8_no_orphan,

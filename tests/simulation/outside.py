@@ -17,7 +17,7 @@ from actors.model.codec import encode_data, encode_task
 from actors.model.key import TaskKey
 from actors.model.ownership import Claim
 from actors.model.partition import partition_of
-from actors.model.priority import with_priority
+from actors.model.row_text import row_text
 from actors.model.task import StoredTask, Task
 from actors.ports.log import LogWriter
 from actors.ports.store import Stores
@@ -112,5 +112,4 @@ class OutsideWriter:
 
 
 def _row_data(task: Task) -> bytes:
-    data = encode_data(task)
-    return data if task.priority is None else with_priority(data, task.priority)
+    return row_text(encode_data(task), task.kind, task.priority)

@@ -37,7 +37,9 @@ from tests.simulation.history import (
     Started,
 )
 from tests.simulation.member import Member
+from tests.simulation.pretending import complaint_of
 from tests.simulation.store_recorder import RecordedWorld, StoreRecorder
+from tests.simulation.user_code import SimulatedExecutor
 
 
 @dataclass(slots=True)
@@ -111,6 +113,7 @@ class Recorder(StoreRecorder):
                 alike=alike,
                 tenant=_tenant_of(attempt.task),
                 behind=tuple(each.task.key for each in _followed(attempt)),
+                misread=_misread(running),
             )
         )
         return self._ids
@@ -293,6 +296,12 @@ class Recorder(StoreRecorder):
         for run in self._runs.values():
             if run.member is member and run.running.attempt.partition == partition:
                 run.excuse = excuse
+
+
+def _misread(running: RunningAttempt) -> str:
+    if not isinstance(running.executor, SimulatedExecutor):
+        return ""
+    return complaint_of(running.attempt.task.to_task(), running.executor.kind)
 
 
 def _tenant_of(task: StoredTask) -> str:

@@ -85,6 +85,8 @@ class Workload(_Part):
     """
     kinds: float = 0.0
     """Share of tasks of sick ids that have a kind, which not every node knows at first."""
+    pretends: bool = False
+    """Whether data has members that pretend to be a kind, a priority, a trace or a seal."""
     unknowing: float = 0.0
     """Share of node processes that do not know it, until there is peace."""
     tenants: int = 0

@@ -17,6 +17,7 @@ from actors.model.partition import partition_of
 from actors.model.task import Task
 from actors.ports.clock import Clock
 from tests.simulation import limited, unordered
+from tests.simulation.pretending import pretending
 from tests.simulation.scenario import Workload
 from tests.simulation.sizes import filler
 
@@ -183,13 +184,17 @@ class TaskMaker:
 
     def task(self, key: TaskKey, data: dict[str, JsonValue]) -> Task:
         """Return the value that clients take."""
+        kind = self._kind(key)
+        priority = own_priority_of(key) if self._workload.tenants else None
+        if self._workload.pretends:
+            data = pretending(data, kind, priority)
         return Task(
             ordering_id=key.ordering_id,
             scheduled_time=from_millis(key.scheduled_ms),
             uniqueness_key=key.uniqueness_key,
             data=data,
-            kind=self._kind(key),
-            priority=own_priority_of(key) if self._workload.tenants else None,
+            kind=kind,
+            priority=priority,
         )
 
     def _kind(self, key: TaskKey) -> str | None:

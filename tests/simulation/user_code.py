@@ -67,6 +67,9 @@ def plan_of(task: Task, attempt: int) -> Plan:
 class SimulatedExecutor(TaskExecutor):
     """Does what its task's data says; how long that lasts is the runner's matter."""
 
+    kind: str | None = None
+    """What it was made for."""
+
     def __init__(self, policy: RetryPolicy) -> None:
         self.retry = policy
 
@@ -95,7 +98,9 @@ def simulated_executor(
     """Return what runs tasks of a kind, or of none; UnknownKind on a node that knows no kinds."""
     if kind is not None and not knows_kinds:
         raise UnknownKind(f"this node does not know {kind}")
-    return SimulatedExecutor(policy)
+    executor = SimulatedExecutor(policy)
+    executor.kind = kind
+    return executor
 
 
 class HostileExecutor(SimulatedExecutor):
