@@ -138,4 +138,4 @@ def test_an_equal_rule_is_known_through_its_seal() -> None:
     # The third one is sealed with another key, and so its rule is another one.
     assert found is not None
     assert found.state.anchor_ms == to_millis(MIDNIGHT) + 100 * 60_000
-    assert "new" in str(found.rule.data)
+    assert "new" in str(found.rule.envelope)
