@@ -373,7 +373,7 @@ class _OpenedBatch:
         self._left_ids: set[str] = set()
 
     def places(self, attempts: Sequence[BatchedAttempt]) -> Iterator[tuple[int, BatchedAttempt]]:
-        """Yield those to open, each with its place: none behind one of its id that was left (P4)."""
+        """Yield those to open, each with its place; none behind one of its id that was left."""
         for place, attempt in enumerate(attempts):
             if attempt.task.ordering_id in self._left_ids:
                 self.leave(place, attempt)

@@ -69,20 +69,7 @@ class PayloadCodecs:
         open_bytes_max: int = OPEN_BYTES_MAX,
     ) -> None:
         self._codecs = codecs
-        self._by_name: dict[str, PayloadCodec] = {}
-        for codec in (*codecs, *reads):
-            name: object = getattr(codec, "name", None)
-            if not isinstance(name, str) or _is_name(name) is None:
-                raise SettingsInvalid(
-                    f"{shown(name)} is not the name of a payload codec: write at most 32 letters of"
-                    " a to z, digits and -"
-                )
-            if name in self._by_name:
-                raise SettingsInvalid(
-                    f"two payload codecs have the name {name}: each envelope finds its codecs by"
-                    " name"
-                )
-            self._by_name[name] = codec
+        self._by_name = _by_name((*codecs, *reads))
         if isinstance(plain, str):
             raise SettingsInvalid(f"plain is a list of names, got {shown(plain)}")
         if MEMBER in plain:
@@ -93,12 +80,8 @@ class PayloadCodecs:
                 f"required is true or a list of kinds, and needs a codec, got {shown(required)}"
             )
         self._required = required if isinstance(required, bool) else frozenset(required)
-        for name, size_bytes in (
-            ("opened_bytes_max", opened_bytes_max),
-            ("open_bytes_max", open_bytes_max),
-        ):
-            if type(size_bytes) is not int or size_bytes < 1:
-                raise SettingsInvalid(f"{name} is {shown(size_bytes)}, 1 or more bytes are needed")
+        _require_size("opened_bytes_max", opened_bytes_max)
+        _require_size("open_bytes_max", open_bytes_max)
         self._opened_bytes_max = opened_bytes_max
         self.budget = OpenBudget(open_bytes_max)
         self.blocks = any(codec.blocks for codec in self._by_name.values())
@@ -131,8 +114,8 @@ class PayloadCodecs:
         """Return a task with its data as it was scheduled; counts large data as open ``here``.
 
         Raises PayloadSealed where a codec or key is missing, PayloadUnsealed, PayloadDamaged, and
-        what a codec raises; NoRoom where there is none beside what is open ``here``, and with ``at_once``
-        OpenedTooLarge where it may have to wait for that.
+        what a codec raises; NoRoom where there is none beside what is open ``here``, and with
+        ``at_once`` OpenedTooLarge where it may have to wait for that.
         """
         data = task.data
         ids = task.ordering_id, task.uniqueness_key, task.kind
@@ -286,6 +269,28 @@ class PayloadCodecs:
             if len(data) > bytes_max:
                 raise OpenedTooLarge
         return data
+
+
+def _by_name(codecs: Sequence[PayloadCodec]) -> dict[str, PayloadCodec]:
+    found: dict[str, PayloadCodec] = {}
+    for codec in codecs:
+        name: object = getattr(codec, "name", None)
+        if not isinstance(name, str) or _is_name(name) is None:
+            raise SettingsInvalid(
+                f"{shown(name)} is not the name of a payload codec: write at most 32 letters of"
+                " a to z, digits and -"
+            )
+        if name in found:
+            raise SettingsInvalid(
+                f"two payload codecs have the name {name}: each envelope finds its codecs by name"
+            )
+        found[name] = codec
+    return found
+
+
+def _require_size(name: str, size_bytes: object) -> None:
+    if type(size_bytes) is not int or size_bytes < 1:
+        raise SettingsInvalid(f"{name} is {shown(size_bytes)}, 1 or more bytes are needed")
 
 
 def _bound_to_task(ordering_id: str, uniqueness_key: str, kind: str | None) -> bytes:

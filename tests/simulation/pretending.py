@@ -1,8 +1,8 @@
 """Data of an outsider in simulated tasks: members with names of ours, and what was asked for.
 
 What a task was given stands in its data too, so user code itself can tell whether all of it
-arrived, at the executor that was asked for.  Decides by the task's number alone, so that data is the
-same whenever it is asked for.
+arrived, at the executor that was asked for.  Decides by the task's number alone, so that data is
+the same whenever it is asked for.
 """
 
 import zlib
