@@ -23,8 +23,8 @@ def require_one_store(own: StoreIdentity, noted: StoreIdentity, group_id: str, t
     if not own.id or not noted.id or own.id == noted.id:
         return
     raise GroupShared(
-        f"group {group_id!r} reads topic {topic!r} for another store ({noted.name}), and this one is"
-        f" {own.name}: of tasks that one has stored the other would run none. Give each store a"
+        f"group {group_id!r} reads topic {topic!r} for another store ({noted.name}), and this one"
+        f" is {own.name}: of tasks that one has stored the other would run none. Give each store a"
         " topic and a group of its own, or all nodes of the group the same store. Where this store"
         " took the place of that one: stop all nodes and remove the group's offsets, as"
         " docs/operations/backup.md says, then start them"

@@ -25,7 +25,7 @@ def require_home(key: TaskKey, partition: int, stored: int, counted: int) -> Non
     if stored != counted and partition_of(key.ordering_id, stored) != partition:
         raise PartitionCountChanged(
             f"the topic has {counted} partitions, and the store was begun with {stored}: this"
-            f" command went to partition {partition}, from where a node takes it to its own, and its"
-            " outcome cannot be found by its receipt; see what became of the task, and move to a"
-            " new topic with `hourhand pipeline repartition`"
+            f" command went to partition {partition}, from where a node takes it to its own, and"
+            " no receipt tells where its outcome is; see what became of the task, and move to a new"
+            " topic with `hourhand pipeline repartition`"
         )

@@ -4,8 +4,10 @@ On real servers: partitions cannot be taken away again, so moving is the only wa
 """
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -29,6 +31,16 @@ OLD, NEW = 3, 7
 WAIT_S = 60.0
 
 
+class Worked(NamedTuple):
+    """What an installation was left with."""
+
+    done: list[Receipt]
+    waiting: list[Receipt]
+    closed: list[Receipt]
+    """Of the cancels."""
+    told: list[CommandOutcome]
+
+
 def task(name: str, in_s: float) -> Task:
     """Return a task of an ordering id of its own."""
     at = datetime.now(UTC) + timedelta(seconds=in_s)
@@ -49,6 +61,27 @@ def states(settings: Settings, receipts: list[Receipt]) -> list[TaskState]:
         return [client.find_task(each.key).state for each in receipts]
 
 
+def worked(source: Settings) -> Worked:
+    """Leave tasks that ran, tasks that wait, and two of these cancelled."""
+    with Scheduler(source, executor=Noting) as node:
+        done = [node.schedule_task(task(f"done-{n}", 0.5)).result(WAIT_S) for n in range(8)]
+        waiting = [node.schedule_task(task(f"waits-{n}", 3_600)).result(WAIT_S) for n in range(8)]
+        closed = [node.cancel_task(each.key).result(WAIT_S) for each in waiting[:2]]
+        wait_until(lambda: all(node.find_task(e.key).state is TaskState.SUCCESS for e in done))
+        told = [node.wait_outcome(each, timeout=WAIT_S).outcome for each in closed]
+    return Worked(done, waiting, closed, told)
+
+
+def check_moved(target: Settings, expected: Mapping[Receipt, TaskState], again: Receipt) -> None:
+    """Have the new installation know all, and take commands."""
+    with Scheduler(target, executor=Noting) as node:
+        wait_until(lambda: len(node.partitions) == NEW)
+        assert states(target, list(expected)) == list(expected.values())
+        cancelled = node.cancel_task(again.key).result(WAIT_S)
+        outcome = node.wait_outcome(cancelled, timeout=WAIT_S).outcome
+        assert outcome is CommandOutcome.APPLIED
+
+
 def test_a_topic_with_more_partitions_is_read_by_the_stores_number_and_moved(
     spark: SparkSession,
     kafka_server: KafkaServer,
@@ -61,12 +94,7 @@ def test_a_topic_with_more_partitions_is_read_by_the_stores_number_and_moved(
     source = on_servers(kafka_server, cassandra_server, name, OLD)
     target = on_servers(kafka_server, cassandra_server, f"{name}-new", NEW)
     wiring.migrate(source)
-    with Scheduler(source, executor=Noting) as node:
-        done = [node.schedule_task(task(f"done-{n}", 0.5)).result(WAIT_S) for n in range(8)]
-        waiting = [node.schedule_task(task(f"waits-{n}", 3_600)).result(WAIT_S) for n in range(8)]
-        closed = [node.cancel_task(each.key).result(WAIT_S) for each in waiting[:2]]
-        wait_until(lambda: all(node.find_task(e.key).state is TaskState.SUCCESS for e in done))
-        told = [node.wait_outcome(each, timeout=WAIT_S).outcome for each in closed]
+    done, waiting, closed, told = worked(source)
     before = states(source, done + waiting)
 
     raise_partitions(source)
@@ -88,11 +116,6 @@ def test_a_topic_with_more_partitions_is_read_by_the_stores_number_and_moved(
     assert (shown.exit_code, "success" in shown.stdout) == (0, True)
     assert (moved["from"], moved["to"]) == (OLD, NEW)
     assert moved["log"]["records"] + moved["log"]["elsewhere"] == len(late) + 1
-    after = dict(zip(waiting, before[len(done) :], strict=True)) | {lost: TaskState.CANCELLED}
-    with Scheduler(target, executor=Noting) as node:
-        wait_until(lambda: len(node.partitions) == NEW)
-        assert states(target, done) == before[: len(done)]
-        assert states(target, waiting) == list(after.values())
-        assert states(target, late) == [TaskState.PENDING] * len(late)
-        again = node.cancel_task(late[0].key).result(WAIT_S)
-        assert node.wait_outcome(again, timeout=WAIT_S).outcome is CommandOutcome.APPLIED
+    expected = dict(zip(done + waiting, before, strict=True))
+    expected |= {lost: TaskState.CANCELLED} | dict.fromkeys(late, TaskState.PENDING)
+    check_moved(target, expected, late[0])
