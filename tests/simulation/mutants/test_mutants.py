@@ -51,7 +51,7 @@ def test_what_judges_a_mutant_is_there() -> None:
 
     assert places
     for file, _, test in places:
-        assert f"def {test}" in (ROOT / file).read_text()
+        assert f"def {test.partition('[')[0]}" in (ROOT / file).read_text()
 
 
 @pytest.mark.slow
