@@ -159,7 +159,7 @@ class FollowingTasks:
             self._tell_void(ended)
 
     def _tell_void(self, ended: AttemptEnded) -> None:
-        if ended.ending is not Ending.NOT_STARTED:
+        if ended.ending.is_of_user_code:
             self._effects.telemetry.emit(finished_event(ended))
 
     # Their turn, or that of the task before them once more.

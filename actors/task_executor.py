@@ -60,11 +60,13 @@ from actors.model.attempts import (
     finished_event,
     held_record,
 )
+from actors.model.backoff import OnExhausted, RetryPolicy
 from actors.model.codec import letter_of
 from actors.model.commands import Withdrawal, WithdrawalResult
 from actors.model.errors import CannotRunHere
 from actors.model.events import AttemptRefused, RetriesExhausted, TaskClosed, TaskHeld
-from actors.model.executor_attributes import policy_of
+from actors.model.executor_attributes import unmade_policy_of
+from actors.model.instant import INSTANT_MAX_MS
 from actors.model.ownership import Ownership
 from actors.model.status import AttemptRecord, CompletionResult
 from actors.model.task import FRESH, AttemptState, StoredTask
@@ -152,6 +154,8 @@ class TaskExecutorRole(Actor):
         self._doubted = False
         self._is_held = False
         """Nothing here runs the task at hand; it is held for a node that does."""
+        self._exhausted: OnExhausted | None = None
+        """What follows for the task at hand, all attempts of which are used up; None else."""
 
     def on_receive(self, message: Message) -> None:
         match message:
@@ -192,21 +196,19 @@ class TaskExecutorRole(Actor):
         assert task is not None, "this phase has a task at hand"
         return task
 
-    def _record_held(self, error: CannotRunHere) -> None:
+    def _record_held(self, error_class: str, text: str, begun: Attempt | None = None) -> None:
         """Hold the task for a node that can run it; say why where operators look.
 
-        None of its attempts is used up by a node that could not make one.
+        None of its attempts is used up by a node that could not make one.  ``begun`` is the
+        attempt that found it out, where its start is durable.
         """
         task = self._open_task
-        record = held_record(task, error, self._context.clock.now_ms())
+        record = held_record(task, error_class, text, self._context.clock.now_ms(), begun)
         self._task = replace(task, attempts=AttemptState(record.used, record.attempt))
         self._is_held = True
-        self._phase = _Phase.RECORDING
-        event = TaskHeld(
-            self._ownership.partition, task.key, task.kind, str(error), type(error).__name__
-        )
+        event = TaskHeld(self._ownership.partition, task.key, task.kind, text, error_class)
         self._effects.telemetry.emit(event)
-        self._tracker.tell(RecordAttempt(record, self.actor_ref))
+        self._record(record)
 
     # One attempt, in the order of its steps.
 
@@ -252,15 +254,21 @@ class TaskExecutorRole(Actor):
                 self._wait(wait_ms)
                 self._parent.tell(TaskPostponed(task.key))
                 return
+        if self._exhausted is not None:
+            self._give_up(self._exhausted, None)
+            return
         try:
             executor = self._executors.of(task)
         except CannotRunHere as error:
-            self._record_held(error)
+            self._record_held(type(error).__name__, str(error))
             return
-        if attempts is not FRESH and attempts.used >= policy_of(executor).attempts_max:
-            self._give_up(None)
-        else:
-            self._start(task, executor)
+        if attempts.suspect:
+            # Its constructor may be what ends the process, so its policy is not asked.
+            policy = unmade_policy_of(executor)
+            if attempts.used >= policy.attempts_max:
+                self._give_up(policy.on_exhausted, None)
+                return
+        self._start(task, executor)
 
     def _wait(self, delay_ms: float) -> None:
         assert delay_ms > 0, "what may begin does not wait"
@@ -340,18 +348,12 @@ class TaskExecutorRole(Actor):
                 self._following.note_end(ended)
             return
         assert self._phase is _Phase.RUNNING, "an attempt ends while it runs"
-        partition, key = ended.attempt.partition, ended.attempt.task.key
         runner, telemetry = self._effects.runner, self._effects.telemetry
-        if ended.ending is Ending.NOT_STARTED:
+        if not ended.ending.is_of_user_code:
             runner.settle((ended.attempt,))
             self._attempt = None
             self._void_following()
-            telemetry.emit(AttemptRefused(partition, key))
-            foreign = not self._ownership.continues(ended.attempt.epoch)
-            if self._draining or self._final or foreign:
-                self._finish()
-            else:
-                self._wait_for_permission()
+            self._take_uncalled(ended)
             return
         telemetry.emit(finished_event(ended))
         if not self._ownership.continues(ended.attempt.epoch):
@@ -360,6 +362,37 @@ class TaskExecutorRole(Actor):
             self._finish()
             return
         self._follow_up(ended)
+
+    def _take_uncalled(self, ended: AttemptEnded) -> None:
+        """Follow up an attempt that has not called ``execute``."""
+        attempt = ended.attempt
+        refused = ended.ending is Ending.NOT_STARTED
+        if refused:
+            self._effects.telemetry.emit(AttemptRefused(attempt.partition, attempt.task.key))
+        foreign = not self._ownership.continues(attempt.epoch)
+        if self._draining or self._final or foreign or (self._doubted and not refused):
+            self._finish()
+            return
+        # What was given up before has its start made durable once that turns out to be wrong.
+        is_durable = attempt.record_starts is not None and not attempt.was_given_up
+        if refused:
+            self._wait_for_permission()
+        elif ended.ending is Ending.HELD:
+            error_class, text = ended.error_class or "", ended.error_message or ""
+            self._record_held(error_class, text, attempt if is_durable else None)
+        else:
+            self._use_up(ended, is_durable=is_durable)
+
+    def _use_up(self, ended: AttemptEnded, *, is_durable: bool) -> None:
+        """Give up a task that had no attempt left before this one."""
+        task, used = self._open_task, self._open_task.attempts.used
+        assert ended.ruling is not None, "a policy said so"
+        self._exhausted = on_exhausted = ended.ruling.on_exhausted
+        record = failed_record(ended, used, None) if is_durable else None
+        if record is not None:
+            state = AttemptState(used, record.attempt)
+            self._task = replace(task, attempts=state, overdue_when_loaded=False)
+        self._give_up(on_exhausted, record)
 
     def _wait_for_permission(self) -> None:
         """Wait for a lease, or for a clock that was set back; it may be set forward again."""
@@ -384,36 +417,45 @@ class TaskExecutorRole(Actor):
         """Count the attempt and make it durable before anything follows from it."""
         self._void_following()
         used = ended.attempt.task.attempts.used + 1
-        retry = self._executors.policy_of(self._open_task)
+        rng, after_ms = self._context.rng, ended.retry_after_ms
+        ruling = ended.ruling or RetryPolicy().ruling(used, after_ms=after_ms, rng=rng)
         reason = _USED_UP
-        if ended.uses_up_all and used < retry.attempts_max:
+        if ended.uses_up_all and used < ruling.attempts_max:
             # All are counted as used, so a later owner does not try it again either.
-            used = retry.attempts_max
+            used = ruling.attempts_max
             reason = f"{ended.error_class} is not retried"
-        exhausted = used >= retry.attempts_max
+        exhausted = used >= ruling.attempts_max
+        self._exhausted = ruling.on_exhausted if exhausted else None
         again = not exhausted and not self._final
         # A key in doubt may be closed already: recorded first, then read again.
         closes = exhausted and not self._final and not self._doubted
         next_ms = None
         if again:
-            rng = self._context.rng
-            next_ms = retry.next_attempt_ms(ended.finished_ms, used, ended.retry_after_ms, rng)
+            next_ms = min(ended.finished_ms + ruling.wait_ms, INSTANT_MAX_MS)
         record = failed_record(ended, used, next_ms)
         self._task = replace(
             self._open_task,
             attempts=attempt_state((record,), None),
             overdue_when_loaded=False,
         )
-        if closes and retry.on_exhausted != "block":
-            self._give_up(record, reason)
+        if closes:
+            self._give_up(ruling.on_exhausted, record, reason)
         else:
-            self._phase = _Phase.RECORDING
-            self._tracker.tell(RecordAttempt(record, self.actor_ref))
+            self._record(record)
 
-    def _give_up(self, record: AttemptRecord | None, reason: str = _USED_UP) -> None:
-        """All attempts are used up."""
+    def _record(self, record: AttemptRecord) -> None:
+        self._phase = _Phase.RECORDING
+        self._tracker.tell(RecordAttempt(record, self.actor_ref))
+
+    def _give_up(
+        self, on_exhausted: OnExhausted, record: AttemptRecord | None, reason: str = _USED_UP
+    ) -> None:
+        """Do what follows as all attempts are used up; ``record`` is the last one's, if any."""
+        if record is not None and on_exhausted == "block":
+            # It is blocked once that is durable.
+            self._record(record)
+            return
         task, partition = self._open_task, self._ownership.partition
-        on_exhausted = self._executors.policy_of(task).on_exhausted
         self._effects.telemetry.emit(RetriesExhausted(partition, task.key, on_exhausted))
         match on_exhausted:
             case "skip":
@@ -488,6 +530,7 @@ class TaskExecutorRole(Actor):
         self._phase = _Phase.IDLE
         self._task = self._attempt = self._timer = None
         self._final = self._doubted = self._is_held = False
+        self._exhausted = None
         if self._withdrawal is not None:
             self._answer(self._withdrawal, WithdrawalResult.ABSENT)
             self._withdrawal = None
@@ -530,6 +573,9 @@ class TaskExecutorRole(Actor):
             return
         assert task.key == known.key, "a record of another key"
         self._task = known.merged_with(task)
+        if task.kind != known.kind:
+            # Another policy says whether it may have attempts more.
+            self._exhausted = None
         if task.offset > known.offset:
             # Opened again, unless what closed the key was a drop: that stays (P5).
             self._doubted = self._doubted or self._final

@@ -127,6 +127,7 @@ def build_node(
                 *(executors.flow_rules, executors.limits, opened.partition_count, lease),
                 lend=settings.lends_limits,
             ),
+            require_codecs=executors.require_codecs,
         )
         lease.also_tell(runner.heed)
         closing.callback(runner.close)
@@ -137,7 +138,7 @@ def build_node(
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    watch = WorkerWatch(runner.pools(), clock, counting)
+    watch = WorkerWatch(runner.pools(), clock, counting, runner.nudge)
     close, probes = closing.close, _probes(node, opened, systems)
     return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 
@@ -196,7 +197,6 @@ def _effects(
         concurrency_per_id=executors.concurrency_per_id,
         run_tasks_max=executors.run_tasks_max,
         flow_rules=executors.flow_rules,
-        require_codecs=executors.require_codecs,
     )
 
 

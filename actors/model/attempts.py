@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from actors.model.errors import CannotRunHere
+from actors.model.backoff import RetryRuling
 from actors.model.events import AttemptFinished
 from actors.model.key import TaskKey
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -37,6 +37,12 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
         return self.is_unordered or self.follows is not None
 
     @property
+    def was_given_up(self) -> bool:
+        """Whether its task is recorded as one without a next attempt: it may have no more."""
+        attempts = self.task.attempts
+        return attempts.used > 0 and not attempts.suspect and attempts.next_attempt_ms == 0
+
+    @property
     def place(self) -> "str | TaskKey":
         """What no other attempt may run beside: of its ordering id, or of its key alone."""
         key = self.task.key
@@ -57,6 +63,18 @@ class Ending(StrEnum):
     TIMED_OUT = "timed_out"
     NOT_STARTED = "not_started"
     """User code was not called: no lease, or the clock was set back before the due time."""
+    USED_UP = "used_up"
+    """``execute`` was not called: the policy allows no attempt more."""
+    HELD = "held"
+    """``execute`` was not called: this node cannot open the task's data."""
+
+    @property
+    def is_of_user_code(self) -> bool:
+        """Whether it is how a call of ``execute`` ended."""
+        return self not in _WITHOUT_A_CALL
+
+
+_WITHOUT_A_CALL = frozenset({Ending.NOT_STARTED, Ending.USED_UP, Ending.HELD})
 
 
 class AttemptEnded(msgspec.Struct, frozen=True):
@@ -73,10 +91,12 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     error_stack: str | None = None
     uses_up_all: bool = False
     """The retry policy tries no further attempt after this error."""
+    ruling: RetryRuling | None = None
+    """What the executor's policy says of an attempt that failed; None is the default one's."""
 
     @property
     def result(self) -> AttemptResult:
-        """What history calls this ending; an attempt that did not start has none."""
+        """What history calls this ending; an attempt that called no user code may have none."""
         return _RESULTS[self.ending]
 
 
@@ -86,12 +106,13 @@ _RESULTS = {
     Ending.RETRY: AttemptResult.RETRY,
     Ending.DROPPED: AttemptResult.DROPPED,
     Ending.TIMED_OUT: AttemptResult.TIMEOUT,
+    Ending.USED_UP: AttemptResult.FAILURE,
 }
 
 
 def finished_event(ended: AttemptEnded) -> AttemptFinished:
     """Return what operators are told of an attempt's end."""
-    assert ended.ending is not Ending.NOT_STARTED, "what did not start has no end to tell"
+    assert ended.ending.is_of_user_code, "what did not start has no end to tell"
     return AttemptFinished(
         ended.attempt.partition,
         ended.attempt.task.key,
@@ -125,7 +146,7 @@ def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -
 
     ``used`` is how many attempts count then.
     """
-    assert ended.ending not in (Ending.DONE, Ending.NOT_STARTED), "it did not fail"
+    assert ended.ending not in (Ending.DONE, Ending.NOT_STARTED, Ending.HELD), "it did not fail"
     return AttemptRecord(
         key=ended.attempt.task.key,
         attempt=ended.attempt.number,
@@ -141,21 +162,25 @@ def failed_record(ended: AttemptEnded, used: int, next_attempt_ms: int | None) -
     )
 
 
-def held_record(task: StoredTask, error: CannotRunHere, now_ms: int) -> AttemptRecord:
+def held_record(
+    task: StoredTask, error_class: str, error_message: str, now_ms: int, begun: Attempt | None
+) -> AttemptRecord:
     """Return what says that a task is held for a node which can run it.
 
-    It reads as blocked, and uses up no attempt: its number is 0 where none was made yet.
+    It reads as blocked, and uses up no attempt: its number is 0 where none was made yet.  Where
+    the start of an attempt is durable, it is the end of that one, ``begun``.
     """
     known = task.attempts
+    number = known.last + 1 if known.last else 0
     return AttemptRecord(
         key=task.key,
-        attempt=known.last + 1 if known.last else 0,
+        attempt=number if begun is None else begun.number,
         result=AttemptResult.FAILURE,
         started_ms=now_ms,
         finished_ms=now_ms,
         used=known.used,
-        error_class=type(error).__name__,
-        error_message=str(error),
+        error_class=error_class,
+        error_message=error_message,
     )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+import msgspec
 import tenacity
 from tenacity.wait import wait_base
 
 from actors.model.display import log_raised, shown
 from actors.model.errors import PayloadDamaged, may_pass
-from actors.model.instant import INSTANT_MAX_MS
 from actors.model.settings import RecoverySettings
 
 logger = logging.getLogger("hourhand.retry")
@@ -53,7 +53,8 @@ def request_pause(
     return pause
 
 
-_JITTER = random.Random()  # noqa: S311 - spreads load, guards no secret
+JITTER = random.Random()  # noqa: S311 - spreads load, guards no secret
+"""Where waits take their jitter from, if nothing says otherwise."""
 _ASKED_WITH = "rng"
 """Argument of the call that a wait is for: where its jitter comes from."""
 
@@ -70,7 +71,7 @@ class wait_half_jittered(wait_base):  # noqa: N801 - tenacity names its strategi
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         """Return the wait in seconds."""
-        rng = self.rng or retry_state.kwargs.get(_ASKED_WITH, _JITTER)
+        rng = self.rng or retry_state.kwargs.get(_ASKED_WITH, JITTER)
         return self.strategy(retry_state) * rng.uniform(0.5, 1.0)
 
 
@@ -82,6 +83,15 @@ def default_wait(
     With ``rng`` the jitter can be replayed from a seed.
     """
     return wait_half_jittered(tenacity.wait_exponential(multiplier=base_s, max=cap_s), rng)
+
+
+class RetryRuling(msgspec.Struct, frozen=True):
+    """The answer of a policy about one failed attempt, for those who may not call user code."""
+
+    attempts_max: int
+    on_exhausted: OnExhausted
+    wait_ms: int = 0
+    """From the end of the attempt to the start of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,33 +140,50 @@ class RetryPolicy:
 
     def delay_ms(self, failed_attempts: int) -> int:
         """Return the wait before the next attempt, after that many failed ones."""
-        return _wait_ms(self.wait, failed_attempts, _JITTER)
+        return _wait_ms(self.wait, _state(failed_attempts, None, 0, JITTER))
 
-    def next_attempt_ms(
+    def ruling(
         self,
-        ended_ms: int,
         failed_attempts: int,
-        after_ms: int | None,
-        rng: random.Random = _JITTER,
-    ) -> int:
-        """Return when the next attempt may start: ``after_ms`` from the end where given.
+        outcome: object = None,
+        *,
+        after_ms: int | None = None,
+        since_due_ms: int = 0,
+        rng: random.Random = JITTER,
+    ) -> RetryRuling:
+        """Return what follows after so many failed attempts: a wait of ``after_ms`` where given.
 
-        A default wait takes its jitter from ``rng``.
+        The strategy is user code: it is told the ``outcome`` of the last attempt, an exception or
+        what was returned, and the time since the task was due.  A default wait takes its jitter
+        from ``rng``.
         """
-        delay_ms = after_ms
-        if delay_ms is None:
+        wait_ms = after_ms
+        if wait_ms is None:
+            state = _state(failed_attempts, outcome, since_due_ms, rng)
             try:
-                delay_ms = _wait_ms(self.wait, failed_attempts, rng)
+                wait_ms = _wait_ms(self.wait, state)
             except BaseException:  # noqa: BLE001 - it is logged
-                # A wait strategy is user code; raising here would take the tree down with it.
                 log_raised(logger, "the wait strategy failed; the default one is used instead")
-                delay_ms = _wait_ms(default_wait(), failed_attempts, rng)
-        return min(ended_ms + delay_ms, INSTANT_MAX_MS)
+                wait_ms = _wait_ms(default_wait(), state)
+        return RetryRuling(self.attempts_max, self.on_exhausted, wait_ms)
 
 
-def _wait_ms(wait: wait_base, failed_attempts: int, rng: random.Random) -> int:
+def _state(
+    failed_attempts: int, outcome: object, since_due_ms: int, rng: random.Random
+) -> tenacity.RetryCallState:
+    """Return what tenacity tells a strategy of an attempt."""
     state = tenacity.RetryCallState(_RETRYING, None, (), {_ASKED_WITH: rng})
     state.attempt_number = failed_attempts
+    state.outcome = tenacity.Future(failed_attempts)
+    if isinstance(outcome, BaseException):
+        state.outcome.set_exception(outcome)
+    else:
+        state.outcome.set_result(outcome)
+    state.start_time, state.outcome_timestamp = 0.0, since_due_ms / 1000
+    return state
+
+
+def _wait_ms(wait: wait_base, state: tenacity.RetryCallState) -> int:
     return max(0, round(float(wait(state)) * 1000))
 
 

@@ -1,35 +1,19 @@
 """What an executor's ``retry`` and ``timeout`` say; reading them is user code.
 
-Decides what holds where they cannot be read.  What raises costs one attempt, never the tree.
+Decides what holds where they cannot be read.  They are read where an attempt runs, never by the
+tree.
 """
 
+import inspect
 import logging
 from datetime import timedelta
-from typing import NoReturn
+
+from tenacity import RetryCallState
 
 from actors.model.backoff import RetryPolicy
 from actors.model.display import log_raised, shown
-from actors.model.task import Task
 
 logger = logging.getLogger("hourhand.retry")
-
-
-class FailingExecutor:
-    """Takes an executor's place in one attempt, which fails with an error that is known before.
-
-    That is what the factory raised, or the attribute ``timeout``.
-    """
-
-    attempt = 0
-    fence = 0
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def execute(self, task: Task) -> NoReturn:
-        """Raise it."""
-        del task
-        raise self._error
 
 
 def policy_of(executor: object) -> RetryPolicy:
@@ -47,13 +31,40 @@ def policy_of(executor: object) -> RetryPolicy:
 
 def _plain(retry: RetryPolicy) -> RetryPolicy:
     """Copy the policy of a subclass, any attribute of which may be user code."""
+    wait = retry.wait
+    if type(retry).delay_ms is not RetryPolicy.delay_ms:
+
+        def wait(state: RetryCallState) -> float:  # type: ignore[misc]
+            return retry.delay_ms(state.attempt_number) / 1000
+
     return RetryPolicy(
         retry.attempts_max,
-        lambda state: retry.delay_ms(state.attempt_number) / 1000,  # type: ignore[arg-type]
+        wait,
         retry.on_exhausted,
         retry.retry_on,
         retry.drop_on,
     )
+
+
+def declared_policy_of(made: object) -> RetryPolicy:
+    """Return the policy that a class states, without calling its code; else the default one."""
+    stated = inspect.getattr_static(made, "retry", None) if isinstance(made, type) else None
+    return stated if type(stated) is RetryPolicy else RetryPolicy()
+
+
+def declared_timeout_of(made: object) -> timedelta | None:
+    """Return the timeout that a class states, without calling its code; else None."""
+    stated = inspect.getattr_static(made, "timeout", None) if isinstance(made, type) else None
+    return stated if isinstance(stated, timedelta) else None
+
+
+def unmade_policy_of(executable: object) -> RetryPolicy:
+    """Return the policy of what runs a task, without calling user code.
+
+    Of an executor that is not made yet it is the one its class states.
+    """
+    stated: object = getattr(executable, "declared_retry", None)
+    return stated if isinstance(stated, RetryPolicy) else policy_of(executable)
 
 
 def timeout_ms_of(executor: object, default_ms: int | None) -> int | None:

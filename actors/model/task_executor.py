@@ -19,8 +19,8 @@ class TaskExecutor(ABC):
 
     Attempts of one ordering id never overlap, so ``self`` needs no lock.  The instance is kept
     while its ordering id has tasks to run, and made anew when the id is busy again.  The
-    constructor takes no arguments, need not call this class's, and should be cheap: it runs on
-    the node's dispatcher.  A subclass may have any other attribute.
+    constructor takes no arguments and need not call this class's.  The first attempt calls it, in
+    its thread or on the event loop.  A subclass may have any other attribute.
     """
 
     retry: RetryPolicy = RetryPolicy()

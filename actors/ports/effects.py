@@ -18,7 +18,6 @@ from actors.model.definition import RESERVED
 from actors.model.flow import FlowRules
 from actors.model.known_completions import KnownCompletions
 from actors.model.memory import NodeMemory
-from actors.model.sealed import refuse_sealed
 from actors.model.settings import TreeSettings
 from actors.model.task import StoredTask
 from actors.ports.log import LogWriter
@@ -38,10 +37,9 @@ class Effects:
     runner: Runner
     telemetry: Telemetry
     make_executor: Callable[[str, str | None], Executable]
-    """Makes one instance of the executor of an ordering id and a kind: one of the user's, or one
-    of Hourhand's.  Raises UnknownKind where there is none."""
-    require_codecs: Callable[[bytes], None] = refuse_sealed
-    """Raises PayloadSealed where this node cannot open a task's sealed data."""
+    """Returns what runs tasks of an ordering id and a kind: one of Hourhand's, or what stands for
+    one of the user's.  The dispatcher calls it: it waits for nothing and calls no user code.
+    Raises UnknownKind where there is none."""
     flow_rules: FlowRules = FlowRules.NONE
     """Limits, priorities and fair shares of the user's kinds."""
     concurrency_per_id: Mapping[str | None, int | None] = field(default_factory=dict)

@@ -32,6 +32,8 @@ class Runner(Protocol):
     batch of the one that it follows, behind it, or it does not start.
     The last thing before user code is the gate: the node holds the partition under the
     attempt's epoch, the lease has not ended, and the task is due by the wall clock.
+    All that is user code is called here: what makes an executor, its policy and timeout, and its
+    wait after a failure.  It is part of the attempt, and an end says what came of it.
     Listeners are called from any thread.  An ended attempt is remembered until it is
     settled, so that an outcome reached while no tree was listening is not lost.
     """

@@ -7,10 +7,17 @@ decides which tasks go together: a runner does.
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    suppress,
+)
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, cast
 
 import msgspec
 
@@ -19,9 +26,14 @@ from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from actors.model.codec import encode_data
 from actors.model.display import shown
 from actors.model.errors import InvalidTask
+from actors.model.executor_attributes import declared_timeout_of
 from actors.model.outcome import Retry
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.guests import GuestKind
 from scheduler.executors.middleware import AttemptContext, MiddlewareStack
 from scheduler.ports.batches import BatchedAttempt, BatchLimits, TaskNotRun
+from scheduler.process.forking import end_child, process
+from scheduler.process.user_code import is_coroutine_method
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -39,6 +51,14 @@ def limits_of(executor: BatchExecutor) -> BatchLimits:
     if not isinstance(wait, timedelta) or wait < timedelta(0):
         raise TypeError(f"batch_wait is {shown(wait)}, a timedelta of 0 or more is needed")
     return BatchLimits(tasks_max, 1000 * wait.total_seconds(), batches_max)
+
+
+def declared_limits_of(made: type[TaskExecutor] | None) -> BatchLimits:
+    """Return what a class says of its batches; the usual limits where only an executor can."""
+    try:
+        return limits_of(cast("BatchExecutor", made))
+    except BaseException:  # noqa: BLE001 - a property, or nonsense, which an attempt fails of
+        return limits_of(cast("BatchExecutor", BatchExecutor))
 
 
 def run_tasks_max_of(found: object) -> int:
@@ -65,6 +85,7 @@ class TaskBatch:
         self._attempts = attempts
         self._middleware = middleware
         self._retries_alone = retries_alone
+        self._born = process.generation
 
     def run(self, awaited: Callable[[Awaitable[object]], object]) -> Sequence[BatchOutcome]:
         """Run it in this thread; ``awaited`` waits for what it may return."""
@@ -78,8 +99,10 @@ class TaskBatch:
                 if attempt.around is not None:
                     held.enter_context(attempt.around())
                 if self._middleware.wraps:
-                    held.enter_context(self._middleware.entered(_context_of(attempt)))
+                    around = self._middleware.entered(_context_of(attempt))
+                    held.enter_context(_KeepsMarks(around))
             except BaseException as error:  # noqa: BLE001 - user code may raise anything
+                end_child(self._born, error)
                 outcomes[place] = _left(held, error)
             else:
                 entered.append((place, held))
@@ -99,8 +122,10 @@ class TaskBatch:
             returned = self._begin(places)
             if inspect.isawaitable(returned):
                 returned = awaited(returned)
+            end_child(self._born)
             return outcomes_of(returned, len(places))
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(self._born, error)
             if self._retries_alone and len(places) > 1:
                 self._attempts = self._again(given)
                 turns = _TurnsAlone(self._attempts)
@@ -123,8 +148,9 @@ class TaskBatch:
                     held.enter_context(attempt.around())
                 if self._middleware.wraps:
                     around = self._middleware.entered_async(_context_of(attempt))
-                    await held.enter_async_context(around)
+                    await held.enter_async_context(_KeepsMarksAsync(around))
             except BaseException as error:  # noqa: BLE001 - user code may raise anything
+                end_child(self._born, error)
                 outcomes[place] = await _left_async(held, error)
             else:
                 entered.append((place, held))
@@ -138,15 +164,17 @@ class TaskBatch:
         if not places:
             return ()
         given = self._given(places)
-        timeout: object = self.executor.timeout
-        timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else None
         try:
+            timeout: object = self.executor.timeout
+            timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else None
             async with asyncio.timeout(timeout_s):
                 returned: object = self._begin(places)
                 if inspect.isawaitable(returned):
                     returned = await returned
+            end_child(self._born)
             return outcomes_of(returned, len(places))
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(self._born, error)
             cancelled = isinstance(error, asyncio.CancelledError)
             if self._retries_alone and len(places) > 1 and not cancelled:
                 self._attempts = self._again(given)
@@ -207,6 +235,52 @@ class _TurnsAlone:
         return not is_open
 
 
+class _KeepsMarks(AbstractContextManager[None]):
+    """Leaves middleware as if nothing had happened, where its task was not run: a mark that says
+    so is not an error of user code.
+    """
+
+    def __init__(self, around: AbstractContextManager[None]) -> None:
+        self._around = around
+
+    def __enter__(self) -> None:
+        self._around.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> bool | None:
+        if kind is not TaskNotRun:
+            return self._around.__exit__(kind, error, frames)
+        with suppress(BaseException):
+            self._around.__exit__(None, None, None)
+        return False
+
+
+class _KeepsMarksAsync(AbstractAsyncContextManager[None]):
+    """As ``_KeepsMarks``, for middleware that is awaited."""
+
+    def __init__(self, around: AbstractAsyncContextManager[None]) -> None:
+        self._around = around
+
+    async def __aenter__(self) -> None:
+        await self._around.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> bool | None:
+        if kind is not TaskNotRun:
+            return await self._around.__aexit__(kind, error, frames)
+        with suppress(BaseException):
+            await self._around.__aexit__(None, None, None)
+        return False
+
+
 def _left(held: ExitStack, outcome: BatchOutcome) -> BatchOutcome:
     """Leave a task's middleware with its outcome; return what that makes of it."""
     frames = outcome.__traceback__ if isinstance(outcome, BaseException) else None
@@ -239,64 +313,86 @@ def _context_of(attempt: BatchedAttempt) -> AttemptContext:
 class KindBatches:
     """Implements ``Batches`` for one kind on one node: its limits, and the executors it shares."""
 
-    def __init__(
-        self, make: Callable[[], BatchExecutor], first: BatchExecutor, middleware: MiddlewareStack
-    ) -> None:
-        """``first`` is the first of the executors that ``make`` returns.
-
-        Raises TypeError where it says nonsense of its batches.
-        """
-        self.limits = limits_of(first)
-        self.first = first
-        self._make = make
+    def __init__(self, guests: GuestKind, middleware: MiddlewareStack) -> None:
+        """The class says how batches are put together until the first executor is made."""
+        self._guests = guests
         self._middleware = middleware
-        self._idle = deque([first])
+        self._idle = deque[BatchExecutor]()
+        self._first: BatchExecutor | None = None
+        self._is_tried = False
+        self.limits = declared_limits_of(guests.declared_class)
+        self.runs_async = is_coroutine_method(guests.declared_class, "execute_many")
+        """Whether ``execute_many`` is a coroutine function."""
+
+    @property
+    def declared_retry(self) -> RetryPolicy:
+        """The policy that the class states; no user code is called for it."""
+        return self._guests.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:
-        """The executor's."""
-        return self.first.retry
+        """The executor's; that of its class where none could be made."""
+        if not self._is_tried:
+            with suppress(BaseException):
+                self._idle.append(self._taken())
+        return self.declared_retry if self._first is None else self._first.retry
 
     @property
     def timeout(self) -> timedelta | None:
-        """The executor's."""
-        return self.first.timeout
-
-    @property
-    def runs_async(self) -> bool:
-        """Whether ``execute_many`` is a coroutine function."""
-        return inspect.iscoroutinefunction(type(self.first).execute_many)
+        """The executor's; that of its class until one is made."""
+        if self._first is not None:
+            return self._first.timeout
+        return declared_timeout_of(self._guests.declared_class)
 
     def run(
         self, attempts: Sequence[BatchedAttempt], awaited: Callable[[Awaitable[object]], object]
     ) -> Sequence[BatchOutcome]:
         """Run a batch in this thread; ``awaited`` waits for what ``execute_many`` may return."""
+        outcomes: list[BatchOutcome] = []
         try:
             executor = self._taken()
+            for some in self._portions(attempts):
+                outcomes += self._batch(executor, some).run(awaited)
         except BaseException as error:  # noqa: BLE001 - a constructor is user code
-            return [error] * len(attempts)
-        try:
-            return self._batch(executor, attempts).run(awaited)
-        finally:
+            outcomes += [error] * (len(attempts) - len(outcomes))
+        else:
             self._idle.append(executor)
+        return outcomes
 
     async def run_async(self, attempts: Sequence[BatchedAttempt]) -> Sequence[BatchOutcome]:
         """Run a batch on this loop."""
+        outcomes: list[BatchOutcome] = []
         try:
             executor = self._taken()
+            for some in self._portions(attempts):
+                outcomes += await self._batch(executor, some).run_async()
         except BaseException as error:  # noqa: BLE001 - a constructor is user code
-            return [error] * len(attempts)
-        try:
-            return await self._batch(executor, attempts).run_async()
-        finally:
+            outcomes += [error] * (len(attempts) - len(outcomes))
+        else:
             self._idle.append(executor)
+        return outcomes
+
+    def _portions(self, attempts: Sequence[BatchedAttempt]) -> Iterator[Sequence[BatchedAttempt]]:
+        """Part a batch that was put together before it was known how large it may be."""
+        most = self.limits.tasks_max
+        return (attempts[at : at + most] for at in range(0, len(attempts), most))
 
     def _taken(self) -> BatchExecutor:
+        """Return an executor that nobody uses; raises what its constructor does."""
         try:
             return self._idle.pop()
         except IndexError:
-            return self._make()
+            self._is_tried = True
+            made: object = self._guests.make()
+        if not isinstance(made, BatchExecutor):
+            raise TypeError(
+                f"the executor factory returned a {type(made).__name__}, which is not a"
+                " BatchExecutor as before"
+            )
+        if self._first is None:
+            self.limits, self._first = limits_of(made), made
+        return made
 
     def _batch(self, executor: BatchExecutor, attempts: Sequence[BatchedAttempt]) -> TaskBatch:
-        alone = bool(self.first.retries_alone)
+        alone = bool(executor.retries_alone)
         return TaskBatch(executor, attempts, self._middleware, retries_alone=alone)

@@ -15,10 +15,24 @@ from actors.model.display import log_raised
 from actors.model.errors import InvalidExecutor
 from actors.model.executor_attributes import attribute_complaint
 from actors.model.task_executor import TaskExecutor
+from scheduler.process.user_code import is_interrupt
 
 logger = logging.getLogger("hourhand.node")
 
 ExecutorFactory = Callable[[], TaskExecutor]
+
+
+class TriedFactory:
+    """A function that makes executors, and the class of the one that it made."""
+
+    __slots__ = ("func", "made")
+
+    def __init__(self, func: ExecutorFactory, made: type[TaskExecutor]) -> None:
+        self.func = func
+        self.made = made
+
+    def __call__(self) -> TaskExecutor:
+        return self.func()
 
 
 def found_at(path: str) -> object:
@@ -63,16 +77,19 @@ def _hidden_hint(module_name: str, folder: Path) -> str:
 def tried_factory(name: str, found: object) -> ExecutorFactory:
     """Return what makes executors, as ``checked_factory``; a function is called once as well.
 
-    Only its product tells whether that can run a task.  A node calls it for each busy ordering
-    id anyway, so one call more does nothing new; a class is never made, as it can be looked at.
-    What a function raises may pass by itself, and is each attempt's own failure until then.
+    Only its product tells whether that can run a task, and how.  A node calls it for each busy
+    ordering id anyway, so one call more does nothing new; a class is never made, as it can be
+    looked at.  What a function raises may pass by itself, and is each attempt's own failure until
+    then.
     """
     factory = checked_factory(name, found)
     if not isinstance(made_by(factory), type):
         try:
             made: object = factory()
             complaint = attribute_complaint(made)
-        except Exception:  # noqa: BLE001 - it is logged
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             text = "%s raised when it was tried; attempts try it again"
             log_raised(logger, text, name, level=logging.WARNING)
             return factory
@@ -82,6 +99,7 @@ def tried_factory(name: str, found: object) -> ExecutorFactory:
         if complaint:
             raise InvalidExecutor(f"{name} returned a {type(made).__name__}: {complaint}")
         _refuse_execute(name, type(made))
+        return TriedFactory(factory, type(made))
     return factory
 
 
@@ -119,9 +137,15 @@ def checked_factory(name: str, found: object) -> ExecutorFactory:
 
 def made_by(found: object) -> object:
     """Return the class or function behind arguments that are bound already."""
-    while isinstance(found, partial):
+    while isinstance(found, partial | TriedFactory):
         found = found.func
     return found
+
+
+def class_of(found: object) -> type[TaskExecutor] | None:
+    """Return the class of what a factory makes; None where that is not known."""
+    made = found.made if isinstance(found, TriedFactory) else made_by(found)
+    return made if isinstance(made, type) and issubclass(made, TaskExecutor) else None
 
 
 def _refuse_execute(name: str, executor: type) -> None:

@@ -28,6 +28,7 @@ from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchOutcome
 from actors.model.display import log_raised
 from actors.model.events import Event, RetriesExhausted
+from actors.model.executor_attributes import unmade_policy_of
 from actors.model.key import TaskKey
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -214,6 +215,11 @@ class ExecutorWrapper(TaskExecutor):
         self._executor = executor
 
     @property
+    def declared_retry(self) -> RetryPolicy:
+        """The policy that the class states; no user code is called for it."""
+        return unmade_policy_of(self._executor)
+
+    @property
     def retry(self) -> RetryPolicy:  # type: ignore[override]
         """The executor's."""
         return self._executor.retry
@@ -324,6 +330,11 @@ class OpeningBatches:
         return self._batches.runs_async
 
     @property
+    def declared_retry(self) -> RetryPolicy:
+        """That of the batches."""
+        return self._batches.declared_retry
+
+    @property
     def retry(self) -> RetryPolicy:
         """That of the batches."""
         return self._batches.retry
@@ -357,7 +368,10 @@ class OpeningBatches:
                     read.take(attempt, await _opened_async(self._payloads, attempt.task, here))
                 except NoRoom:
                     read.leave(place, attempt)
-                except Exception as error:  # noqa: BLE001 - a codec is user code
+                except BaseException as error:
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():
+                        raise
                     read.failed[place] = error
             return read.outcomes(await self._batches.run_async(read.opened) if read.opened else ())
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from actors.model.backoff import RetryPolicy
 from actors.model.batch_executor import BatchExecutor, BatchOutcome, outcomes_of
 from actors.model.display import shown
-from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected, PayloadInvalid
+from actors.model.errors import InvalidExecutor, InvalidTask, NotConnected
 from actors.model.flow import FairShare, FlowRule, Limit
 from actors.model.outcome import Outcome
 from actors.model.task import Task
@@ -416,7 +416,7 @@ class _FunctionBatch(BatchExecutor):
             try:
                 payloads += self._signature.arguments(task)
                 outcomes.append(None)
-            except PayloadInvalid as error:
+            except BaseException as error:  # noqa: BLE001 - a type's own checks are user code
                 outcomes.append(error)
         return payloads, outcomes
 

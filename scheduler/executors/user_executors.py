@@ -4,23 +4,19 @@ Decides what a node can run, and says so before anything is opened; and how many
 run at once.  Never decides what becomes of a task that it cannot run: the tree holds it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import cast
 
 from actors.model.batch_executor import BatchExecutor
 from actors.model.display import shown
 from actors.model.errors import InvalidExecutor, UnknownKind
-from actors.model.executor_attributes import policy_of
 from actors.model.flow import FairShare, FlowRule, FlowRules, Limit
 from actors.model.kind import checked_kind
-from actors.model.outcome import Outcome
 from actors.model.sealed import refuse_sealed
-from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
 from scheduler.executors.batches import KindBatches, run_tasks_max_of
 from scheduler.executors.executor_path import ExecutorFactory, made_by, tried_factory
+from scheduler.executors.guests import GuestKind
 from scheduler.executors.middleware import Middleware, MiddlewareStack, OpeningBatches, opening
 from scheduler.payloads.codecs import PayloadCodecs
 from scheduler.ports.batches import Batches, BatchMember
@@ -95,6 +91,8 @@ class UserExecutors:
     """Runs what has no kind."""
     kinds: Mapping[str, TaskKind] = field(default_factory=dict)
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
+    guests: dict[str | None, GuestKind] = field(default_factory=dict)
+    """Of each kind, from its first task on."""
     batches: dict[str | None, Batches] = field(default_factory=dict)
     """Of the kinds that run many tasks at a time, from the first of them on."""
     payloads: PayloadCodecs | None = None
@@ -165,9 +163,9 @@ class UserExecutors:
         return {kind: tasks for kind, tasks in most.items() if tasks > 1}
 
     def make(self, kind: str | None) -> TaskExecutor:
-        """Make an executor, which is given plain data; raises UnknownKind where there is none.
+        """Return what stands for an executor; raises UnknownKind where there is none.
 
-        A constructor that raises is called once more by each attempt, under its class's policy.
+        It is given plain data.  No user code is called: the first attempt makes the executor.
         """
         if kind is None:
             factory = self.default
@@ -178,14 +176,16 @@ class UserExecutors:
             raise UnknownKind(self._complaint(kind))
         if (known_batches := self.batches.get(kind)) is not None:
             return BatchMember(known_batches)
-        executor = _made(factory)
-        if isinstance(executor, BatchExecutor):
-            made = cast("Callable[[], BatchExecutor]", factory)
-            batches: Batches = KindBatches(made, executor, self.middleware)
+        guests = self.guests.get(kind)
+        if guests is None:
+            guests = self.guests.setdefault(kind, GuestKind(factory))
+        declared = guests.declared_class
+        if declared is not None and issubclass(declared, BatchExecutor):
+            batches: Batches = KindBatches(guests, self.middleware)
             if self.payloads is not None:
                 batches = OpeningBatches(self.payloads, batches)
             return BatchMember(self.batches.setdefault(kind, batches))
-        around = self.middleware.around(executor)
+        around = self.middleware.around(guests.guest())
         return around if self.payloads is None else opening(self.payloads, around)
 
     def require_codecs(self, data: bytes) -> None:
@@ -235,33 +235,6 @@ def _refuse_sealed_keys(rules: FlowRules, payloads: PayloadCodecs) -> None:
                 f" member in the clear with PayloadCodecs(…, plain=[{member!r}]), or limit without"
                 " a key"
             )
-
-
-def _made(factory: ExecutorFactory) -> TaskExecutor:
-    try:
-        return factory()
-    except BaseException:  # noqa: BLE001 - it is raised again by each attempt
-        return _LazyExecutor(factory)
-
-
-class _LazyExecutor(TaskExecutor):
-    """Constructs the user's executor in each attempt, because its constructor has raised before.
-
-    So a later attempt may succeed, by the retry policy of the user's class.
-    """
-
-    def __init__(self, make: ExecutorFactory) -> None:
-        self._make = make
-        of_class = made_by(make)
-        self.retry = policy_of(of_class)
-        timeout: object = getattr(of_class, "timeout", None)
-        self.timeout = timeout if isinstance(timeout, timedelta) else None
-
-    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
-        """Construct the user's executor and run the task with it."""
-        executor = self._make()
-        executor.attempt, executor.fence = self.attempt, self.fence
-        return executor.execute(task)
 
 
 def check_kind(kind: object) -> None:

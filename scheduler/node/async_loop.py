@@ -5,12 +5,16 @@ what an attempt's end means.
 """
 
 import asyncio
-import contextlib
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from contextvars import Context
+from functools import partial
+from types import FrameType
 
 from actors.model.display import log_raised
 from scheduler.node.worker_watch import WorkerLoad
@@ -18,6 +22,7 @@ from scheduler.node.worker_watch import WorkerLoad
 logger = logging.getLogger("hourhand.runner")
 
 Job = Callable[[], Awaitable[None]]
+Call = Callable[[], object]
 
 
 class PostedJobs:
@@ -26,19 +31,24 @@ class PostedJobs:
     A wake-up of an event loop is a write to a pipe, which costs more than the rest of a post.
     """
 
-    def __init__(self, wake: Callable[[], object], take: Callable[[Job], None]) -> None:
+    def __init__(self, wake: Call, take: Callable[[Call], object]) -> None:
         self._wake = wake
         self._take = take
-        self._jobs = deque[Job]()
+        self._jobs = deque[Call]()
         self._is_woken = False
         """Whether a wake-up is under way that will find what is posted now."""
 
-    def post(self, job: Job) -> None:
-        """Have the job taken, by any thread."""
+    def post(self, job: Call) -> None:
+        """Have the job taken, by any thread; raises what a wake-up does, and keeps the job."""
         # The job comes before the flag here, and after it in take_all: a thread that finds the
         # flag set has appended before it is cleared.
         self._jobs.append(job)
         if not self._is_woken:
+            self._wake_once()
+
+    def nudge(self) -> None:
+        """Wake once more where a wake-up has failed."""
+        if self._jobs and not self._is_woken:
             self._wake_once()
 
     def take_all(self) -> None:
@@ -64,30 +74,44 @@ class PostedJobs:
             raise
 
 
-class LoopThread:
-    """One event loop, begun when it is first needed."""
+class _NoThread(RuntimeError):
+    """The machine has no thread for a loop just now."""
 
-    def __init__(self, attempts_max: int) -> None:
+
+class LoopThread:
+    """One event loop, begun when it is first needed, or as soon as the machine has a thread."""
+
+    def __init__(self, attempts_max: int, name: str = "hourhand-async") -> None:
         self._attempts_max = attempts_max
+        self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots: asyncio.Semaphore
+        self._thread: threading.Thread | None = None
+        self._slots = asyncio.Semaphore(attempts_max)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended = False
-        self._submitted = self._begun = 0
-        self._posted = PostedJobs(self._wake, self._spawn)
+        self._closing = self._ended = self._is_short = False
+        self._submitted = self._begun = self._left = 0
+        self._posted = PostedJobs(self._wake, lambda call: call())
 
-    def submit(self, job: Job) -> None:
-        """Run a coroutine when one of the slots is free."""
-        self._submitted += 1
-        self._posted.post(job)
+    def submit(self, job: Job, lost: Call, *, slotted: bool = True) -> None:
+        """Run a coroutine when one of the slots is free, or at once where it needs none.
+
+        ``lost`` is called on the loop in its place where user code cancels what has not begun.
+        """
+        if slotted:
+            self._submitted += 1
+        self._post(partial(self._spawn, job, lost, slotted))
 
     def load(self) -> WorkerLoad:
         """Return how many coroutines were submitted, and how many of them wait for a slot."""
-        return WorkerLoad(self._submitted, self._submitted - self._begun)
+        is_full = self._begun - self._left >= self._attempts_max
+        return WorkerLoad(self._submitted, self._submitted - self._begun if is_full else 0)
 
-    def begin(self, awaitable: Awaitable[object], timeout_ms: int | None) -> "Future[object]":
-        """Run an awaitable on the loop, for a thread that waits for the future."""
+    def begin(self, awaitable: Awaitable[object], timeout_ms: float | None) -> "Future[object]":
+        """Run an awaitable on the loop, for a thread that waits for the future.
+
+        Raises RuntimeError where the machine has no thread for the loop.
+        """
 
         async def limited() -> object:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -95,28 +119,51 @@ class LoopThread:
 
         return asyncio.run_coroutine_threadsafe(limited(), self._running_loop())
 
-    def call_later(self, delay_ms: float, call: Callable[[], None]) -> Callable[[], None]:
+    def call_later(self, delay_ms: float, call: Call) -> Callable[[], None]:
         """Call something on the loop after a delay; return what calls that off.
 
         The delay is not rounded up: with a whole millisecond more for each start, a limit with a
         burst of one never reaches its rate.  Who is called by the width of a clock tick too early
         looks again.
         """
-        loop = self._running_loop()
         handles: list[asyncio.TimerHandle] = []
 
         def begin() -> None:
-            handles.append(loop.call_later(delay_ms / 1000, call))
+            loop = asyncio.get_running_loop()
+            handles.append(loop.call_later(delay_ms / 1000, call, context=Context()))
 
-        def cancel() -> None:
-            # Looked up on the loop: the timer may not be set yet when this is called.
-            loop.call_soon_threadsafe(lambda: handles[0].cancel())  # noqa: PLW0108
+        def call_off() -> None:
+            # A loop that is closed calls nothing any more.
+            with suppress(RuntimeError):
+                # Looked up on the loop: the timer may not be set yet when this is called.
+                self._post(lambda: handles[0].cancel())  # noqa: PLW0108
 
-        loop.call_soon_threadsafe(begin)
-        return cancel
+        self._post(begin)
+        return call_off
+
+    def nudge(self) -> None:
+        """Begin the loop that the machine had no thread for, if anything waits for it."""
+        with suppress(_NoThread):
+            self._posted.nudge()
+
+    def ask_turn(self, taken: Call) -> bool:
+        """Have something called in the loop's next turn; False where there is no loop."""
+        loop = self._loop
+        if loop is None or self._closing:
+            return False
+        loop.call_soon_threadsafe(taken, context=Context())
+        return True
+
+    def at_hand(self) -> "tuple[asyncio.Task[object] | None, FrameType | None]":
+        """Return which task the loop runs at this moment, and the code that it is in."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or thread.ident is None:
+            return None, None
+        return asyncio.current_task(loop), sys._current_frames().get(thread.ident)  # noqa: SLF001
 
     def close(self) -> None:
         """Cancel what runs, and end the loop."""
+        self._closing = True
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._end)
@@ -133,30 +180,72 @@ class LoopThread:
         # One more round lets the cancelled tasks report their ends.
         loop.call_soon(loop.call_soon, stop)
 
+    def _post(self, call: Call) -> None:
+        """Have something called on the loop, as soon as there is one.
+
+        Raises RuntimeError where it is closed.
+        """
+        try:
+            self._posted.post(call)
+        except _NoThread:
+            if not self._is_short:
+                log_raised(
+                    logger, "the machine has no thread for %s; it is asked again", self._name
+                )
+            self._is_short = True
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = loop = asyncio.new_event_loop()
-                self._slots = asyncio.Semaphore(self._attempts_max)
-                threading.Thread(
-                    target=self._serve, args=(loop,), name="hourhand-async", daemon=True
-                ).start()
+                self._loop = self._started_loop()
             return self._loop
 
+    def _started_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            loop = asyncio.new_event_loop()
+        except (OSError, MemoryError) as error:
+            raise _NoThread(str(error)) from error
+        thread = threading.Thread(target=self._serve, args=(loop,), name=self._name, daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            # Left behind, everything from now on would be posted to a loop that nobody runs.
+            loop.close()
+            raise _NoThread(f"the machine has no thread for {self._name}") from error
+        self._thread, self._is_short = thread, False
+        return loop
+
     def _wake(self) -> None:
-        self._running_loop().call_soon_threadsafe(self._posted.take_all)
+        # A context of its own: who posts may be user code, and what it has set is nobody else's.
+        self._running_loop().call_soon_threadsafe(self._posted.take_all, context=Context())
 
-    def _spawn(self, job: Job) -> None:
+    def _spawn(self, job: Job, lost: Call, slotted: bool) -> None:  # noqa: FBT001 - bound before
+        has_begun = False
+
         async def in_slot() -> None:
-            async with self._slots:
-                self._begun += 1
-                # The attempt has told its end: see WorkerRunner.
-                with contextlib.suppress(GeneratorExit):
-                    await job()
+            nonlocal has_begun
+            async with self._slots if slotted else nullcontext():
+                has_begun = True
+                self._begun += slotted
+                try:
+                    # The attempt has told its end: see WorkerRunner.
+                    with suppress(GeneratorExit):
+                        await job()
+                finally:
+                    self._left += slotted
 
-        task = asyncio.get_running_loop().create_task(in_slot())
+        def end(task: "asyncio.Task[None]") -> None:
+            self._tasks.discard(task)
+            if not has_begun and not self._closing:
+                self._begun += slotted
+                self._left += slotted
+                lost()
+
+        # Not by the loop's task factory, which user code may have set.
+        loop = asyncio.get_running_loop()
+        task = asyncio.Task(in_slot(), loop=loop, context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(end)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop on this thread until it is closed, and leave nothing of it open."""
@@ -164,6 +253,8 @@ class LoopThread:
             while not self._ended:
                 self._run_on(loop)
         finally:
+            # A factory of user code may refuse the tasks that end the loop.
+            loop.set_task_factory(None)
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()

@@ -3,6 +3,7 @@
 Shared by the real runner and the virtual one.  Decides nothing about threads or time.
 """
 
+import random
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -11,8 +12,10 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.model.attempts import Attempt, AttemptEnded, Ending
-from actors.model.backoff import RetryPolicy
+from actors.model.backoff import JITTER, RetryPolicy, RetryRuling
 from actors.model.display import (
     UNSHOWN_STACK,
     class_name_of,
@@ -21,14 +24,17 @@ from actors.model.display import (
     stack_of,
     storable_text,
 )
+from actors.model.errors import CannotRunHere
 from actors.model.events import AttemptAbandoned, AttemptFailed
 from actors.model.executor_attributes import policy_of
 from actors.model.key import TaskKey
 from actors.model.outcome import Done, Drop, Retry
+from actors.model.sealed import is_sealed, refuse_sealed
 from actors.ports.runner import AttemptListener, Executable
 from actors.ports.telemetry import Telemetry
 from scheduler.node.system_executor import SystemExecutor
 from scheduler.ports.batches import TaskNotRun
+from scheduler.process.forking import process
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 ERROR_STACK_CHARS_MAX = 8_000
@@ -215,9 +221,22 @@ class AttemptRegistry:
 class RegisteredAttempts(ABC):
     """The part of a ``Runner`` that is bookkeeping alone, whatever runs the attempts."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
+        rng: random.Random = JITTER,
+    ) -> None:
+        """``require_codecs`` raises PayloadSealed where this node cannot open sealed data; waits
+        between attempts take their jitter from ``rng``.
+        """
         self._registry = AttemptRegistry()
         self._telemetry = telemetry
+        self._require_codecs = require_codecs
+        self._rng = rng
+        self._born = process.generation
+        """Of the process whose node this is."""
 
     def start(
         self, starts: Sequence[tuple[Attempt, Executable]], listener: AttemptListener
@@ -266,6 +285,31 @@ class RegisteredAttempts(ABC):
             if running.cancel is not None:
                 running.cancel()
 
+    def _uncalled(self, running: RunningAttempt, now_ms: int) -> AttemptEnded | None:
+        """Return the end of an attempt that may not call ``execute``; None where it may.
+
+        Called where the attempt runs: policies and codecs are user code.
+        """
+        attempt, used = running.attempt, running.attempt.task.attempts.used
+        if is_sealed(attempt.task.body):
+            try:
+                self._require_codecs(attempt.task.body)
+            except CannotRunHere as error:
+                return AttemptEnded(
+                    attempt,
+                    Ending.HELD,
+                    now_ms,
+                    now_ms,
+                    error_class=type(error).__name__,
+                    error_message=str(error),
+                )
+            except BaseException:  # noqa: BLE001, S110 - it is raised again where data is opened
+                pass
+        if used and used >= (policy := policy_of(running.executor)).attempts_max:
+            ruling = policy.ruling(used, after_ms=0)
+            return AttemptEnded(attempt, Ending.USED_UP, now_ms, now_ms, ruling=ruling)
+        return None
+
     def _failed(
         self,
         running: RunningAttempt,
@@ -282,7 +326,7 @@ class RegisteredAttempts(ABC):
         cancelled = running.abandoned and running.cancel is not None
         # Nobody asked for the end of what was cancelled; of code, what it raised counts.
         policy = None if cancelled else policy_of(running.executor)
-        ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy)
+        ended = ended_badly(attempt, error, started_ms, finished_ms, ending, policy, self._rng)
         if not cancelled:
             stack = ended.error_stack or ""
             is_showable, is_whole = stack != UNSHOWN_STACK, len(stack) < ERROR_STACK_CHARS_MAX
@@ -308,9 +352,19 @@ class RegisteredAttempts(ABC):
         if isinstance(outcome, BaseException):
             return self._failed(running, outcome, started_ms, finished_ms)
         try:
-            return ended_well(running.attempt, outcome, started_ms, finished_ms)
-        except TypeError as error:
+            return self._returned(running, outcome, started_ms, finished_ms)
+        except BaseException as error:  # noqa: BLE001 - what was returned may be user code
             return self._failed(running, error, started_ms, finished_ms)
+
+    def _returned(
+        self, running: RunningAttempt, outcome: object, started_ms: int, finished_ms: int
+    ) -> AttemptEnded:
+        """Return the end of an attempt from what user code returned; raises what that does."""
+        ended = ended_well(running.attempt, outcome, started_ms, finished_ms)
+        if ended.ending is not Ending.RETRY:
+            return ended
+        policy = policy_of(running.executor)
+        return replace(ended, ruling=_ruling(policy, ended, outcome, self._rng))
 
     def settle(self, attempts: Sequence[Attempt]) -> None:
         """Forget ended attempts: their outcomes are durable, or of no use any more."""
@@ -350,15 +404,16 @@ def ended_badly(
     finished_ms: int,
     ending: Ending = Ending.FAILED,
     policy: RetryPolicy | None = None,
+    rng: random.Random = JITTER,
 ) -> AttemptEnded:
     """Return what an exception of user code means, with as much of it as history keeps.
 
-    Without a ``policy`` the attempt is one that is tried again.
+    Without a ``policy`` the attempt is one that is tried again, as by the default one.
     """
     verdict = "retry" if policy is None else policy.verdict_on(error)
     name, message = class_name_of(error), message_of(error, ERROR_MESSAGE_CHARS_MAX)
     dropped = verdict == "drop"
-    return AttemptEnded(
+    ended = AttemptEnded(
         attempt,
         Ending.DROPPED if dropped else ending,
         started_ms,
@@ -369,13 +424,34 @@ def ended_badly(
         error_stack=stack_of(error, ERROR_STACK_CHARS_MAX),
         uses_up_all=verdict == "give_up",
     )
+    if policy is None or dropped:
+        return ended
+    return replace(ended, ruling=_ruling(policy, ended, error, rng))
+
+
+def _ruling(
+    policy: RetryPolicy, ended: AttemptEnded, outcome: object, rng: random.Random
+) -> RetryRuling:
+    """Ask a policy what follows; for its wait, which is user code, only where there is one."""
+    task = ended.attempt.task
+    used = task.attempts.used + 1
+    has_wait = used < policy.attempts_max and not ended.uses_up_all
+    return policy.ruling(
+        used,
+        outcome,
+        after_ms=ended.retry_after_ms if has_wait else 0,
+        since_due_ms=max(0, ended.finished_ms - task.key.scheduled_ms),
+        rng=rng,
+    )
 
 
 def broken_off(running: RunningAttempt, error: BaseException, now_ms: int) -> AttemptEnded:
     """Return the end of an attempt that failed in code of ours, so that nobody waits for ever."""
     if running.started_monotonic_ms is None:
         return not_started(running.attempt, now_ms)
-    return ended_badly(running.attempt, error, now_ms, now_ms)
+    ended = ended_badly(running.attempt, error, now_ms, now_ms)
+    # It is tried again whatever the policy says of errors: this one is not the executor's.
+    return replace(ended, ruling=_ruling(policy_of(running.executor), ended, error, JITTER))
 
 
 def not_started(attempt: Attempt, now_ms: int) -> AttemptEnded:

@@ -25,7 +25,7 @@ class DurableStarts:
         gate: Callable[[Attempt], bool],
         submit: Callable[[Sequence[RunningAttempt]], None],
         refuse: Callable[[RunningAttempt], None],
-        give_up_later: Callable[[Callable[[], object]], Callable[[], None]],
+        give_up_later: Callable[[Callable[[], object]], Callable[[], object]],
         flow_rules: FlowRules = FlowRules.NONE,
     ) -> None:
         """At most ``ready_max`` attempts have a durable start, or soon will, and no worker.

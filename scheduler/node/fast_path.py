@@ -6,20 +6,25 @@ other, and would block a bounded number of slots for good: they take none.  Deci
 attempt goes; gate, registry and outcomes are those of the ordinary runner.
 """
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from actors.model.attempts import Attempt
+from actors.model.display import log_raised
 from actors.model.outcome import Outcome
+from actors.model.sealed import refuse_sealed
 from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
-from scheduler.node.attempts import RunningAttempt, ended_well, not_started
+from scheduler.node.attempts import RunningAttempt, not_started
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.runner import WorkerRunner
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
+
+logger = logging.getLogger("hourhand.runner")
 
 _PATIENCE = 10
 """So many times as long as any other may what waits for another task run before its queue is left
@@ -37,6 +42,7 @@ class NodeRunner(WorkerRunner):
         telemetry: Telemetry,
         settings: ExecutionSettings,
         limits: NodeLimits = NO_LIMITS,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
     ) -> None:
         super().__init__(
             clock=clock,
@@ -44,10 +50,12 @@ class NodeRunner(WorkerRunner):
             telemetry=telemetry,
             settings=settings,
             limits=limits,
+            require_codecs=require_codecs,
         )
         self._immediate: queue.SimpleQueue[tuple[RunningAttempt, ImmediateWork] | None]
         self._immediate = queue.SimpleQueue()
         self._immediate_thread: threading.Thread | None = None
+        self._immediate_lock = threading.Lock()
 
     def _submit(self, started: Sequence[RunningAttempt]) -> None:
         """Take the fast path where an attempt only has to be handed over, or a worker."""
@@ -61,7 +69,7 @@ class NodeRunner(WorkerRunner):
         if work is not None:
             self._submit_immediate(running, work)
         elif executor.unslotted:
-            self._loop.begin(self._run_async(running), None)
+            self._submit_async(running, slotted=False)
         return work is not None or executor.unslotted
 
     def long_running(self, partition: int, at_least_ms: float) -> Sequence[Attempt]:
@@ -69,6 +77,12 @@ class NodeRunner(WorkerRunner):
         longer = {id(each) for each in super().long_running(partition, at_least_ms * _PATIENCE)}
         found = super().long_running(partition, at_least_ms)
         return [each for each in found if id(each) in longer or not self._waits(each)]
+
+    def nudge(self) -> None:
+        """Begin the threads that the machine did not have when they were needed."""
+        super().nudge()
+        if not self._immediate.empty():
+            self._serve_immediate()
 
     def close(self) -> None:
         """Take no more attempts."""
@@ -89,13 +103,23 @@ class NodeRunner(WorkerRunner):
         return isinstance(executor, SystemExecutor) and executor.unslotted
 
     def _submit_immediate(self, running: RunningAttempt, work: ImmediateWork) -> None:
+        self._immediate.put((running, work))
         if self._immediate_thread is None:
-            # Attempts are started by one thread, the dispatcher's.
-            self._immediate_thread = threading.Thread(
+            self._serve_immediate()
+
+    def _serve_immediate(self) -> None:
+        with self._immediate_lock:
+            if self._immediate_thread is not None:
+                return
+            thread = threading.Thread(
                 target=self._begin_all, name="hourhand-immediate", daemon=True
             )
-            self._immediate_thread.start()
-        self._immediate.put((running, work))
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError):
+                log_raised(logger, "the machine has no thread for system tasks; it is asked again")
+            else:
+                self._immediate_thread = thread
 
     def _begin_all(self) -> None:
         while (item := self._immediate.get()) is not None:
@@ -114,7 +138,7 @@ class NodeRunner(WorkerRunner):
         def take(done: "Future[Outcome | None]") -> None:
             finished_ms = self._clock.now_ms()
             try:
-                ended = ended_well(attempt, done.result(), started_ms, finished_ms)
+                ended = self._returned(running, done.result(), started_ms, finished_ms)
             except BaseException as error:  # noqa: BLE001 - a driver may raise anything
                 ended = self._failed(running, error, started_ms, finished_ms)
             self._registry.end(running, ended)

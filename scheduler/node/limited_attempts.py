@@ -3,13 +3,16 @@
 Decides who is told that an attempt waits no longer.  Never decides how long it waits.
 """
 
+import random
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.backoff import JITTER
 from actors.model.events import LimitChanged
 from actors.model.flow import Limit
 from actors.model.operator_sheet import OperatorSheet
+from actors.model.sealed import refuse_sealed
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import RegisteredAttempts, RunningAttempt, not_started
@@ -29,9 +32,11 @@ class LimitedAttempts(RegisteredAttempts):
         telemetry: Telemetry,
         limits: NodeLimits,
         wake_later: Callable[[float], object],
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
+        rng: random.Random = JITTER,
     ) -> None:
         """``wake_later`` has the limits looked at after so many milliseconds."""
-        super().__init__(telemetry)
+        super().__init__(telemetry, require_codecs=require_codecs, rng=rng)
         self._clock = clock
         self._gate = gate
         self._limits = FlowLimits(

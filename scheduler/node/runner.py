@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextvars import Context
 from functools import partial
 from typing import cast
 
@@ -22,6 +23,8 @@ from actors.model.batch_executor import BatchOutcome
 from actors.model.display import log_raised
 from actors.model.errors import HourhandError
 from actors.model.events import AttemptStarted, AttemptStuck
+from actors.model.executor_attributes import timeout_ms_of
+from actors.model.sealed import refuse_sealed
 from actors.model.settings import ExecutionSettings
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
@@ -29,7 +32,6 @@ from scheduler.node.async_loop import LoopThread
 from scheduler.node.attempts import (
     RunningAttempt,
     broken_off,
-    ended_well,
     not_started,
 )
 from scheduler.node.current_attempt import tell_attempt
@@ -39,6 +41,7 @@ from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.waiting_attempts import BatchGathering, FairTurns, WorkerQueue, worker_queue
 from scheduler.node.worker_watch import WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
+from scheduler.process.forking import end_child
 from scheduler.process.user_code import runs_async
 
 START_DEADLINE_S = 30.0
@@ -61,14 +64,18 @@ class WorkerRunner(LimitedAttempts):
         telemetry: Telemetry,
         settings: ExecutionSettings,
         limits: NodeLimits = NO_LIMITS,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
     ) -> None:
         self._settings = settings
+        # Of their own: user code may block the other loop.
+        self._timers = LoopThread(1, "hourhand-timers")
         super().__init__(
             clock=clock,
             gate=gate,
             telemetry=telemetry,
             limits=limits,
-            wake_later=lambda ms: self._loop.call_later(ms, self._limits.look),
+            wake_later=lambda ms: self._timers.call_later(ms, self._limits.look),
+            require_codecs=require_codecs,
         )
         waiting = worker_queue(limits.rules)
         self._workers = _Workers(self._run, settings.workers, "hourhand-worker", waiting)
@@ -82,7 +89,7 @@ class WorkerRunner(LimitedAttempts):
             self._async_turns = FairTurns(limits.rules, most, self._submit_in_turn)
         self._gathering = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
-            call_later=self._loop.call_later,
+            call_later=self._timers.call_later,
             begin=self._begin_batch,
         )
         self._starts = DurableStarts(
@@ -90,7 +97,7 @@ class WorkerRunner(LimitedAttempts):
             gate=gate,
             submit=self._submit_to_workers,
             refuse=self._refuse,
-            give_up_later=partial(self._loop.call_later, round(1000 * START_DEADLINE_S)),
+            give_up_later=partial(self._timers.call_later, round(1000 * START_DEADLINE_S)),
             flow_rules=limits.rules,
         )
 
@@ -102,8 +109,13 @@ class WorkerRunner(LimitedAttempts):
         self._submit_to_workers(allowed)
 
     def _needs_durable_start(self, running: RunningAttempt) -> bool:
-        """Whether its start is made durable before it has a worker; a suspect does it there."""
-        return running.attempt.record_starts is not None and not running.attempt.suspect
+        """Whether its start is made durable before it has a worker.
+
+        A suspect does it there, as does what was given up before, once its policy was asked.
+        """
+        attempt = running.attempt
+        by_others = attempt.suspect or attempt.was_given_up
+        return attempt.record_starts is not None and not by_others
 
     def _submit_to_workers(self, ready: Sequence[RunningAttempt]) -> None:
         blocking: list[RunningAttempt] = []
@@ -111,20 +123,21 @@ class WorkerRunner(LimitedAttempts):
         for running in ready:
             if running.attempt.suspect:
                 self._submit_to(self._suspect_lane, [running])
-            elif isinstance(running.executor, BatchMember):
+            elif isinstance(running.executor, BatchMember) and not running.attempt.was_given_up:
                 batched[running.executor.batches].append(running)
-            elif running.attempt.follows is not None:
-                # Its executor could not be made, so there is no batch to be in.
-                self._refuse_all([running])
             elif not runs_async(running.executor):
                 blocking.append(running)
             elif self._async_turns is None:
-                self._loop.submit(partial(self._run_async, running))
+                self._submit_async(running)
             else:
                 self._async_turns.add(running)
         self._submit_to(self._workers, blocking)
         for batches, members in batched.items():
             self._gathering.add(batches, members)
+
+    def _submit_async(self, running: RunningAttempt, *, slotted: bool = True) -> None:
+        run, lost = partial(self._run_async, running), partial(self._refuse_all, [running])
+        self._loop.submit(run, lost, slotted=slotted)
 
     def _submit_to(self, workers: "_Workers", ready: Sequence[RunningAttempt]) -> None:
         if ready and not workers.submit(ready):
@@ -160,6 +173,13 @@ class WorkerRunner(LimitedAttempts):
             ),
         )
 
+    def nudge(self) -> None:
+        """Begin the threads that the machine did not have when they were needed."""
+        for workers in (self._workers, self._suspect_lane):
+            workers.nudge()
+        for loop in (self._loop, self._timers):
+            loop.nudge()
+
     def _async_load(self) -> WorkerLoad:
         submitted, waiting = self._loop.load()
         in_turn = 0 if self._async_turns is None else len(self._async_turns)
@@ -172,12 +192,14 @@ class WorkerRunner(LimitedAttempts):
         if self._async_turns is not None:
             self._async_turns.close()
         self._loop.close()
+        self._timers.close()
 
     # On a worker thread.
 
     def _run(self, running: RunningAttempt) -> None:
         try:
-            ended = self._attempt(running)
+            # In a context of its own: what it sets there is no other attempt's.
+            ended = Context().run(self._attempt, running)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             ended = self._broken_off(running, error)
         self._end(running, ended)
@@ -190,37 +212,64 @@ class WorkerRunner(LimitedAttempts):
         attempt = running.attempt
         if not self._has_durable_start(running) or not self._may_begin(running):
             return not_started(attempt, self._clock.now_ms())
+        uncalled = self._uncalled(running, self._clock.now_ms())
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up and not self._recorded_start(attempt):
+            return not_started(attempt, self._clock.now_ms())
         started_ms = self._begin(running)
-        watch = self._watch(running)
-        awaits = False
+        watch, awaits = None, False
         try:
             tell_attempt(attempt, running.executor)
+            timeout_ms = self._timeout_ms(running)
+            watch = self._watch(running, timeout_ms)
             outcome: object = running.executor.execute(attempt.task.to_task())
             if outcome is not None and inspect.isawaitable(outcome):
                 awaits = True
-                awaited = self._loop.begin(outcome, attempt.timeout_ms)
+                awaited = self._loop.begin(outcome, self._left_ms(running, timeout_ms))
                 self._registry.let_cancel(running, awaited.cancel)
                 outcome = awaited.result()
-            ended = ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+            ended = self._returned(running, outcome, started_ms, self._clock.now_ms())
         except FutureTimeoutError as error:
+            end_child(self._born, error)
             ending = Ending.TIMED_OUT if awaits else Ending.FAILED
             ended = self._failed(running, error, started_ms, self._clock.now_ms(), ending)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(self._born, error)
             ended = self._failed(running, error, started_ms, self._clock.now_ms())
+        end_child(self._born)
         if watch is not None:
             watch()
         return ended
 
+    def _timeout_ms(self, running: RunningAttempt) -> int | None:
+        """Return how long an attempt may take, by its executor, which is made here if need be."""
+        return timeout_ms_of(running.executor, running.attempt.timeout_ms)
+
+    def _left_ms(self, running: RunningAttempt, timeout_ms: int | None) -> float | None:
+        """Return how much of its time an attempt has left: what made its executor has taken some."""
+        if timeout_ms is None:
+            return None
+        begun_ms = running.started_monotonic_ms
+        assert begun_ms is not None, "only what has begun has a timeout"
+        return max(0.0, begun_ms + timeout_ms - self._clock.monotonic_ms())
+
     def _has_durable_start(self, running: RunningAttempt) -> bool:
         """Write the start of a suspect just before it runs, never while it waits for others."""
         attempt = running.attempt
-        if attempt.record_starts is None:
+        if attempt.record_starts is None or attempt.was_given_up:
             return True
         if self._needs_durable_start(running):
             self._starts.leave()
             return True
         if running.withdrawn or not self._gate(attempt):
             return False
+        return self._recorded_start(attempt)
+
+    def _recorded_start(self, attempt: Attempt) -> bool:
+        """Wait until a start is durable, if it must be; False where that cannot be had."""
+        if attempt.record_starts is None:
+            return True
         try:
             attempt.record_starts((attempt,)).result(timeout=START_DEADLINE_S)
         except (CancelledError, FutureTimeoutError, HourhandError):
@@ -244,22 +293,29 @@ class WorkerRunner(LimitedAttempts):
         )
         return started_ms
 
-    def _watch(self, running: RunningAttempt) -> Callable[[], None] | None:
+    def _watch(
+        self, running: RunningAttempt, timeout_ms: int | None
+    ) -> Callable[[], object] | None:
         """Report a blocking attempt that passes its timeout; return what calls that off."""
-        attempt = running.attempt
-        if attempt.timeout_ms is None:
+        left_ms = self._left_ms(running, timeout_ms)
+        if timeout_ms is None or left_ms is None:
             return None
-        event = AttemptStuck(attempt.partition, attempt.task.key, attempt.timeout_ms)
-        return self._loop.call_later(attempt.timeout_ms, lambda: self._telemetry.emit(event))
+        attempt = running.attempt
+        event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
+        return self._timers.call_later(left_ms, lambda: self._telemetry.emit(event))
 
     # In batches, on a thread of its own or on the event loop.
 
     def _begin_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
         if batches.runs_async:
-            self._loop.submit(partial(self._run_batch_async, batches, members))
+            run = partial(self._run_batch_async, batches, members)
+            self._loop.submit(run, partial(self._lose_batch, batches, members))
             return
         thread = threading.Thread(
-            target=self._run_batch, args=(batches, members), name="hourhand-batch", daemon=True
+            target=Context().run,
+            args=(self._run_batch, batches, members),
+            name="hourhand-batch",
+            daemon=True,
         )
         try:
             thread.start()
@@ -273,7 +329,11 @@ class WorkerRunner(LimitedAttempts):
         self._refuse_all(members)
         # Later: the next batch would find no thread either.
         end = partial(self._gathering.end, batches)
-        self._loop.call_later(self._settings.lease_retry_ms, end)
+        self._timers.call_later(self._settings.lease_retry_ms, end)
+
+    def _lose_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
+        self._refuse_all(members)
+        self._gathering.end(batches)
 
     def _run_batch(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
         def awaited(found: Awaitable[object]) -> object:
@@ -281,11 +341,12 @@ class WorkerRunner(LimitedAttempts):
 
         try:
             begun = self._begun(members)
-            watches = [self._watch(running) for running, _ in begun]
-            outcomes = batches.run(self._batched(begun), awaited) if begun else ()
-            for call_off in filter(None, watches):
-                call_off()
-            self._end_batch(begun, outcomes)
+            if begun:
+                watches = self._watches(begun)
+                outcomes = batches.run(self._batched(begun), awaited)
+                for call_off in watches:
+                    call_off()
+                self._end_batch(begun, outcomes)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             self._break_off(members, error)
         self._gathering.end(batches)
@@ -301,6 +362,17 @@ class WorkerRunner(LimitedAttempts):
             self._break_off(members, error)
         self._gathering.end(batches)
 
+    def _watches(
+        self, begun: Sequence[tuple[RunningAttempt, int]]
+    ) -> Sequence[Callable[[], object]]:
+        """Report the attempts of a blocking batch that pass its timeout; return what calls off."""
+        try:
+            timeout_ms = self._timeout_ms(begun[0][0])
+        except BaseException:  # noqa: BLE001 - the batch reads it too, and fails of it
+            return ()
+        watches = (self._watch(running, timeout_ms) for running, _ in begun)
+        return [each for each in watches if each is not None]
+
     def _begun(self, members: Sequence[RunningAttempt]) -> list[tuple[RunningAttempt, int]]:
         """Begin those attempts that may; return them, each with its start."""
         begun: list[tuple[RunningAttempt, int]] = []
@@ -308,11 +380,13 @@ class WorkerRunner(LimitedAttempts):
         for running in members:
             self._leave_starts(running)
             # What follows another one is in its batch behind it, or it would overtake it (P4).
-            if running.attempt.follows in attempts and self._may_begin(running):
+            if running.attempt.follows not in attempts or not self._may_begin(running):
+                self._refuse(running)
+            elif (uncalled := self._uncalled(running, self._clock.now_ms())) is not None:
+                self._end(running, uncalled)
+            else:
                 begun.append((running, self._begin(running)))
                 attempts.add(running.attempt)
-            else:
-                self._refuse(running)
         return begun
 
     def _leave_starts(self, running: RunningAttempt) -> None:
@@ -362,7 +436,12 @@ class WorkerRunner(LimitedAttempts):
     # On the event loop.
 
     def _submit_in_turn(self, running: RunningAttempt) -> None:
-        self._loop.submit(partial(self._run_in_turn, running))
+        self._loop.submit(partial(self._run_in_turn, running), partial(self._lose_turn, running))
+
+    def _lose_turn(self, running: RunningAttempt) -> None:
+        assert self._async_turns is not None, "attempts take turns where kinds have rules"
+        self._refuse_all([running])
+        self._async_turns.end()
 
     async def _run_in_turn(self, running: RunningAttempt) -> None:
         assert self._async_turns is not None, "attempts take turns where kinds have rules"
@@ -390,21 +469,30 @@ class WorkerRunner(LimitedAttempts):
         loop = asyncio.get_running_loop()
         if task is not None:
             self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))
+        uncalled = self._uncalled(running, self._clock.now_ms())
+        if uncalled is not None:
+            return uncalled
+        if attempt.was_given_up and not await asyncio.to_thread(self._recorded_start, attempt):
+            return not_started(attempt, self._clock.now_ms())
         started_ms = self._begin(running)
         return await self._execute_async(running, started_ms)
 
     async def _execute_async(self, running: RunningAttempt, started_ms: int) -> AttemptEnded:
         attempt = running.attempt
-        timeout_s = None if attempt.timeout_ms is None else attempt.timeout_ms / 1000
-        limit = asyncio.timeout(timeout_s)
+        limit = asyncio.timeout(None)
         try:
+            tell_attempt(attempt, running.executor)
+            left_ms = self._left_ms(running, self._timeout_ms(running))
+            if left_ms is not None:
+                limit = asyncio.timeout(left_ms / 1000)
             async with limit:
-                tell_attempt(attempt, running.executor)
                 outcome = running.executor.execute(attempt.task.to_task())
                 if inspect.isawaitable(outcome):
                     outcome = await outcome
-            return ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+            end_child(self._born)
+            return self._returned(running, outcome, started_ms, self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(self._born, error)
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
             return self._failed(running, error, started_ms, self._clock.now_ms(), ending)
 
@@ -445,6 +533,12 @@ class _Workers:
     def load(self) -> WorkerLoad:
         """Return how many attempts were submitted, and how many of them wait for a thread."""
         return WorkerLoad(self._submitted, self._waiting.qsize())
+
+    def nudge(self) -> None:
+        """Start a thread that the machine did not have when it was needed."""
+        if self._too_few:
+            with self._lock:
+                self._start_next()
 
     def close(self) -> None:
         for _ in self._threads:

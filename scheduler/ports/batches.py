@@ -52,6 +52,10 @@ class Batches(Protocol):
         """Whether ``run_async`` runs them, and not ``run``."""
 
     @property
+    def declared_retry(self) -> RetryPolicy:
+        """The policy that the executor's class states; no user code is called for it."""
+
+    @property
     def retry(self) -> RetryPolicy:
         """The policy of each task; reading it may be user code."""
 
@@ -79,6 +83,11 @@ class BatchMember(TaskExecutor):
 
     def __init__(self, batches: Batches) -> None:
         self.batches = batches
+
+    @property
+    def declared_retry(self) -> RetryPolicy:
+        """That of the batches."""
+        return self.batches.declared_retry
 
     @property
     def retry(self) -> RetryPolicy:  # type: ignore[override]

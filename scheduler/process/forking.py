@@ -7,8 +7,11 @@ Decides when a process is another one; never what an object refuses then.
 
 import ctypes
 import os
+import sys
+import traceback
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from actors.model.errors import UsedAfterFork
@@ -56,6 +59,36 @@ def refusal(what: str) -> UsedAfterFork:
         f"{what} was opened before this process, {os.getpid()}, was forked, and its threads and"
         f" connections stayed behind; {ADVICE}"
     )
+
+
+def end_child(born: int, error: BaseException | None = None) -> None:
+    """End this process where it is a child that user code has forked off since ``born``.
+
+    It ends with the call that forked it, as it does in a thread of the user's own: nothing else
+    of a node may go on there.  Called before anything that takes a lock.
+    """
+    if process.generation != born:
+        code = 1
+        # The child may have closed its streams.
+        with suppress(BaseException):
+            code = _exit_code(error)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        os._exit(code)
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """Return what Python ends a process with, and write what it writes."""
+    if error is None:
+        return 0
+    if not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+        return 1
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    print(error.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+    return 1
 
 
 def _enter_child() -> None:

@@ -24,6 +24,14 @@ def runs_async(executor: Executable) -> bool:
         return False
 
 
+def is_coroutine_method(of: type | None, name: str) -> bool:
+    """Whether a class has a coroutine function of this name; no code of the class is called."""
+    found = None if of is None else inspect.getattr_static(of, name, None)
+    if isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    return inspect.iscoroutinefunction(found)
+
+
 @lru_cache(maxsize=256)
 def _is_async(executor: type[Executable]) -> bool:
     """Asked anew it would cost more than a task."""

@@ -413,7 +413,6 @@ class VirtualScheduler:
                 make_executor=self._system_tasks().factory_with(self._executors.make),
                 flow_rules=self._executors.flow_rules,
                 concurrency_per_id=self._executors.concurrency_per_id,
-                require_codecs=self._executors.require_codecs,
                 run_tasks_max=self._executors.run_tasks_max,
             )
 
@@ -425,6 +424,7 @@ class VirtualScheduler:
             telemetry=self.telemetry,
             rules=self._executors.flow_rules,
             on_node=self._executors.limits,
+            require_codecs=self._executors.require_codecs,
         )
 
     def _system_tasks(self) -> SystemTaskRegistry:

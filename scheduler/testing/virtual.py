@@ -14,15 +14,18 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import Context
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 from actors.kernel.simulated import SimulatedSystem, VirtualClock
 from actors.kernel.supervision import FailureListener
-from actors.model.attempts import Attempt
+from actors.model.attempts import Attempt, AttemptEnded
+from actors.model.backoff import JITTER
 from actors.model.bucket import HOUR_MS
 from actors.model.events import AttemptStarted
 from actors.model.flow import FlowRules
+from actors.model.sealed import refuse_sealed
 from actors.model.settings import (
     ExecutionSettings,
     TreeSettings,
@@ -41,13 +44,14 @@ from scheduler.futures.light_future import resolve
 from scheduler.node.attempts import (
     RunningAttempt,
 )
-from scheduler.node.current_attempt import note_attempt, tell_attempt
+from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.lease import Lease
 from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.ports.messages import MessageWriter
+from scheduler.process.forking import end_child
 from scheduler.services.system_registry import SystemTaskRegistry
 from scheduler.services.timers.executor import CallbackFailed, Caller
 
@@ -153,6 +157,8 @@ class VirtualRunner(LimitedAttempts):
         gate: Callable[[Attempt], bool],
         telemetry: Telemetry,
         limits: NodeLimits = NO_LIMITS,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
+        rng: random.Random = JITTER,
     ) -> None:
         super().__init__(
             clock=clock,
@@ -161,6 +167,8 @@ class VirtualRunner(LimitedAttempts):
             limits=limits,
             # Asked for by ``next_timer_ms``.
             wake_later=lambda _: None,
+            require_codecs=require_codecs,
+            rng=rng,
         )
         self._ready: deque[RunningAttempt] = deque()
         self._asked: set[Future[None]] = set()
@@ -183,7 +191,7 @@ class VirtualRunner(LimitedAttempts):
 
     def _submit_one(self, running: RunningAttempt) -> None:
         attempt = running.attempt
-        if attempt.record_starts is None:
+        if attempt.record_starts is None or attempt.was_given_up:
             self._ready.append(running)
             return
         if not self._gate(attempt):
@@ -210,25 +218,34 @@ class VirtualRunner(LimitedAttempts):
         running = self._ready.popleft()
         if isinstance(running.executor, BatchMember):
             self._run_batch([running, *self._take_others(running.executor.batches)])
-        elif running.attempt.follows is not None:
-            # Its executor could not be made, so there is no batch to be in.
-            self._refuse(running)
-        elif (started_ms := self._begin(running)) is not None:
-            try:
-                tell_attempt(running.attempt, running.executor)
-                outcome: object = running.executor.execute(running.attempt.task.to_task())
-                if inspect.isawaitable(outcome):
-                    outcome = awaited(outcome)
-            except KeyboardInterrupt:
-                # A person who runs the test wants it to end.
-                raise
-            except BaseException as error:  # noqa: BLE001 - user code may raise anything
-                outcome = error
-            finally:
-                # What the test logs from here on is not the attempt's.
-                note_attempt(None)
-            self._end_with(running, outcome, started_ms)
+        else:
+            self._run_alone(running)
         return True
+
+    def _run_alone(self, running: RunningAttempt) -> None:
+        # In a context of its own, as on a node: what it sets there is not the test's.
+        context = Context()
+        started_ms = context.run(self._begin, running)
+        if started_ms is not None:
+            outcome = context.run(self._executed, running)
+            ended = context.run(self._ended_now, running, outcome, started_ms)
+            self._end(running, ended)
+
+    def _executed(self, running: RunningAttempt) -> object:
+        """Return what user code returned, or the exception that it raised."""
+        try:
+            tell_attempt(running.attempt, running.executor)
+            outcome: object = running.executor.execute(running.attempt.task.to_task())
+            if inspect.isawaitable(outcome):
+                outcome = awaited(outcome)
+        except KeyboardInterrupt:
+            # A person who runs the test wants it to end.
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
+            end_child(self._born, error)
+            return error
+        end_child(self._born)
+        return outcome
 
     def _take_others(self, batches: Batches) -> Sequence[RunningAttempt]:
         """Take what else is ready and fits into a batch."""
@@ -259,13 +276,13 @@ class VirtualRunner(LimitedAttempts):
         ]
         batches = cast("BatchMember", members[0].executor).batches
         if batches.runs_async:
-            outcomes = awaited(batches.run_async(attempts))
+            outcomes = Context().run(lambda: awaited(batches.run_async(attempts)))
         else:
-            outcomes = batches.run(attempts, awaited)
+            outcomes = Context().run(batches.run, attempts, awaited)
         for (running, started_ms), outcome in zip(begun, outcomes, strict=True):
             if isinstance(outcome, KeyboardInterrupt):
                 raise outcome
-            self._end_with(running, outcome, started_ms)
+            self._end(running, self._ended_now(running, outcome, started_ms))
 
     def _begin(self, running: RunningAttempt) -> int | None:
         """Return when user code is called, now; None where it may not be."""
@@ -274,6 +291,10 @@ class VirtualRunner(LimitedAttempts):
             self._refuse(running)
             return None
         started_ms = self._clock.now_ms()
+        uncalled = self._uncalled(running, started_ms)
+        if uncalled is not None:
+            self._end(running, uncalled)
+            return None
         due_ms = max(attempt.task.key.scheduled_ms, attempt.task.attempts.next_attempt_ms)
         event = AttemptStarted(
             attempt.partition,
@@ -286,9 +307,9 @@ class VirtualRunner(LimitedAttempts):
         self._telemetry.emit(event)
         return started_ms
 
-    def _end_with(self, running: RunningAttempt, outcome: object, started_ms: int) -> None:
-        """End an attempt with what user code returned or raised."""
-        self._end(running, self._ended_with(running, outcome, started_ms, self._clock.now_ms()))
+    def _ended_now(self, running: RunningAttempt, outcome: object, started_ms: int) -> AttemptEnded:
+        """Return the end of an attempt from what user code returned or raised."""
+        return self._ended_with(running, outcome, started_ms, self._clock.now_ms())
 
     def _take_start(self, running: RunningAttempt, recorded: "Future[None]") -> None:
         """Queue an attempt whose start is durable; its tree may have gone meanwhile."""
@@ -340,7 +361,9 @@ class VirtualNode:
         rng: random.Random | None = None,
         rules: FlowRules = FlowRules.NONE,
         on_node: Mapping[str | None, int] | None = None,
+        require_codecs: Callable[[bytes], None] = refuse_sealed,
     ) -> None:
+        chance = rng or random.Random(0)  # noqa: S311 - a repeatable test, no secret
         self.log = MemoryLog(broker, settings, clock)
         self.lease = Lease(clock, self.log.lease_ends_ms)
         self.runner = VirtualRunner(
@@ -348,6 +371,8 @@ class VirtualNode:
             gate=self.lease.allows,
             telemetry=telemetry,
             limits=NodeLimits(rules, on_node or {}, len(broker.partitions), self.lease),
+            require_codecs=require_codecs,
+            rng=chance,
         )
         self.lease.also_tell(self.runner.heed)
         self.system: SimulatedSystem
@@ -364,7 +389,7 @@ class VirtualNode:
             make_system=make_system,
             commit_interval_ms=settings.group.commit_interval_ms,
             lease_ms=settings.group.session_timeout_ms - settings.group.lease_margin_ms,
-            rng=rng or random.Random(0),  # noqa: S311 - a repeatable test, no secret
+            rng=chance,
         )
 
     def work(self) -> bool:

@@ -8,9 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import pytest
+import tenacity
+
 from actors.model.attempts import Attempt, AttemptEnded, Ending
+from actors.model.backoff import RetryPolicy, RetryRuling
 from actors.model.outcome import Done, Drop, Outcome, Retry
-from actors.model.task import Task
+from actors.model.task import AttemptState, Task
 from actors.ports.runner import Runner
 from tests.builders import RecordingExecutable, a_stored_task, an_attempt
 
@@ -53,6 +57,11 @@ class RunnerBench:
         self.runner.start([(attempt, executor)], ended.set_result)
         self.move()
         return ended.result(timeout=TIMEOUT_S)
+
+
+def _by_error(state: tenacity.RetryCallState) -> float:
+    assert state.outcome is not None
+    return float(str(state.outcome.exception()))
 
 
 class RunnerContract:
@@ -98,6 +107,55 @@ class RunnerContract:
         assert ended.error_class == "KeyError"
         assert ended.error_message == "'invoice'"
         assert "KeyError" in (ended.error_stack or "")
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_an_end_says_what_the_policy_rules(
+        self,
+        bench: RunnerBench,
+        is_async: bool,
+    ) -> None:
+        """The tree asks none: the strategy is told of the error, here."""
+        executor = (AsyncExecutable if is_async else RecordingExecutable)(ValueError("7"))
+        executor.retry = RetryPolicy(3, _by_error, "block")  # type: ignore[attr-defined, arg-type]
+
+        ended = bench.run(an_attempt(), executor)
+
+        assert ended.ruling == RetryRuling(3, "block", 7_000)
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    @pytest.mark.parametrize("overdue", [False, True])
+    def test_user_code_is_not_called_where_no_attempt_is_left(
+        self,
+        bench: RunnerBench,
+        is_async: bool,
+        overdue: bool,
+    ) -> None:
+        """And nothing is said to begin, as what was given up is that already."""
+        executor = (AsyncExecutable if is_async else RecordingExecutable)()
+        executor.retry = RetryPolicy(2, on_exhausted="block")  # type: ignore[attr-defined]
+        asked: list[object] = []
+
+        def record_starts(attempts: Sequence[Attempt]) -> "Future[None]":
+            asked.extend(attempts)
+            raise AssertionError("it does not begin")
+
+        task = a_stored_task(due_in_ms=0, attempts=AttemptState(used=2, last=2))
+        attempt = Attempt(task, 0, 1, 3, record_starts=record_starts if overdue else None)
+
+        ended = bench.run(attempt, executor)
+
+        assert ended.ending is Ending.USED_UP and ended.ruling is not None
+        assert ended.ruling.on_exhausted == "block" and not executor.ran and not asked
+
+    def test_sealed_data_that_cannot_be_opened_here_is_held(self, bench: RunnerBench) -> None:
+        """For a node that has the key; no attempt is used up."""
+        executor = RecordingExecutable()
+        data = b'{"hourhand.sealed":{"steps":[{"codec":"aes-gcm","key":"k1"}],"data":"AAEC"}}'
+
+        ended = bench.run(an_attempt(task=a_stored_task(due_in_ms=0, data=data)), executor)
+
+        assert (ended.ending, ended.error_class) == (Ending.HELD, "PayloadSealed")
+        assert not executor.ran
 
     def test_a_closed_gate_keeps_user_code_from_being_called(self, bench: RunnerBench) -> None:
         """No lease, no attempt (P15)."""

@@ -27,6 +27,7 @@ from scheduler.adapters.memory.stores import MemoryStores, open_memory_stores
 from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.client.client import ClientPorts, SchedulerClient
 from scheduler.configuration.settings import GroupSettings, Settings
+from scheduler.executors.guests import GuestKind
 from scheduler.testing import RecordingTelemetry
 from scheduler.testing.virtual import VirtualNode, VirtualRunner
 from tests.builders import NOW_MS
@@ -120,7 +121,7 @@ class Member:
             writer=MemoryWriter(group.broker),
             runner=self.runner if self._held else runner,
             telemetry=self.telemetry,
-            make_executor=lambda _id, _kind: group.journal.make_executor(),
+            make_executor=lambda _id, _kind: GuestKind(group.journal.make_executor).guest(),
             flow_rules=group.rules,
         )
         self.memory = effects.memory

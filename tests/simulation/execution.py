@@ -6,6 +6,7 @@ goes is ``user_code``'s matter.
 
 import asyncio
 import heapq
+import random
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Protocol, cast
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.definition import RESERVED
 from actors.model.events import AttemptStuck
+from actors.model.executor_attributes import policy_of, timeout_ms_of
 from actors.model.outcome import Outcome
 from actors.model.task import Task
 from actors.ports.clock import Clock
@@ -22,7 +24,6 @@ from actors.ports.telemetry import Telemetry
 from scheduler.node.attempts import (
     RunningAttempt,
     ended_badly,
-    ended_well,
     not_started,
 )
 from scheduler.node.current_attempt import tell_attempt
@@ -83,6 +84,7 @@ class SimulatedRunner(LimitedAttempts):
         observer: AttemptObserver,
         workers: int,
         loop: SimulatedLoop,
+        rng: random.Random,
         limits: NodeLimits = NO_LIMITS,
     ) -> None:
         self._loop, self._observer = loop, observer
@@ -92,6 +94,7 @@ class SimulatedRunner(LimitedAttempts):
             telemetry=telemetry,
             limits=limits,
             wake_later=lambda _: None,  # ``next_ms`` says when.
+            rng=rng,
         )
         self._room = {"workers": workers, "suspects": 1, "loop": 1_000, "immediate": 100_000}
         self._queues: dict[str, WaitingAttempts] = {
@@ -121,7 +124,8 @@ class SimulatedRunner(LimitedAttempts):
         for running in allowed:
             attempt = running.attempt
             is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
-            if attempt.record_starts is None or attempt.suspect or is_ours:
+            by_others = attempt.suspect or attempt.was_given_up or is_ours
+            if attempt.record_starts is None or by_others:
                 self._queue(running)
             else:
                 overdue.append(running)
@@ -231,11 +235,16 @@ class SimulatedRunner(LimitedAttempts):
         """Give an attempt its worker; a suspect's start is made durable there."""
         attempt = slot.running.attempt
         is_ours = attempt.task.key.ordering_id.startswith(RESERVED)
-        if attempt.record_starts is None or not attempt.suspect:
+        begins_here = attempt.suspect or (attempt.was_given_up and not is_ours)
+        if attempt.record_starts is None or not begins_here:
             if attempt.record_starts is not None and not is_ours:
                 self._starts.leave()
             self._begin(lane, slot, durable=True)
         elif self._gate(attempt):
+            if attempt.was_given_up and (ended := self._uncalled(slot.running, 0)) is not None:
+                self._room[lane] += 1
+                self._end(slot.running, ended)
+                return
             slot.asked_ms = self._clock.monotonic_ms()
             slot.recorded = attempt.record_starts((attempt,))
             self._starting.append((lane, slot))
@@ -247,6 +256,12 @@ class SimulatedRunner(LimitedAttempts):
         if not (durable and self._may_begin(running)):
             self._room[lane] += 1
             self._refuse(running)
+            self._refuse_behind(self._behind.pop(attempt, None))
+            return
+        uncalled = self._uncalled(running, self._clock.now_ms())
+        if uncalled is not None:
+            self._room[lane] += 1
+            self._end(running, uncalled)
             self._refuse_behind(self._behind.pop(attempt, None))
             return
         tell_attempt(attempt, running.executor)
@@ -284,30 +299,45 @@ class SimulatedRunner(LimitedAttempts):
         running, attempt, plan = slot.running, slot.running.attempt, slot.plan
         assert plan is not None, "its data says how it goes"
         started_ms = self._clock.now_ms()
+        timeout_ms = attempt.timeout_ms
         try:
+            timeout_ms = timeout_ms_of(running.executor, timeout_ms)
             outcome = running.executor.execute(task)
-            slot.outcome = lambda: ended_well(attempt, outcome, started_ms, self._clock.now_ms())
+            slot.outcome = lambda: self._returned(
+                running, outcome, started_ms, self._clock.now_ms()
+            )
         except ProcessKilled:
             raise
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             # Bound outside the handler, which forgets its own name for the error.
             failure = error
-            slot.outcome = lambda: ended_badly(attempt, failure, started_ms, self._clock.now_ms())
+            slot.outcome = lambda: self._raised(running, failure, started_ms)
         duration_ms = plan.duration_ms
-        timeout_ms = attempt.timeout_ms
         if timeout_ms is not None and timeout_ms < duration_ms:
             if plan.blocking:
                 event = AttemptStuck(attempt.partition, attempt.task.key, timeout_ms)
                 self._telemetry.emit(event)
             else:
                 duration_ms = float(timeout_ms)
-                slot.outcome = lambda: ended_badly(
-                    attempt, TimeoutError(), started_ms, self._clock.now_ms(), Ending.TIMED_OUT
+                slot.outcome = lambda: self._raised(
+                    running, TimeoutError(), started_ms, Ending.TIMED_OUT
                 )
         if end_ms is None:
             end_ms = self._clock.monotonic_ms() + duration_ms
         heapq.heappush(self._ends, (end_ms, next(self._sequence), lane, slot))
         return end_ms
+
+    def _raised(
+        self,
+        running: RunningAttempt,
+        error: BaseException,
+        started_ms: int,
+        ending: Ending = Ending.FAILED,
+    ) -> AttemptEnded:
+        """Return the end of an attempt whose user code raised, now."""
+        policy, now_ms = policy_of(running.executor), self._clock.now_ms()
+        attempt = running.attempt
+        return ended_badly(attempt, error, started_ms, now_ms, ending, policy, self._rng)
 
     def _begin_own(self, lane: str, slot: _Slot, task: Task) -> None:
         """Let the executor of a system task run on the loop: what it awaits takes its time."""
@@ -338,11 +368,11 @@ class SimulatedRunner(LimitedAttempts):
     def _take_end(
         self, lane: str, slot: _Slot, started_ms: int, done: "Future[Any] | asyncio.Future[Any]"
     ) -> None:
-        attempt, now_ms, error = slot.running.attempt, self._clock.now_ms(), done.exception()
+        running, now_ms, error = slot.running, self._clock.now_ms(), done.exception()
         if error is not None:
-            ended = ended_badly(attempt, error, started_ms, now_ms)
+            ended = self._raised(running, error, started_ms)
         else:
-            ended = ended_well(attempt, done.result(), started_ms, now_ms)
+            ended = self._returned(running, done.result(), started_ms, now_ms)
         self._end_slot(lane, slot, ended.ending, ended)
 
     def _end_planned(self, lane: str, slot: _Slot) -> None:

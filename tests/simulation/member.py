@@ -153,6 +153,7 @@ class Member:
             observer=_AttemptsOf(self, site.observer),
             workers=site.settings.tree.execution.workers,
             loop=self._loop,
+            rng=self.rng,
             limits=NodeLimits(
                 site.flow_rules,
                 partitions=len(site.broker.partitions),

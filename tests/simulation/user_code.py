@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from tenacity import RetryCallState
 from tenacity.wait import wait_base
@@ -17,6 +18,7 @@ from actors.model.errors import UnknownKind
 from actors.model.outcome import Drop, Outcome, Retry
 from actors.model.task import Task
 from actors.model.task_executor import TaskExecutor
+from scheduler.executors.guests import GuestKind
 from scheduler.services.system_tasks import RoutedFactory
 from tests.simulation.task_maker import SICK
 
@@ -178,7 +180,7 @@ def hostile(
     def made(ordering_id: str, kind: str | None) -> TaskExecutor:
         if not ordering_id.startswith(SICK):
             return make(ordering_id, kind)
-        return HostileExecutor(policy, shares, lots)
+        return GuestKind(partial(HostileExecutor, policy, shares, lots)).guest()
 
     return made
 

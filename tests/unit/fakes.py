@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.model.attempts import Attempt, AttemptEnded, Ending
 from actors.model.codec import Headers, LogRecord
+from actors.model.executor_attributes import policy_of
 from actors.ports.log import Position
 from actors.ports.runner import AttemptListener, Executable
 from scheduler.adapters.memory.delivery import Request
@@ -106,6 +107,11 @@ class FakeRunner:
         """End the oldest attempt."""
         started = self.started.pop(0)
         failed = ending in {Ending.FAILED, Ending.TIMED_OUT}
+        # A runner asks the policy where an attempt ends.
+        used = started.attempt.task.attempts.used + (ending is not Ending.USED_UP)
+        held = ending is Ending.HELD
+        asked = failed or ending in {Ending.RETRY, Ending.USED_UP}
+        policy = policy_of(started.executor)
         ended = AttemptEnded(
             started.attempt,
             ending,
@@ -113,8 +119,9 @@ class FakeRunner:
             at_ms,
             retry_after_ms=retry_after_ms,
             reason=reason,
-            error_class="ValueError" if failed else None,
-            error_message="no" if failed else None,
+            error_class="ValueError" if failed else "PayloadSealed" if held else None,
+            error_message="no" if failed or held else None,
+            ruling=policy.ruling(used, after_ms=retry_after_ms) if asked else None,
         )
         self._ended[id(started.attempt)] = ended
         started.listener(ended)

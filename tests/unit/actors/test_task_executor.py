@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from actors.messages import (
     AttemptTask,
+    RecordAttempt,
     RecordCompletion,
     RecordStarts,
     TaskExecuted,
@@ -14,8 +15,9 @@ from actors.messages import (
 )
 from actors.model.attempts import AttemptEnded, Ending, started_record
 from actors.model.commands import Withdrawal, WithdrawalResult
+from actors.model.events import AttemptFinished, TaskHeld
 from actors.model.status import AttemptResult, CompletionResult
-from actors.model.task import AttemptState
+from actors.model.task import AttemptState, StoredTask
 from actors.ports.log import Position
 from actors.task_executor import TaskExecutorRole
 from tests.builders import NOW_MS, a_stored_task
@@ -280,3 +282,62 @@ def test_it_is_started_by_its_parent_only() -> None:
     """On its own it would have no tree to fail with."""
     with pytest.raises(TypeError, match="spawn"):
         TaskExecutorRole.start()
+
+
+def given_up(*, overdue: bool = False) -> StoredTask:
+    """Return a task whose three attempts are recorded as all that it may have."""
+    state = AttemptState(used=3, last=3)
+    return replace(TASK, attempts=state, overdue_when_loaded=overdue)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_a_task_that_was_given_up_is_blocked_again_without_a_word(overdue: bool) -> None:
+    """Its policy is asked where attempts run, before any start is made durable."""
+    bench = Bench(on_exhausted="block")
+
+    attempt = bench.begin(given_up(overdue=overdue))
+    bench.end(Ending.USED_UP)
+
+    assert attempt.was_given_up
+    assert bench.parent.has(TaskPostponed) and not bench.tracker.has(RecordAttempt)
+    assert bench.runner.settled == [attempt]
+
+
+def test_a_policy_that_allows_less_than_before_ends_a_durable_start() -> None:
+    """Left without an end it would read as that of a process that died."""
+    bench = Bench(on_exhausted="block")
+    state = AttemptState(used=3, last=3, next_attempt_ms=NOW_MS)
+
+    bench.begin(replace(TASK, attempts=state, overdue_when_loaded=True))
+    bench.end(Ending.USED_UP)
+    record = bench.record_attempt().record
+
+    assert (record.attempt, record.used, record.next_attempt_ms) == (4, 3, None)
+    assert record.finished_ms is not None and bench.parent.has(TaskPostponed)
+    assert not bench.runner.started
+
+
+def test_a_suspect_without_an_attempt_left_is_not_even_constructed() -> None:
+    """Its constructor may be what ended the process; its class says how often that may be."""
+    bench = Bench(attempts_max=2)
+    state = AttemptState(used=2, last=2, suspect=True)
+
+    bench.tell(AttemptTask(replace(TASK, attempts=state, overdue_when_loaded=True)))
+    bench.answer_check()
+
+    assert not bench.runner.started
+    assert bench.record_completion().completion.result is CompletionResult.FAILURE
+
+
+@pytest.mark.parametrize(("overdue", "number"), [(False, 0), (True, 1)])
+def test_a_task_whose_data_cannot_be_opened_here_is_held(overdue: bool, number: int) -> None:
+    """It uses up no attempt; where its start was durable, that has an end."""
+    bench = Bench()
+
+    bench.begin(replace(TASK, overdue_when_loaded=overdue))
+    bench.end(Ending.HELD)
+    record = bench.record_attempt().record
+
+    assert (record.attempt, record.used, record.error_class) == (number, 0, "PayloadSealed")
+    assert bench.harness.telemetry.of(TaskHeld) and bench.parent.has(TaskPostponed)
+    assert not bench.harness.telemetry.of(AttemptFinished)

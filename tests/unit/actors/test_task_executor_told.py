@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from actors.messages import AdoptAttempt, AttemptTask, TaskExecuted, TaskPostponed
+from actors.messages import AdoptAttempt, TaskExecuted, TaskPostponed
 from actors.model.attempts import Ending
 from actors.model.backoff import OnExhausted
 from actors.model.commands import WithdrawalResult
@@ -17,18 +17,12 @@ from tests.unit.actors.task_executor_bench import TASK, Bench, Job, holding_of
 from tests.unit.probes import EPOCH, PARTITION
 
 
-@pytest.mark.parametrize(
-    ("timeout", "timeout_ms"),
-    [(timedelta(seconds=3), 3_000), (timedelta(microseconds=1), 1), (None, 7_000)],
-)
-def test_an_attempt_has_the_timeout_of_its_executor(
-    timeout: timedelta | None, timeout_ms: int
-) -> None:
-    """Or else that of the settings."""
+def test_an_attempt_has_the_timeout_of_the_settings() -> None:
+    """That of its executor is read where it runs."""
     role = Job()
-    role.timeout = timeout
+    role.timeout = timedelta(seconds=3)
 
-    assert Bench(role).begin().timeout_ms == timeout_ms
+    assert Bench(role).begin().timeout_ms == 7_000
 
 
 @pytest.mark.parametrize(("ending", "error"), [(Ending.DONE, None), (Ending.FAILED, "ValueError")])
@@ -76,8 +70,8 @@ def test_a_key_that_is_closed_without_an_attempt_was_finished_now() -> None:
     used_up = replace(TASK, attempts=AttemptState(used=2, last=2))
     bench.harness.clock.advance(5_000)
 
-    bench.tell(AttemptTask(used_up))
-    bench.answer_check()
+    bench.begin(used_up)
+    bench.end(Ending.USED_UP)
 
     assert bench.record_completion().completion.finished_ms == NOW_MS + 5_000
 

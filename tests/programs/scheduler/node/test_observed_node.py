@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.model.errors import SettingsInvalid
+from actors.model.events import AttemptFinished, Event, TasksSucceeded
 from scheduler import Scheduler, Settings, Task, TaskExecutor
 from scheduler.cli.cli import app
 from scheduler.configuration.door_settings import ObserveSettings
@@ -127,11 +128,13 @@ class HungPolling(Scheduler):
         super()._round(timeout_ms)
 
 
-def never_made() -> TaskExecutor:
-    """Block the dispatcher, which makes executors, until released; a first try goes well."""
-    if HungPolling.hang.is_set():
-        assert HungPolling.release.wait(PATIENCE_S * 2)
-    return Noted()
+class HungTelemetry:
+    """A telemetry of a user's that the dispatcher tells of an end, and that takes long then."""
+
+    def emit(self, event: Event) -> None:
+        """Block until released."""
+        if isinstance(event, AttemptFinished | TasksSucceeded) and HungPolling.hang.is_set():
+            assert HungPolling.release.wait(PATIENCE_S * 2)
 
 
 def hang_polling(scheduler: Scheduler) -> None:
@@ -140,7 +143,7 @@ def hang_polling(scheduler: Scheduler) -> None:
 
 
 def hang_dispatcher(scheduler: Scheduler) -> None:
-    """Have the dispatcher make an executor that is never made."""
+    """Have the dispatcher tell of a task that was done."""
     HungPolling.hang.set()
     task = Task(ordering_id="b", scheduled_time=datetime.now(UTC), uniqueness_key="1")
     scheduler.schedule_task(task).result(timeout=PATIENCE_S)
@@ -159,7 +162,7 @@ def test_a_hung_thread_ends_life_until_it_goes_on(
     """Real threads that really hang, and go on afterwards."""
     HungPolling.hang.clear()
     HungPolling.release.clear()
-    with node(settings_of(tmp_path), executor=never_made) as scheduler:
+    with node(settings_of(tmp_path), executor=Noted, telemetry=HungTelemetry()) as scheduler:
         try:
             asked_until(scheduler, "/readyz", 200)
             hang(scheduler)

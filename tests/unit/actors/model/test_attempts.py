@@ -15,7 +15,6 @@ from actors.model.attempts import (
     open_tasks,
     started_record,
 )
-from actors.model.errors import UnknownKind
 from actors.model.events import AttemptFinished
 from actors.model.kind import with_kind
 from actors.model.status import AttemptRecord, AttemptResult, Completion, CompletionResult
@@ -143,7 +142,7 @@ def test_a_task_of_an_unknown_kind_uses_up_no_attempt(last: int, number: int) ->
     """It ends as it begins, and has no next one."""
     task = a_stored_task(attempts=AttemptState(used=2, last=last))
 
-    record = held_record(task, UnknownKind("nobody runs Invoice"), NOW_MS)
+    record = held_record(task, "UnknownKind", "nobody runs Invoice", NOW_MS, None)
 
     assert record == AttemptRecord(
         task.key,
@@ -155,6 +154,15 @@ def test_a_task_of_an_unknown_kind_uses_up_no_attempt(last: int, number: int) ->
         error_class="UnknownKind",
         error_message="nobody runs Invoice",
     )
+
+
+def test_a_task_that_is_held_by_an_attempt_ends_its_durable_start() -> None:
+    """Left without an end, it would read as that of a process that died."""
+    begun = an_attempt(number=3, task=a_stored_task(attempts=AttemptState(used=2, last=2)))
+
+    record = held_record(begun.task, "PayloadSealed", "no key", NOW_MS, begun)
+
+    assert (record.attempt, record.used, record.finished_ms) == (3, 2, NOW_MS)
 
 
 def test_a_completion_has_the_times_of_the_attempt_that_closed_the_key() -> None:

@@ -67,8 +67,8 @@ def test_a_time_that_was_asked_for_is_kept() -> None:
     """``Retry(after=…)`` comes before the policy's own wait."""
     policy = RetryPolicy(wait=tenacity.wait_fixed(60))
 
-    assert policy.next_attempt_ms(1_000, 1, after_ms=5) == 1_005
-    assert policy.next_attempt_ms(1_000, 1, after_ms=None) == 61_000
+    assert policy.ruling(1, after_ms=5).wait_ms == 5
+    assert policy.ruling(1).wait_ms == 60_000
 
 
 def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_the_caller() -> None:
@@ -79,7 +79,7 @@ def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_the_calle
 
     for policy in (RetryPolicy(), RetryPolicy(wait=broken)):  # type: ignore[arg-type]
         once, again, other = (
-            [policy.next_attempt_ms(0, failed, None, rng) for failed in range(1, 9)]
+            [policy.ruling(failed, rng=rng).wait_ms for failed in range(1, 9)]
             for rng in map(random.Random, (1, 1, 2))
         )
 
@@ -89,7 +89,7 @@ def test_the_jitter_of_a_default_wait_comes_from_the_random_numbers_of_the_calle
 def test_a_wait_with_random_numbers_of_its_own_takes_no_others() -> None:
     """They were given to be replayed."""
     policies = [RetryPolicy(wait=default_wait(rng=random.Random(1))) for _ in range(2)]
-    waits = [policy.next_attempt_ms(0, 1, None, random.Random()) for policy in policies]
+    waits = [policy.ruling(1, rng=random.Random()).wait_ms for policy in policies]
 
     assert waits[0] == waits[1]
 
@@ -99,6 +99,23 @@ def test_a_user_may_pass_any_tenacity_strategy() -> None:
     policy = RetryPolicy(wait=tenacity.wait_fixed(0.5) + tenacity.wait_incrementing(0, 1))
 
     assert [policy.delay_ms(failed) for failed in (1, 2, 3)] == [500, 1500, 2500]
+
+
+def test_a_strategy_is_told_how_the_attempt_ended() -> None:
+    """As tenacity tells it: the exception or what was returned, the number, and the time."""
+    told: list[tuple[object, int, float | None]] = []
+
+    def by_outcome(state: tenacity.RetryCallState) -> float:
+        assert state.outcome is not None
+        outcome = state.outcome.exception() if state.outcome.failed else state.outcome.result()
+        told.append((outcome, state.attempt_number, state.seconds_since_start))
+        return 2
+
+    policy, error = RetryPolicy(wait=by_outcome), ValueError("no")  # type: ignore[arg-type]
+
+    waits = [policy.ruling(3, each, since_due_ms=1_500).wait_ms for each in (error, "again")]
+
+    assert waits == [2_000, 2_000] and told == [(error, 3, 1.5), ("again", 3, 1.5)]
 
 
 def test_a_negative_wait_is_none() -> None:

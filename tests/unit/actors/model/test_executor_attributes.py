@@ -3,12 +3,18 @@
 from datetime import timedelta
 
 import pytest
+import tenacity
 
 from actors.model.attempts import Ending
 from actors.model.backoff import RetryPolicy
-from actors.model.executor_attributes import attribute_complaint, policy_of, timeout_ms_of
-from actors.model.task import Task
-from tests.builders import NOW_MS, a_task
+from actors.model.executor_attributes import (
+    attribute_complaint,
+    declared_policy_of,
+    declared_timeout_of,
+    policy_of,
+    timeout_ms_of,
+)
+from tests.builders import NOW_MS
 from tests.unit.actors.task_executor_bench import Bench, Job
 
 ERRORS = pytest.mark.parametrize(
@@ -43,33 +49,6 @@ class OwnPolicy(RetryPolicy):
     def delay_ms(self, failed_attempts: int) -> int:
         """A minute for each that failed."""
         return 60_000 * failed_attempts
-
-
-def run(bench: Bench, task: Task) -> None:
-    """Run what the runner was given, as its worker would."""
-    executor = bench.runner.started[-1].executor
-    assert executor is not None
-    executor.execute(task)
-
-
-@ERRORS
-def test_a_timeout_that_raises_fails_its_attempt_and_no_more(error: type[BaseException]) -> None:
-    """The attempt goes through the runner all the same; the next one may read it."""
-    role = Moody()
-    bench = Bench(role)
-    bench.begin()
-    bench.end()
-    bench.record_completion()
-
-    role.mood = error
-    bench.begin()
-
-    with pytest.raises(error, match="timeout"):
-        run(bench, a_task())
-    bench.end(Ending.FAILED)
-    role.mood = None
-    assert bench.record_attempt().record.next_attempt_ms is not None
-    assert not bench.harness.failures
 
 
 @ERRORS
@@ -144,6 +123,34 @@ def test_a_policy_of_a_subclass_is_asked_for_its_wait() -> None:
     bench.end(Ending.FAILED)
 
     assert bench.record_attempt().record.next_attempt_ms == NOW_MS + 60_000
+
+
+def test_a_policy_of_a_subclass_that_overrides_no_wait_is_told_of_the_error() -> None:
+    """Its strategy is an ordinary one."""
+
+    class Named(RetryPolicy):
+        """The same under another name."""
+
+    def by_error(state: tenacity.RetryCallState) -> float:
+        assert state.outcome is not None
+        return float(str(state.outcome.exception()))
+
+    role = Job()
+    role.retry = Named(wait=by_error)  # type: ignore[arg-type]
+
+    assert policy_of(role).ruling(1, ValueError("7")).wait_ms == 7_000
+
+
+def test_what_a_class_states_is_known_without_its_code() -> None:
+    """A property states nothing, and nothing states the default."""
+    stated = RetryPolicy(attempts_max=4)
+    made = type("Made", (Job,), {"retry": stated, "timeout": timedelta(seconds=3)})
+
+    assert declared_policy_of(made) is stated
+    assert declared_timeout_of(made) == timedelta(seconds=3)
+    for other in (Moody, Job, None):
+        assert declared_policy_of(other).attempts_max == 101
+        assert declared_timeout_of(other) is None
 
 
 @ERRORS

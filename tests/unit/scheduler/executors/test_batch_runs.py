@@ -1,6 +1,7 @@
 """Batches that hold several tasks of one ordering id, as users declare and see them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 
 from actors.model.errors import InvalidExecutor
 from scheduler import (
+    AttemptContext,
     BatchExecutor,
     BatchOutcome,
     Drop,
     Hourhand,
     Limit,
+    Middleware,
     Retry,
     RetryPolicy,
     Task,
@@ -187,6 +190,45 @@ def test_a_coroutine_that_is_tried_alone_stops_there_too() -> None:
     assert batches == ["abcd", "a", "b"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_middleware_does_not_see_that_a_task_was_not_run(is_async: bool) -> None:
+    """What swallows errors would make a task done that never ran."""
+    seen: list[tuple[str, str]] = []
+    batches: list[str] = []
+
+    class Swallowing(Middleware):
+        @contextmanager
+        def around_attempt(self, attempt: AttemptContext) -> Iterator[None]:
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - that is what it does
+                seen.append((attempt.task.uniqueness_key, type(error).__name__))
+
+    def work(tasks: Sequence[Task]) -> None:
+        names = "".join(task.uniqueness_key for task in tasks)
+        batches.append(names)
+        if len(names) > 1 or (batches.count(names) < 2 and names == "a"):
+            raise ValueError(names)
+
+    class Blocking(BatchExecutor):
+        runs_of_one_id, retries_alone = True, True
+
+        def execute_many(self, tasks: Sequence[Task]) -> None:
+            work(tasks)
+
+    class Coroutine(BatchExecutor):
+        runs_of_one_id, retries_alone = True, True
+
+        async def execute_many(self, tasks: Sequence[Task]) -> None:
+            work(tasks)
+
+    scheduler = run(Coroutine if is_async else Blocking, "abc", middleware=[Swallowing()])
+    scheduler.advance(timedelta(minutes=2))
+
+    assert seen == [("a", "ValueError")]
+    assert {"b", "c"} <= set(batches), "the swallowed error made the first one a success"
+
+
 def test_each_task_of_a_run_takes_its_token() -> None:
     """A rate is kept, and a batch is not larger than the burst of it."""
     executor = insert(batch_tasks_max=100, limits=Limit(rate=60, per=timedelta(minutes=1), burst=3))
@@ -220,9 +262,9 @@ def test_a_cancelled_task_is_left_out_of_its_run() -> None:
 
 
 def test_a_constructor_that_raises_keeps_the_order() -> None:
-    """No batch can be made, so each task fails by itself, the first one first."""
+    """No batch can be run, so the first task fails, and the others wait for it."""
     ran: list[str] = []
-    failures = [OSError("no database")] * 3
+    failures = [OSError("no database")] * 2
 
     class Broken(Insert):
         batches = ran

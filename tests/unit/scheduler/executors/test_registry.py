@@ -288,7 +288,7 @@ def test_a_constructor_that_raises_has_the_policy_of_its_class() -> None:
         ran = scheduler.drain()
 
     assert [each.error_class for each in ran] == ["SystemExit", "SystemExit"]
-    assert scheduler.result_of(task.key) is CompletionResult.FAILURE and len(calls) == 3
+    assert scheduler.result_of(task.key) is CompletionResult.FAILURE and len(calls) == 2
 
 
 def test_every_way_to_register_a_kind_declares_its_flow() -> None:

@@ -494,13 +494,13 @@ def test_a_wait_for_a_limit_is_not_rounded_up(monkeypatch: pytest.MonkeyPatch) -
     rules = FlowRules({None: FlowRule((Limit(rate=400, burst=1),))})
     bench = Bench(limits=NodeLimits(rules))
     asked_ms: list[float] = []
-    call_later = bench.runner._loop.call_later
+    call_later = bench.runner._timers.call_later
 
-    def noted(delay_ms: float, call: Callable[[], None]) -> Callable[[], None]:
+    def noted(delay_ms: float, call: Callable[[], object]) -> Callable[[], object]:
         asked_ms.append(delay_ms)
         return call_later(delay_ms, call)
 
-    monkeypatch.setattr(bench.runner._loop, "call_later", noted)
+    monkeypatch.setattr(bench.runner._timers, "call_later", noted)
     attempts = [an_attempt(task=task_of(f"id-{number}")) for number in range(4)]
     bench.runner.start([(each, Quick()) for each in attempts], bench.ends.put)
     for _ in attempts:

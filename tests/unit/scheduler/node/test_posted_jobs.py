@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from scheduler.node.async_loop import Job, LoopThread, PostedJobs
+from scheduler.node.async_loop import Call, LoopThread, PostedJobs
 
 WAIT_S = 60.0
 
@@ -20,7 +20,7 @@ class _Woken:
     """Counts wake-ups, and has the jobs taken when it is told to look."""
 
     def __init__(self) -> None:
-        self.taken: list[Job] = []
+        self.taken: list[Call] = []
         self.wake_ups = 0
         self.during_wake: Callable[[], None] | None = None
         self.during_take: Callable[[], None] | None = None
@@ -38,18 +38,15 @@ class _Woken:
         if during is not None:
             during()
 
-    def _take(self, job: Job) -> None:
+    def _take(self, job: Call) -> None:
         during, self.during_take = self.during_take, None
         if during is not None:
             during()
         self.taken.append(job)
 
 
-def _job() -> Job:
-    async def job() -> None:
-        pass
-
-    return job
+def _job() -> Call:
+    return partial(int, 1)
 
 
 def test_one_wake_up_serves_all_that_was_posted_before_it() -> None:
@@ -155,13 +152,13 @@ def _raise_exit() -> None:
     raise SystemExit("not for you")
 
 
-def test_each_attempt_behind_a_refused_one_runs_on_the_loop() -> None:
-    """User code may give the loop a factory of tasks that raises what asyncio lets out."""
+def test_a_task_factory_of_user_code_makes_no_attempt() -> None:
+    """It may raise what asyncio lets out, and the attempts would be lost."""
     loop, ready, go = LoopThread(4), Future[None](), Future[None]()
     done = [Future[None]() for _ in range(3)]
 
     async def first() -> None:
-        asyncio.get_running_loop().set_task_factory(_refusing_once)  # type: ignore[arg-type]
+        asyncio.get_running_loop().set_task_factory(_refusing)  # type: ignore[arg-type]
         # On purpose it blocks the loop: what is posted meanwhile is found by one wake-up.
         ready.set_result(None)
         go.result(WAIT_S)
@@ -169,14 +166,13 @@ def test_each_attempt_behind_a_refused_one_runs_on_the_loop() -> None:
     async def end(future: "Future[None]") -> None:
         future.set_result(None)
 
-    loop.submit(first)
+    loop.submit(first, _never)
     ready.result(WAIT_S)
     for each in done:
-        loop.submit(partial(end, each))
+        loop.submit(partial(end, each), _never)
     go.set_result(None)
 
-    assert [each.result(WAIT_S) for each in done[1:]] == [None, None]
-    assert not done[0].done()
+    assert [each.result(WAIT_S) for each in done] == [None] * 3
     loop.close()
 
 
@@ -195,17 +191,20 @@ def test_a_loop_that_was_closed_refuses_each_job() -> None:
         running.close = close_and_tell  # type: ignore[method-assign]
         begun.set_result(None)
 
-    loop.submit(job)
+    loop.submit(job, _never)
     begun.result(WAIT_S)
     loop.close()
     closed.result(WAIT_S)
 
     for _ in range(2):
         with pytest.raises(RuntimeError, match="closed"):
-            loop.submit(job)
+            loop.submit(job, _never)
 
 
-def _refusing_once(loop: asyncio.AbstractEventLoop, coroutine: object) -> "asyncio.Future[object]":
-    loop.set_task_factory(None)
+def _refusing(_loop: asyncio.AbstractEventLoop, coroutine: object) -> "asyncio.Future[object]":
     coroutine.close()  # type: ignore[attr-defined]
     raise SystemExit("not for you")
+
+
+def _never() -> None:
+    raise AssertionError("it began")

@@ -1,0 +1,129 @@
+"""The user's executors as guests of a node: each is made by the attempt that first needs it.
+
+Decides what stands for an executor before that, and what is known of it then.  Making one and
+reading what it says is user code, which may raise anything and take long: it is part of an attempt,
+in that one's thread or coroutine.  Never calls any of it elsewhere.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+from datetime import timedelta
+
+from actors.model.backoff import RetryPolicy
+from actors.model.executor_attributes import (
+    attribute_complaint,
+    declared_policy_of,
+    declared_timeout_of,
+)
+from actors.model.outcome import Outcome
+from actors.model.task import Task
+from actors.model.task_executor import TaskExecutor
+from scheduler.executors.executor_path import ExecutorFactory, class_of
+from scheduler.process.user_code import is_coroutine_method, runs_async
+
+
+class GuestKind:
+    """One kind of task: what makes its executors, and the class that they are expected to have."""
+
+    def __init__(self, factory: ExecutorFactory) -> None:
+        self._factory = factory
+        self.declared_class = class_of(factory)
+        """None where only an executor will tell."""
+
+    @property
+    def declared_retry(self) -> RetryPolicy:
+        """The policy that the class states; no user code is called for it."""
+        return declared_policy_of(self.declared_class)
+
+    def guest(self) -> "Guest":
+        """Return what stands for the executor of one busy ordering id."""
+        is_async = is_coroutine_method(self.declared_class, "execute")
+        return AsyncGuest(self) if is_async else Guest(self)
+
+    def make(self) -> TaskExecutor:
+        """Make an executor; raises what that does, and TypeError for what cannot run a task."""
+        executor: object = self._factory()
+        if not isinstance(executor, TaskExecutor):
+            returned = type(executor).__name__
+            raise TypeError(
+                f"the executor factory returned a {returned}, which is not a TaskExecutor"
+            )
+        if complaint := attribute_complaint(executor):
+            raise TypeError(f"{type(executor).__qualname__}.{complaint}")
+        if self.declared_class is None:
+            self.declared_class = type(executor)
+        return executor
+
+
+class Guest(TaskExecutor):
+    """Stands for the executor of one busy ordering id.
+
+    What its constructor raises is raised by ``execute``, within whatever middleware there is, and
+    the next attempt constructs it anew.
+    """
+
+    def __init__(self, kind: GuestKind) -> None:
+        self._kind = kind
+        self._executor: TaskExecutor | None = None
+        self._failure: BaseException | None = None
+        """What the constructor raised before ``execute`` was called."""
+        self._is_tried = False
+
+    @property
+    def declared_retry(self) -> RetryPolicy:
+        """The policy that the class states; no user code is called for it."""
+        return self._kind.declared_retry
+
+    @property
+    def retry(self) -> RetryPolicy:  # type: ignore[override]
+        """The executor's; that of its class where it could not be made."""
+        if not self._is_tried:
+            self._try()
+        return self.declared_retry if self._executor is None else self._executor.retry
+
+    @property
+    def timeout(self) -> timedelta | None:  # type: ignore[override]
+        """The executor's, which is made for it; that of its class where it cannot be made."""
+        if self._executor is None:
+            self._try()
+        if self._executor is not None:
+            return self._executor.timeout
+        return declared_timeout_of(self._kind.declared_class)
+
+    def execute(self, task: Task) -> Outcome | None | Awaitable[Outcome | None]:
+        """Run the task once; raises what the constructor does."""
+        return self._told().execute(task)
+
+    def _try(self) -> None:
+        self._is_tried, self._failure = True, None
+        try:
+            self._executor = self._kind.make()
+        except BaseException as error:  # noqa: BLE001 - execute raises it
+            self._failure = error
+
+    def _told(self) -> TaskExecutor:
+        """Return the executor, which knows its attempt; raises what its constructor does."""
+        executor = self._executor
+        if executor is None:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+            self._is_tried = True
+            executor = self._executor = self._kind.make()
+        executor.attempt, executor.fence = self.attempt, self.fence
+        return executor
+
+
+class AsyncGuest(Guest):
+    """As ``Guest``, for ``async def execute``."""
+
+    async def execute(self, task: Task) -> Outcome | None:
+        """Run the task once; raises what the constructor does."""
+        executor = self._told()
+        if not runs_async(executor):
+            # A factory that returned something else before: it would block the loop.
+            outcome: object = await asyncio.to_thread(executor.execute, task)
+        else:
+            outcome = executor.execute(task)
+        return await outcome if inspect.isawaitable(outcome) else outcome  # type: ignore[return-value]
