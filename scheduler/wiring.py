@@ -34,7 +34,7 @@ from scheduler.node.fast_path import NodeRunner
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
-from scheduler.node.worker_watch import WorkerWatch
+from scheduler.node.worker_watch import LoopWatch, WorkerWatch
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
@@ -138,7 +138,8 @@ def build_node(
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    watch = WorkerWatch(runner.pools(), clock, counting, runner.nudge)
+    loop = LoopWatch(runner.ask_turn, runner.loop_at_hand, clock, counting)
+    watch = WorkerWatch(runner.pools(), clock, counting, runner.nudge, loop)
     close, probes = closing.close, _probes(node, opened, systems)
     return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 

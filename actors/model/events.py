@@ -210,6 +210,26 @@ class WorkersFreed(msgspec.Struct, frozen=True, gc=False):
     busy_ms: int
 
 
+class LoopBlocked(msgspec.Struct, frozen=True, gc=False):
+    """One coroutine has kept the event loop for a second, so no other one goes on.
+
+    Told once; ``LoopFreed`` ends it.
+    """
+
+    partition: int | None
+    key: TaskKey | None
+    """The task whose attempt does so; None where a coroutine does that the attempt began."""
+    code: str
+    """File, line and function that the loop's thread is in."""
+    blocked_ms: int
+
+
+class LoopFreed(msgspec.Struct, frozen=True, gc=False):
+    """The event loop goes on."""
+
+    blocked_ms: int
+
+
 class RetriesExhausted(msgspec.Struct, frozen=True, gc=False):
     """A task used up its attempts; ``on_exhausted`` says what follows."""
 
@@ -454,6 +474,8 @@ Event = (
     | AttemptAbandoned
     | WorkersExhausted
     | WorkersFreed
+    | LoopBlocked
+    | LoopFreed
     | RetriesExhausted
     | TaskHeld
     | TaskClosed

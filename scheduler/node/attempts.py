@@ -57,6 +57,7 @@ class RunningAttempt:
         "listener",
         "lock",
         "started_monotonic_ms",
+        "task",
         "withdrawn",
     )
 
@@ -78,6 +79,8 @@ class RunningAttempt:
         self.withdrawn = False
         self.cancel: Callable[[], object] | None = None
         """What cancels an async attempt; None for a blocking one."""
+        self.task: object = None
+        """The task of the event loop that it is, or that runs its batch."""
 
 
 class AttemptRegistry:
@@ -123,6 +126,12 @@ class AttemptRegistry:
             and running.started_monotonic_ms <= monotonic_ms
             and running.ended is None
         ]
+
+    def of_task(self, task: object) -> Attempt | None:
+        """Return an attempt that a task of the event loop runs."""
+        with self._lock:
+            found = (each for of in self._running.values() for each in of.values())
+            return next((each.attempt for each in found if each.task is task), None)
 
     def adopt(self, attempt: Attempt, listener: AttemptListener) -> None:
         """Tell the attempt's end to ``listener``; at once where it ended already.

@@ -39,7 +39,7 @@ from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
 from scheduler.node.waiting_attempts import BatchGathering, FairTurns, WorkerQueue, worker_queue
-from scheduler.node.worker_watch import WorkerLoad, WorkerPool
+from scheduler.node.worker_watch import LoopAtHand, WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.forking import end_child
 from scheduler.process.user_code import runs_async
@@ -172,6 +172,20 @@ class WorkerRunner(LimitedAttempts):
                 self._async_load,
             ),
         )
+
+    def loop_at_hand(self) -> LoopAtHand:
+        """Return whose code the event loop is in, and where."""
+        task, frame = self._loop.at_hand()
+        attempt = None if task is None else self._registry.of_task(task)
+        if frame is None:
+            return LoopAtHand(attempt, "")
+        code = frame.f_code
+        return LoopAtHand(attempt, f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
+
+    @property
+    def ask_turn(self) -> Callable[[Callable[[], object]], bool]:
+        """Has something called in the event loop's next turn; False where there is no loop."""
+        return self._loop.ask_turn
 
     def nudge(self) -> None:
         """Begin the threads that the machine did not have when they were needed."""
@@ -416,6 +430,7 @@ class WorkerRunner(LimitedAttempts):
                 running.cancel()
 
         for number, each in enumerate(members):
+            each.task = running
             self._registry.let_cancel(each, partial(loop.call_soon_threadsafe, cancel, number))
 
     def _end_batch(
@@ -465,7 +480,7 @@ class WorkerRunner(LimitedAttempts):
         self._leave_starts(running)
         if not self._may_begin(running):
             return not_started(attempt, self._clock.now_ms())
-        task = asyncio.current_task()
+        running.task = task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         if task is not None:
             self._registry.let_cancel(running, lambda: loop.call_soon_threadsafe(task.cancel))

@@ -1,13 +1,14 @@
-"""Whether attempts wait because all workers of a node are busy, and how long that lasts.
+"""Whether attempts wait because all workers of a node are busy or the event loop stands still.
 
-Decides when such an episode begins and ends, from two counts that it looks at now and then: an
-attempt is not measured.  Never changes what runs.
+Decides when such an episode begins and ends, from what it looks at now and then: an attempt is not
+measured.  Never changes what runs.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.model.events import WorkersExhausted, WorkersFreed
+from actors.model.attempts import Attempt
+from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
 from actors.ports.clock import Clock
 from actors.ports.telemetry import Telemetry
 
@@ -33,6 +34,53 @@ class WorkerPool(NamedTuple):
     load: Callable[[], WorkerLoad]
 
 
+class LoopAtHand(NamedTuple):
+    """What an event loop does at one moment."""
+
+    attempt: Attempt | None
+    """The one whose coroutine has the loop; None where no attempt's has."""
+    code: str
+    """File, line and function."""
+
+
+class LoopWatch:
+    """Watches the event loop of one node; ``look`` is called as that of ``WorkerWatch``."""
+
+    def __init__(
+        self,
+        ask_turn: Callable[[Callable[[], object]], bool],
+        at_hand: Callable[[], LoopAtHand],
+        clock: Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        """``ask_turn`` has something called in the loop's next turn; False where there is none."""
+        self._ask_turn = ask_turn
+        self._at_hand = at_hand
+        self._clock = clock
+        self._telemetry = telemetry
+        self._asked_ms: float | None = None
+        self._has_turned = self._is_told = False
+
+    def look(self) -> None:
+        """Tell of a turn that takes a second, and of its end."""
+        now_ms = self._clock.monotonic_ms()
+        if self._asked_ms is None or self._has_turned:
+            if self._is_told and self._asked_ms is not None:
+                self._telemetry.emit(LoopFreed(round(now_ms - self._asked_ms)))
+            self._has_turned = self._is_told = False
+            self._asked_ms = now_ms if self._ask_turn(self._turn) else None
+        elif not self._is_told and now_ms - self._asked_ms >= WAITED_MS:
+            self._is_told = True
+            attempt, code = self._at_hand()
+            partition = None if attempt is None else attempt.partition
+            key = None if attempt is None else attempt.task.key
+            blocked_ms = round(now_ms - self._asked_ms)
+            self._telemetry.emit(LoopBlocked(partition, key, code, blocked_ms))
+
+    def _turn(self) -> None:
+        self._has_turned = True
+
+
 class WorkerWatch:
     """Watches the pools of one node; ``look`` is called by one thread, several times a second."""
 
@@ -42,8 +90,10 @@ class WorkerWatch:
         clock: Clock,
         telemetry: Telemetry,
         nudge: Callable[[], object] = lambda: None,
+        loop: LoopWatch | None = None,
     ) -> None:
         """``nudge`` begins threads that the machine did not have when they were needed."""
+        self._loop = loop
         self._watched = [_WatchedPool(pool) for pool in pools]
         self._nudge = nudge
         self._clock = clock
@@ -52,6 +102,8 @@ class WorkerWatch:
     def look(self) -> None:
         """Tell of an episode that has begun or ended."""
         self._nudge()
+        if self._loop is not None:
+            self._loop.look()
         now_ms = self._clock.monotonic_ms()
         for watched in self._watched:
             event = watched.look(now_ms)

@@ -1,13 +1,23 @@
 """WorkerWatch: tells once that attempts wait because all workers are busy, and when it is over."""
 
 import threading
+from collections.abc import Callable
+
+import pytest
 
 from actors.kernel.simulated import VirtualClock
-from actors.model.events import WorkersExhausted, WorkersFreed
+from actors.model.events import LoopBlocked, LoopFreed, WorkersExhausted, WorkersFreed
 from actors.model.settings import ExecutionSettings
+from actors.model.task import Task
 from scheduler.adapters.clock import SystemClock
 from scheduler.node.runner import WorkerRunner
-from scheduler.node.worker_watch import WorkerLoad, WorkerPool, WorkerWatch
+from scheduler.node.worker_watch import (
+    LoopAtHand,
+    LoopWatch,
+    WorkerLoad,
+    WorkerPool,
+    WorkerWatch,
+)
 from scheduler.testing import RecordingTelemetry
 from tests.builders import an_attempt
 from tests.unit.scheduler.node.runner_bench import (
@@ -15,6 +25,7 @@ from tests.unit.scheduler.node.runner_bench import (
     WORKERS,
     Bench,
     Blocking,
+    Quick,
     Waiting,
     task_of,
 )
@@ -142,3 +153,94 @@ def test_the_slots_for_coroutines_are_watched() -> None:
     (told,) = telemetry.of(WorkersExhausted)
     assert (told.pool, told.setting) == ("async", "tree.execution.async_attempts_max")
     assert not second.begun.is_set()
+
+
+def test_a_loop_that_makes_no_turn_for_a_second_is_told_of_once() -> None:
+    """With the attempt that keeps it; and once more when it goes on."""
+    clock, telemetry = VirtualClock(), RecordingTelemetry()
+    turns: list[Callable[[], object]] = []
+    attempt = an_attempt()
+
+    def ask_turn(taken: Callable[[], object]) -> bool:
+        turns.append(taken)
+        return True
+
+    watch = LoopWatch(ask_turn, lambda: LoopAtHand(attempt, "mail.py:7 in send"), clock, telemetry)
+    for _ in range(3):
+        watch.look()
+        turns.pop()()
+    watch.look()
+    for _ in range(30):
+        clock.advance(100)
+        watch.look()
+    turns.pop()()
+    watch.look()
+
+    assert telemetry.events == [
+        LoopBlocked(attempt.partition, attempt.task.key, "mail.py:7 in send", 1_000),
+        LoopFreed(3_000),
+    ]
+
+
+def test_a_node_without_coroutines_has_no_loop_to_watch() -> None:
+    """It is not begun for that."""
+    telemetry = RecordingTelemetry()
+    watch = LoopWatch(lambda _: False, lambda: LoopAtHand(None, ""), VirtualClock(), telemetry)
+
+    watch.look()
+    watch.look()
+
+    assert not telemetry.events
+
+
+def test_a_blocked_loop_is_told_with_its_task_and_code_and_not_as_exhausted_workers() -> None:
+    """The attempts that wait for it find free slots."""
+    bench = Bench(async_attempts_max=100)
+    begun, go = threading.Event(), threading.Event()
+
+    class Blocks:
+        attempt = fence = 0
+
+        async def execute(self, task: Task) -> None:
+            begun.set()
+            assert go.wait(TIMEOUT_S)
+
+    attempt = bench.run(Blocks(), an_attempt(task=task_of("blocks")))
+    assert begun.wait(TIMEOUT_S)
+    for number in range(10):
+        bench.run(Waiting(), an_attempt(task=task_of(f"{number}")))
+
+    found, pools = bench.runner.loop_at_hand(), bench.runner.pools()
+    go.set()
+    bench.ended()
+    bench.runner.close()
+
+    assert found.attempt is attempt and " in wait" in found.code
+    assert {pool.load().waiting for pool in pools} == {0}
+
+
+def test_threads_that_the_machine_did_not_have_are_asked_for_at_each_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without anything new to run."""
+    bench = Bench()
+    start, refused = threading.Thread.start, ["hourhand-async", "hourhand-worker-1"]
+
+    def short(thread: threading.Thread) -> None:
+        if thread.name in refused:
+            refused.remove(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", short)
+    go = threading.Event()
+    slow = bench.run(Blocking(lambda: go.wait(TIMEOUT_S) and None), an_attempt(task=task_of("a")))
+    quick = bench.run(Blocking(), an_attempt(task=task_of("b")))
+    coroutine = bench.run(Quick(), an_attempt(task=task_of("c")))
+
+    WorkerWatch(bench.runner.pools(), SystemClock(), bench.telemetry, bench.runner.nudge).look()
+    ended = {bench.ended().attempt for _ in range(2)}
+    go.set()
+
+    assert ended == {quick, coroutine} and bench.ended().attempt is slow and not refused
+    bench.runner.close()
