@@ -227,6 +227,6 @@ class Scheduler(SchedulerClient):
             super().close()
 
     def _round(self, timeout_ms: int) -> None:
-        self._parts.worker_watch.look()
+        self._parts.watch.look()
         if not guarded(partial(self._node.step, timeout_ms), "a round", logger):
             self._stop_requested.wait(FAILED_PAUSE_S)

@@ -21,6 +21,7 @@ from actors.ports.log import GroupOffsets, LogWriter, TaskLog
 from actors.ports.runner import Runner
 from actors.ports.store import OwnershipStore, Stores
 from actors.ports.telemetry import Telemetry
+from scheduler.adapters.clock import thread_ms
 from scheduler.configuration.memory_limit import measures_of, tree_within_memory
 from scheduler.configuration.optional_dependencies import opens_drivers, required_by
 from scheduler.configuration.settings import Settings
@@ -34,7 +35,7 @@ from scheduler.node.fast_path import NodeRunner
 from scheduler.node.lease import Lease
 from scheduler.node.node import Node
 from scheduler.node.node_limits import NodeLimits
-from scheduler.node.worker_watch import LoopWatch, WorkerWatch
+from scheduler.node.watching import NodeWatch
 from scheduler.observe.health import Dispatching, NodeProbes
 from scheduler.observe.node_telemetry import NodeTelemetry
 from scheduler.observe.observation import Observation
@@ -81,7 +82,7 @@ class NodeParts:
     """What ``observation`` asks once it has begun."""
     reporter: Reporter
     system_tasks: SystemTaskRegistry
-    worker_watch: WorkerWatch
+    watch: NodeWatch
     """Looks, whenever it is told to, whether attempts wait for workers."""
     close: Callable[[], None]
     """Lets go of everything but the node's connections, what was made last first."""
@@ -138,8 +139,8 @@ def build_node(
         closing.callback(reporter.close)
         undo.pop_all()
     client = ClientPorts(opened.writer, lambda: stores, clock, counting)
-    loop = LoopWatch(runner.ask_turn, runner.loop_at_hand, clock, counting)
-    watch = WorkerWatch(runner.pools(), clock, counting, runner.nudge, loop)
+    watch = NodeWatch(runner, clock, counting, thread_ms)
+    closing.callback(watch.close)
     close, probes = closing.close, _probes(node, opened, systems)
     return NodeParts(client, node, observation, probes, reporter, system_tasks, watch, close)
 

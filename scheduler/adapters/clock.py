@@ -23,6 +23,15 @@ class SystemClock:
         return time.clock_gettime(_COUNTING) * 1000
 
 
+def thread_ms(clock: int) -> float | None:
+    """Return what a clock of a thread's processor time shows; None where there is none."""
+    try:
+        return time.clock_gettime(clock) * 1000
+    except (OSError, OverflowError):
+        # The thread has ended, or this system has no such clocks.
+        return None
+
+
 def driver_ms() -> float:
     """Return the clock that Kafka's driver stamps its statistics with, which suspension stops."""
     # Not time.monotonic_ns: tests that freeze time stop that one.

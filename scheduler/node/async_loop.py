@@ -17,6 +17,7 @@ from functools import partial
 from types import FrameType
 
 from actors.model.display import log_raised
+from scheduler.node.worker_threads import own_clock
 from scheduler.node.worker_watch import WorkerLoad
 
 logger = logging.getLogger("hourhand.runner")
@@ -87,6 +88,7 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._clock: int | None = None
         self._slots = asyncio.Semaphore(attempts_max)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = self._ended = self._is_short = False
@@ -145,6 +147,11 @@ class LoopThread:
         """Begin the loop that the machine had no thread for, if anything waits for it."""
         with suppress(_NoThread):
             self._posted.nudge()
+
+    def at_work(self) -> "dict[int, asyncio.Task[object] | None]":
+        """Return which task the loop runs at this moment, by the clock of its thread."""
+        loop, clock = self._loop, self._clock
+        return {} if loop is None or clock is None else {clock: asyncio.current_task(loop)}
 
     def ask_turn(self, taken: Call) -> bool:
         """Have something called in the loop's next turn; False where there is no loop."""
@@ -249,6 +256,7 @@ class LoopThread:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the loop on this thread until it is closed, and leave nothing of it open."""
+        self._clock = own_clock()
         try:
             while not self._ended:
                 self._run_on(loop)

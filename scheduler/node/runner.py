@@ -8,10 +8,9 @@ decides what follows from an outcome.
 import asyncio
 import inspect
 import logging
-import queue
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import Context
@@ -38,7 +37,8 @@ from scheduler.node.current_attempt import tell_attempt
 from scheduler.node.durable_starts import DurableStarts
 from scheduler.node.limited_attempts import LimitedAttempts
 from scheduler.node.node_limits import NO_LIMITS, NodeLimits
-from scheduler.node.waiting_attempts import BatchGathering, FairTurns, WorkerQueue, worker_queue
+from scheduler.node.waiting_attempts import BatchGathering, FairTurns, worker_queue
+from scheduler.node.worker_threads import WorkerThreads, own_clock
 from scheduler.node.worker_watch import LoopAtHand, WorkerLoad, WorkerPool
 from scheduler.ports.batches import BatchedAttempt, Batches, BatchMember
 from scheduler.process.forking import end_child
@@ -78,15 +78,16 @@ class WorkerRunner(LimitedAttempts):
             require_codecs=require_codecs,
         )
         waiting = worker_queue(limits.rules)
-        self._workers = _Workers(self._run, settings.workers, "hourhand-worker", waiting)
+        self._workers = WorkerThreads(self._run, settings.workers, "hourhand-worker", waiting)
         # Suspects of a node run one at a time: if one kills the process, it is known which.
-        self._suspect_lane = _Workers(self._run, 1, "hourhand-suspects")
+        self._suspect_lane = WorkerThreads(self._run, 1, "hourhand-suspects")
         self._loop = LoopThread(settings.async_attempts_max)
         self._async_turns: FairTurns | None = None
         """Where kinds have rules the loop is handed no more than it runs at once."""
         if limits.rules:
             most = settings.async_attempts_max
             self._async_turns = FairTurns(limits.rules, most, self._submit_in_turn)
+        self._batches_at_work: dict[int, object] = {}
         self._gathering = BatchGathering(
             monotonic_ms=clock.monotonic_ms,
             call_later=self._timers.call_later,
@@ -139,7 +140,7 @@ class WorkerRunner(LimitedAttempts):
         run, lost = partial(self._run_async, running), partial(self._refuse_all, [running])
         self._loop.submit(run, lost, slotted=slotted)
 
-    def _submit_to(self, workers: "_Workers", ready: Sequence[RunningAttempt]) -> None:
+    def _submit_to(self, workers: WorkerThreads, ready: Sequence[RunningAttempt]) -> None:
         if ready and not workers.submit(ready):
             self._refuse_all(ready)
 
@@ -181,6 +182,11 @@ class WorkerRunner(LimitedAttempts):
             return LoopAtHand(attempt, "")
         code = frame.f_code
         return LoopAtHand(attempt, f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
+
+    def at_work(self) -> Mapping[int, object]:
+        """Return what each thread that runs user code is at, by the clock of its processor time."""
+        threads = {**self._workers.at_work, **self._suspect_lane.at_work}
+        return {**threads, **self._batches_at_work, **self._loop.at_work()}
 
     @property
     def ask_turn(self) -> Callable[[Callable[[], object]], bool]:
@@ -353,6 +359,8 @@ class WorkerRunner(LimitedAttempts):
         def awaited(found: Awaitable[object]) -> object:
             return self._loop.begin(found, None).result()
 
+        clock = own_clock()
+        self._batches_at_work[clock] = members
         try:
             begun = self._begun(members)
             if begun:
@@ -363,6 +371,7 @@ class WorkerRunner(LimitedAttempts):
                 self._end_batch(begun, outcomes)
         except BaseException as error:  # noqa: BLE001 - an attempt without an end blocks its id
             self._break_off(members, error)
+        del self._batches_at_work[clock]
         self._gathering.end(batches)
 
     async def _run_batch_async(self, batches: Batches, members: Sequence[RunningAttempt]) -> None:
@@ -510,91 +519,3 @@ class WorkerRunner(LimitedAttempts):
             end_child(self._born, error)
             ending = Ending.TIMED_OUT if limit.expired() else Ending.FAILED
             return self._failed(running, error, started_ms, self._clock.now_ms(), ending)
-
-
-class _Workers:
-    """Threads that take one attempt at a time; started as they are needed, up to a limit."""
-
-    def __init__(
-        self,
-        run: Callable[[RunningAttempt], None],
-        threads_max: int,
-        name: str,
-        waiting: WorkerQueue | None = None,
-    ) -> None:
-        self._run = run
-        self._threads_max = threads_max
-        self._name = name
-        self._waiting: WorkerQueue = waiting or queue.SimpleQueue()
-        self._submitted = 0
-        self._outstanding = 0
-        """Attempts queued or running, until there are as many threads as there may be: each has
-        a thread.  Counting idle threads instead would take one just woken for a free one."""
-        self._threads: list[threading.Thread] = []
-        self._too_few = False
-        """Whether the machine had no thread when one was last asked for; logged once."""
-        self._lock = threading.Lock()
-
-    def submit(self, ready: Sequence[RunningAttempt]) -> bool:
-        """Have threads run these; False where there is no thread, and none to be had."""
-        if len(self._threads) < self._threads_max and not self._has_threads(len(ready)):
-            return False
-        self._submitted += len(ready)
-        put = self._waiting.put
-        for running in ready:
-            put(running)
-        return True
-
-    def load(self) -> WorkerLoad:
-        """Return how many attempts were submitted, and how many of them wait for a thread."""
-        return WorkerLoad(self._submitted, self._waiting.qsize())
-
-    def nudge(self) -> None:
-        """Start a thread that the machine did not have when it was needed."""
-        if self._too_few:
-            with self._lock:
-                self._start_next()
-
-    def close(self) -> None:
-        for _ in self._threads:
-            self._waiting.put(None)
-
-    def _has_threads(self, more: int) -> bool:
-        """Begin to start as many as so many attempts more can use, if the machine has any."""
-        with self._lock:
-            self._outstanding += more
-            self._start_next()
-            if not self._threads:
-                self._outstanding -= more
-            return bool(self._threads)
-
-    def _start_next(self) -> None:
-        """Start one thread where more are needed; it starts the one after it.
-
-        A start waits until the new thread runs, which takes milliseconds on a busy machine:
-        with all of them the dispatcher would stand still at the begin of a herd.
-        """
-        try:
-            if len(self._threads) < min(self._outstanding, self._threads_max):
-                name = f"{self._name}-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
-                self._too_few = False
-        except (RuntimeError, MemoryError):
-            if not self._too_few:
-                text = "the machine has no thread for a worker more than %d; it is asked again"
-                log_raised(logger, text, len(self._threads))
-            self._too_few = True
-
-    def _work(self) -> None:
-        with self._lock:
-            self._start_next()
-        while (running := self._waiting.get()) is not None:
-            try:
-                self._run(running)
-            except BaseException:  # noqa: BLE001 - it is logged
-                log_raised(logger, "a worker failed outside user code; please report this")
-            if len(self._threads) < self._threads_max:
-                with self._lock:
-                    self._outstanding -= 1

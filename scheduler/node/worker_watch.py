@@ -84,26 +84,13 @@ class LoopWatch:
 class WorkerWatch:
     """Watches the pools of one node; ``look`` is called by one thread, several times a second."""
 
-    def __init__(
-        self,
-        pools: Sequence[WorkerPool],
-        clock: Clock,
-        telemetry: Telemetry,
-        nudge: Callable[[], object] = lambda: None,
-        loop: LoopWatch | None = None,
-    ) -> None:
-        """``nudge`` begins threads that the machine did not have when they were needed."""
-        self._loop = loop
+    def __init__(self, pools: Sequence[WorkerPool], clock: Clock, telemetry: Telemetry) -> None:
         self._watched = [_WatchedPool(pool) for pool in pools]
-        self._nudge = nudge
         self._clock = clock
         self._telemetry = telemetry
 
     def look(self) -> None:
         """Tell of an episode that has begun or ended."""
-        self._nudge()
-        if self._loop is not None:
-            self._loop.look()
         now_ms = self._clock.monotonic_ms()
         for watched in self._watched:
             event = watched.look(now_ms)

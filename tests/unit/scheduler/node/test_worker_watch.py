@@ -11,6 +11,7 @@ from actors.model.settings import ExecutionSettings
 from actors.model.task import Task
 from scheduler.adapters.clock import SystemClock
 from scheduler.node.runner import WorkerRunner
+from scheduler.node.watching import NodeWatch
 from scheduler.node.worker_watch import (
     LoopAtHand,
     LoopWatch,
@@ -238,7 +239,7 @@ def test_threads_that_the_machine_did_not_have_are_asked_for_at_each_look(
     quick = bench.run(Blocking(), an_attempt(task=task_of("b")))
     coroutine = bench.run(Quick(), an_attempt(task=task_of("c")))
 
-    WorkerWatch(bench.runner.pools(), SystemClock(), bench.telemetry, bench.runner.nudge).look()
+    NodeWatch(bench.runner, SystemClock(), bench.telemetry, lambda _: None).look()
     ended = {bench.ended().attempt for _ in range(2)}
     go.set()
 

@@ -25,6 +25,7 @@ from scheduler.adapters.memory.writer import MemoryWriter
 from scheduler.adapters.observing.tracing import TracedMessages
 from scheduler.configuration.door_settings import ObserveSettings
 from scheduler.configuration.settings import EmbeddedSettings, TopicSettings
+from scheduler.executors.user_executors import UserExecutors
 from scheduler.node.system_executor import ImmediateWork, SystemExecutor
 from scheduler.wiring import build_telemetry, observe, open_clock
 from tests.waiting import until
@@ -124,10 +125,16 @@ def finished(spans: InMemorySpanExporter, names: Sequence[str]) -> dict[str, lis
 
 @pytest.mark.parametrize("executor", [Blocking, Async, Immediate])
 def test_a_task_is_one_trace_from_its_caller_to_its_completion(
-    tmp_path: Path, spans: InMemorySpanExporter, executor: type[TaskExecutor]
+    tmp_path: Path,
+    spans: InMemorySpanExporter,
+    monkeypatch: pytest.MonkeyPatch,
+    executor: type[TaskExecutor],
 ) -> None:
     """A client in one process, the node in another: here, one after the other on one folder."""
     settings = installation(tmp_path)
+    if executor is Immediate:
+        # What runs system tasks is made at once, and is nobody's guest.
+        monkeypatch.setattr(UserExecutors, "make", lambda _users, _kind: Immediate())
     with (
         SchedulerClient(settings) as client,
         trace.get_tracer("user").start_as_current_span("web request") as request,

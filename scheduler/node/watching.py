@@ -1,0 +1,43 @@
+"""All that is watched of a node's running attempts, put together.
+
+Decides what is looked at in each round of the node, and nothing of what is found.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from actors.ports.clock import Clock
+from actors.ports.telemetry import Telemetry
+from scheduler.node.computing_watch import ComputingWatch
+from scheduler.node.runner import WorkerRunner
+from scheduler.node.worker_watch import LoopWatch, WorkerWatch
+from scheduler.process.switch_interval import process_interval
+
+
+class NodeWatch:
+    """Watches one node; ``look`` is called by one thread, several times a second."""
+
+    def __init__(
+        self,
+        runner: WorkerRunner,
+        clock: Clock,
+        telemetry: Telemetry,
+        used_ms: Callable[[int], float | None],
+    ) -> None:
+        """``used_ms`` reads a clock of a thread's processor time."""
+        self._runner = runner
+        self._pools = WorkerWatch(runner.pools(), clock, telemetry)
+        self._loop = LoopWatch(runner.ask_turn, runner.loop_at_hand, clock, telemetry)
+        choose = partial(process_interval.choose, self)
+        self._computing = ComputingWatch(runner.at_work, used_ms, clock, choose)
+
+    def look(self) -> None:
+        """Look at everything, and begin threads that the machine did not have before."""
+        self._runner.nudge()
+        self._pools.look()
+        self._loop.look()
+        self._computing.look()
+
+    def close(self) -> None:
+        """Leave the process as it was."""
+        self._computing.close()
