@@ -5,6 +5,7 @@ from types import ModuleType
 from benchmarks.families import (
     batches,
     beside_drain,
+    compute_beside,
     dashboard,
     enqueueing,
     herd,
@@ -34,6 +35,7 @@ ENGINE: tuple[ModuleType, ...] = (
     enqueueing,
     lateness,
     beside_drain,
+    compute_beside,
     isolation,
     takeover,
     memory,
@@ -64,6 +66,7 @@ WITHOUT_CLUSTER = frozenset(
         "batch",
         "memory_bytes",
         *shapes.MEASURES,
+        *compute_beside.MEASURES,
         *shares.MEASURES,
         *relay.MEASURES,
         *kafka_only.MEASURES,

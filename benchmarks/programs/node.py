@@ -5,7 +5,8 @@ ordering id that begins so fails for ever.  With ``mixed`` a task fails once whe
 and those of the async kind have an executor of their own.  With ``insert`` each task inserts a row
 into a PostgreSQL, with ``insert_many`` a hundred do in one call.  With ``limited`` the cluster has
 a limit.  With ``fair`` tenants share the node, with ``priority`` tasks may have one of their own;
-each blocks for twenty milliseconds.  It decides nothing about figures.
+each blocks for twenty milliseconds.  With ``computing`` every task of an ordering id that begins so
+computes until the node stops.  It decides nothing about figures.
 """
 
 import importlib
@@ -24,6 +25,7 @@ _WORK_S = 0.005
 _CALL_S = 0.020
 """What a call of a service takes."""
 _RETRY_S = 0.1
+_stopping = threading.Event()
 
 
 def main() -> None:
@@ -42,6 +44,7 @@ def main() -> None:
         pause.wait(_READY_POLL_S)
     tell("ready", seconds=wall_s() - began_s)
     wait_for_command("stop")
+    _stopping.set()
     scheduler.stop()
     scheduler.wait()
     tell("stopped")
@@ -76,7 +79,20 @@ def _executors(spec: dict[str, Any], note: Callable[[int], None]) -> dict[str, A
                 raise RuntimeError("this ordering id fails for ever")
             note(int(task.uniqueness_key))
 
-    works = {"noop": NoOp, "limited": Limited, "wait": Waiting, "failing": Failing}
+    class Computing(NoOp):
+        def execute(self, task: Task) -> None:
+            super().execute(task)
+            if task.ordering_id.startswith("computing"):
+                while not _stopping.is_set():
+                    sum(range(1_000))
+
+    works = {
+        "noop": NoOp,
+        "limited": Limited,
+        "wait": Waiting,
+        "failing": Failing,
+        "computing": Computing,
+    }
     return {"executor": works[work]}
 
 
